@@ -247,7 +247,7 @@ class _Objects:
         return code
 
     def _add_subroutine(self, name: str, part: Functions) -> None:
-        """Compiles a subroutine that the kernels in ``part`` call, unless another thread has claimed the subroutine."""
+        """Compiles a subroutine that the kernels in ``part`` call, and those that it calls, unless a thread has claimed it."""
         with self.claims:
             if name in self.claimed:
                 return
@@ -259,7 +259,7 @@ class _Objects:
                 self.finish(IRModule(part))
             return subroutine.function(name)
 
-        self.subroutine_code[name] = self.subroutines.code(name, find)
+        self.subroutine_code[name] = self._with_subroutines(part, self.subroutines.code(name, find))
 
     def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> GetCode:
         """Loads a kernel's object code from the store, or compiles the kernel, unless another thread does so already.

@@ -22,10 +22,9 @@ from tvtf.passes.codegen.argument_checks import has_asserts
 from tvtf.passes.codegen.inline_kernel import inlined, is_large
 from tvtf.passes.codegen.loop_invariants import split_invariants
 from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS
 
 MAY_FAIL = "tvtf.may_fail"
-INPLACE_PAIRS = "tvtf.inplace"
-"""Attribute: ``[output, input]`` positions that may share memory; set by `passes/memory/buffer_donation.py`."""
 POLL_WORK = 1 << 16
 """Statements executed between two reads of the clock: about 20 us."""
 UNKNOWN_EXTENT = 64

@@ -20,9 +20,9 @@ from tvm.tirx.buffer import is_buffer_var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.ops.kernels.common import COPY
 from tvtf.passes.analysis.rewriter import Bindings
-from tvtf.passes.lower.loop_kernel import INPLACE_PAIRS, MAY_FAIL
+from tvtf.passes.lower.loop_kernel import MAY_FAIL
 from tvtf.passes.memory.memory_plan import ONLY_RESHAPES, is_allocation, variables
-from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_kernel
+from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS, Kernel, Opaque, Stage, loads, read_kernel
 
 DONATE = "tvtf.donate"
 RETURNED_OUTPUTS = "tvtf.given"

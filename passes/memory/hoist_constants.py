@@ -16,9 +16,9 @@ from tvm import ir, relax, tirx
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.entry_points import PREPARE
-from tvtf.passes.lower.loop_kernel import INPLACE_PAIRS
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
 from tvtf.passes.schedule.cpu import SCHEDULED, emit
+from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS
 from tvtf.passes.schedule.cpu.subroutine import written
 
 CONSTANTS = "tvtf.constants"

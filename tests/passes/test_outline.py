@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm
 import tvm_ffi
-from schedule_programs import HOST
+from schedule_programs import run_body as run
 from tvm import ir, tirx
 from tvm.tirx import For, ForKind, Stmt, Var
 
-from tvtf.passes.codegen.llvm import kernel_module
-from tvtf.passes.schedule.cpu import SCHEDULED, emit, subroutine
+from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.outline import with_called_loops
 from tvtf.passes.schedule.cpu.subroutine import Array, is_call
 
@@ -47,15 +45,6 @@ def calls_and_stores(body: Stmt) -> tuple[int, int]:
         body, [(ir.Call, lambda c: calls.append(c) if is_call(c) else None), (tirx.BufferStore, stores.append)]
     )
     return len(calls), len(stores)
-
-
-def run(body: Stmt, params: list[Var], arrays: list[np.ndarray]) -> list[np.ndarray]:
-    root = tvm.s_tir.SBlockRealize([], True, tvm.s_tir.SBlock([], [], [], "root", body))
-    func = tirx.PrimFunc(params, root).with_attrs({"global_symbol": "run", SCHEDULED: True, "tirx.noalias": True})
-    built = kernel_module(tvm.IRModule({"run": func.with_attr("s_tir", True)}), HOST)
-    tensors = [tvm.runtime.tensor(array) for array in arrays]
-    built["run"](*tensors)
-    return [tensor.numpy() for tensor in tensors]
 
 
 X, Y, ROW, OUT = buffer("x"), buffer("y"), buffer("row", (COLUMNS,)), buffer("out")
@@ -148,3 +137,88 @@ def test_loops_of_other_sizes_share_a_subroutine():
         body = with_called_loops(emit.sequence([tripled(*sizes), mark(ROW)]))
         tvm_ffi.structural_walk(body, (ir.Call, lambda c: made.add(str(c.args[0].value)) if is_call(c) else None))
     assert len(made) == 2  # with the mark
+
+
+def doubled(source: Var, place: list, local: Var) -> Stmt:
+    """A call of a subroutine that stores twice the vector at a place to a local array."""
+    name = subroutine.subroutine(
+        [Array("float32"), Array("float32")],
+        0,
+        lambda arrays, _: emit.vectorized(
+            LANES, lambda lane: emit.store(arrays[0], emit.load(arrays[1], [lane]) * 2.0, [lane])
+        ),
+    )
+    return subroutine.call(name, [emit.load(local, [emit.index(0)]), emit.load(source, place)], [])
+
+
+def rows_through_local_arrays(count=ROWS) -> Stmt:
+    """Loops over rows and vectors: a subroutine stores to a local array, which is then added to a row."""
+
+    def vector(i, v):
+        local = emit.scratch([LANES], "float32", "local", "local")
+        add = emit.vectorized(
+            LANES, lambda lane: emit.store(OUT, emit.load(local, [lane]) + emit.load(Y, [i, v + lane]), [i, v + lane])
+        )
+        return emit.sequence([emit.allocate(local), doubled(X, [i, v], local), add])
+
+    return emit.nest([count, COLUMNS // LANES], lambda indices: vector(indices[0], indices[1] * LANES))
+
+
+def test_calls_and_local_arrays_are_a_part_of_a_subroutine():
+    body = with_called_loops(emit.sequence([rows_through_local_arrays(), mark(ROW)]))
+    assert calls_and_stores(body) == (2, 0)
+    *_, row, out = run(body, [X, Y, ROW, OUT], [A, B, R, B])
+    np.testing.assert_array_equal(out, 2 * A + B)
+
+
+def test_few_calls_stay():
+    body = with_called_loops(emit.sequence([rows_through_local_arrays(count=4), mark(ROW)]))
+    assert calls_and_stores(body) == (2, 1)
+
+
+@pytest.mark.parametrize("count", [ROWS, ROWS - 1, 7])
+def test_a_parallel_loop_becomes_calls_of_parts(count):
+    wide = buffer("wide", (ROWS, 4096)), buffer("sums", (ROWS, 4096))
+
+    def row(i):
+        def vector(start):
+            return emit.vectorized(
+                LANES, lambda lane: emit.store(wide[1], emit.load(wide[0], [i, start + lane]) * 3.0, [i, start + lane])
+            )
+
+        pair = lambda v: emit.sequence([vector(v * (2 * LANES)), vector(v * (2 * LANES) + LANES)])  # noqa: E731
+        return emit.loop(4096 // (2 * LANES), pair)
+
+    body = with_called_loops(emit.sequence([rows(row, count, ForKind.PARALLEL), mark(ROW)]))
+    assert calls_and_stores(body) == (2, 0)
+    data = RANDOM.integers(-9, 10, (ROWS, 4096)).astype("float32")
+    _, _, out = run(body, [ROW, *wide], [R, data, np.zeros_like(data)])
+    np.testing.assert_array_equal(out, np.where(np.arange(ROWS)[:, None] < count, data * 3, 0))
+
+
+def test_a_short_loop_beside_a_long_one_is_called():
+    short = rows(lambda i: emit.store(OUT, tirx.const(1.0), [i, emit.index(0)]))
+    long_call = rows_through_local_arrays()
+    assert calls_and_stores(with_called_loops(emit.sequence([short, long_call, mark(ROW)]))) == (3, 0)
+
+
+def test_a_loop_around_a_parallel_one_stays():
+    def inner(i):
+        copied = lambda j: in_vectors(lambda v: emit.store(OUT, emit.load(X, [j, v]), [j, v]))  # noqa: E731
+        return rows(copied, 4, ForKind.PARALLEL)
+
+    body = with_called_loops(emit.sequence([rows(inner), mark(ROW)]))
+    kinds = []
+    tvm_ffi.structural_walk(body, (For, lambda loop: kinds.append(loop.kind)))
+    assert ForKind.PARALLEL in kinds
+
+
+def test_arrays_that_may_be_the_same_are_not_declared_distinct():
+    loop, _ = LOOPS["elementwise"]
+    for pairs, is_distinct in (((), True), (((OUT, X),), False), (((OUT, ROW), (ROW, X)), False), (((X, Y),), True)):
+        call = with_called_loops(emit.sequence([loop, mark(ROW)]), pairs).seq[0].value
+        name = subroutine.arguments(call)[0]
+        assert bool(subroutine.function(name).attrs["tirx.noalias"]) == is_distinct
+    body = with_called_loops(emit.sequence([LOOPS["rows from the end"][0], mark(ROW)]), [(OUT, X)])
+    *_, out = run(body, [X, Y, ROW, OUT], [A, B, R, B])
+    np.testing.assert_array_equal(out, A[::-1])

@@ -23,6 +23,9 @@ padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups
 - chains such as softmax: `rows` row by row, `short_row_lanes` many short rows at once;
 - attention: `attention_blocks`, its gradient in `row_strips`, without the masked parts (`triangle`).
 
+At the end, what kernels have in common becomes subroutines (`subroutine`, `outline`, `region`), in addition to those that the
+rules call (`product_tile`, `band_copy`, `winograd_transforms`).
+
 Every size is derived from the target (`target`).
 """
 
@@ -35,7 +38,7 @@ from contextlib import nullcontext
 from tvm import ir, transform
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.target import Target
-from tvm.tirx import PrimFunc, Stmt
+from tvm.tirx import PrimFunc, Stmt, Var
 
 from tvtf.passes.schedule.choices import Decisions, deciding
 from tvtf.passes.schedule.cpu.cache_conflicts import with_padded_rows
@@ -44,7 +47,7 @@ from tvtf.passes.schedule.cpu.emit import with_scalar_calls
 from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
 from tvtf.passes.schedule.cpu.inline import inlined
-from tvtf.passes.schedule.cpu.kernel import Kernel, read_kernel
+from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS, Kernel, read_kernel
 from tvtf.passes.schedule.cpu.outline import with_called_loops
 from tvtf.passes.schedule.cpu.parallel_threshold import parallel_over_sizes
 from tvtf.passes.schedule.cpu.slow_path_lanes import with_slow_paths
@@ -81,7 +84,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
         return func
     kernel = without_empty(kernel)
     with deciding(decisions) if decisions else nullcontext(), parallel_over_sizes(func):
-        body = _loops_of_kernel(kernel, target)
+        body = with_called_loops(_loops_of_kernel(kernel, target), _overlapping(func))
     if decisions:
         decisions.check_all_used()
     # Relax passes that look for reshapes require a root block.
@@ -93,7 +96,15 @@ def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
     """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
     loops = with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
-    return with_called_loops(with_direct_stores(loops))
+    return with_direct_stores(loops)
+
+
+def _overlapping(func: PrimFunc) -> list[tuple[Var, Var]]:
+    """Returns the pairs of a function's parameters that may be the same memory: results computed in place of operands."""
+    return [
+        (func.params[int(result)], func.params[int(operand)])
+        for result, operand in (func.attrs or {}).get(INPLACE_PAIRS, ())
+    ]
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)

@@ -14,6 +14,9 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.constant_operands import constant_operands
 
+INPLACE_PAIRS = "tvtf.inplace"
+"""Attribute: ``[output, input]`` positions that may share memory; set by `passes/memory/buffer_donation.py`."""
+
 
 @dataclass(frozen=True)
 class Axis:

@@ -1,7 +1,8 @@
 """Functions that kernels call: code which many kernels have in common, compiled once for all of them.
 
 A subroutine takes addresses of arrays and int32 numbers. Its name is a digest of what it does, so that equal ones are the
-same in all kernels, programs and processes. The first address is the only one that it writes to; the arrays don't overlap.
+same in all kernels, programs and processes. The first address is the only one that it writes to; the arrays don't overlap, but
+for a result that may be computed in the memory of an operand.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ class Array(NamedTuple):
 Body = Callable[[Sequence[Var], Sequence[ir.Expr]], Stmt]
 
 
-def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
+def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: bool = True) -> str:
     """Makes a subroutine, which is compiled once for all kernels that call it; returns its name.
 
     Args:
         arrays: the types and strides of its array arguments.
         numbers: the number of its integer arguments, without strides.
         body: returns the statement, given the arrays (indices may exceed their shapes) and the numbers as int64.
+        are_distinct: whether the first array shares no memory with the others.
     """
     pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
     passed_strides = sum(stride is None for array in arrays for stride in array.strides)
@@ -61,7 +63,7 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
     declarations = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
     widening = [tirx.Bind(var, tirx.Cast("int64", count)) for var, count in zip(int64_args, int32_args, strict=True)]
     stmt = emit.sequence([*widening, *declarations, body(buffers, int64_args[:numbers])])
-    func = exact(PrimFunc([*pointers, *int32_args], stmt).with_attr("tirx.noalias", True))
+    func = exact(PrimFunc([*pointers, *int32_args], stmt).with_attr("tirx.noalias", are_distinct))
     # Named by its content, so that equal subroutines of several kernels are one.
     name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
     _FUNCTIONS.setdefault(name, func)

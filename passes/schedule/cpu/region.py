@@ -1,0 +1,370 @@
+"""Regions of a kernel that can be subroutines: loops that store to one array, and call other subroutines in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import tvm_ffi
+from tvm import ir
+from tvm.ir import TensorLoad
+from tvm.tirx import AllocBuffer, BufferStore, Evaluate, For, ForKind, IfThenElse, IntImm, SeqStmt, Stmt, Var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.core.variable_lock import cached_property
+from tvtf.passes.schedule.cpu import emit, subroutine
+from tvtf.passes.schedule.cpu.access import LinearAccess, linear_access, load_stride
+from tvtf.passes.schedule.cpu.kernel import loads, substitute, variables
+from tvtf.passes.schedule.cpu.product_tile import product_tile_of
+from tvtf.passes.schedule.cpu.subroutine import Array
+from tvtf.passes.schedule.cpu.vector_axis import OPERATIONS_PER_CYCLE
+
+DTYPE = "float32"
+"""The element type of regions. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
+MOST_ARRAYS = 8
+ITEMS_PER_CYCLE = 16
+CYCLES_OF_A_CALL = 100
+"""Of a call that isn't a tile of a product, such as a transform of Winograd's."""
+UNKNOWN_EXTENT = 8
+_ADDRESS_OF = ir.Op.get("tirx.address_of")
+Pairs = Sequence[tuple[Var, Var]]
+
+
+class Part(NamedTuple):
+    """A part of a loop: its first index, and how many indices it has."""
+
+    start: ir.Expr
+    extent: ir.Expr
+
+
+Loops = tuple[For, ...]
+
+
+class _Array:
+    """An array that a region reads or writes: the element whose address is passed, and the strides of the loops."""
+
+    def __init__(self, access: LinearAccess, loops: Loops) -> None:
+        self.source, self.indices, self.start = access.source, access.indices, access.start
+        self.strides = _strides(access, loops)
+
+    def distance(self, access: LinearAccess, loops: Loops) -> int | None:
+        """Returns how many items behind the element an access of the array is; None if it isn't one of this array."""
+        new = _strides(access, loops)
+        if not self.source.same_as(access.source) or any(
+            self.strides.get(var, step) != step for var, step in new.items()
+        ):
+            return None
+        distance = emit.static(emit.simplified(access.start - self.start))
+        if distance is not None:
+            self.strides.update(new)
+        return distance
+
+
+class _Place(NamedTuple):
+    """A place in an array that an access accesses: its distance from the array's first element, and the loops around it."""
+
+    array: _Array
+    distance: int
+    loops: Loops
+
+
+def _strides(access: LinearAccess, loops: Loops) -> dict[Var, int]:
+    return {loop.loop_var: stride for loop, stride in zip(loops, access.strides, strict=True)}
+
+
+def _is_gathered(store: BufferStore, loops: Loops) -> bool:
+    """Returns whether the items of a vector don't lie side by side, so that they are loaded or stored one by one."""
+    if not loops or loops[-1].kind != ForKind.VECTORIZED:
+        return False
+    lane, accesses = loops[-1].loop_var, [emit.load(store.buffer, list(store.indices)), *loads(store.value)]
+    return any(load_stride(access, lane) not in (0, 1) for access in accesses)
+
+
+def _is_local(buffer: Var) -> bool:
+    """Returns whether a buffer is a local array of static size, as for the sums of a tile."""
+    return buffer.ty.storage_scope == "local" and emit.static(emit.volume(buffer.ty.shape)) is not None
+
+
+def extent_of(loop: For) -> int:
+    """Returns the extent of a loop, or an estimate of it."""
+    extent = emit.static(loop.extent)
+    return UNKNOWN_EXTENT if extent is None else extent
+
+
+class Region:
+    """A statement of a kernel as a subroutine: with the extents of its loops, and the strides of its arrays, as numbers.
+
+    Local arrays, to which subroutines that the region calls store, and the loops over their items keep their sizes. Tiles
+    that the region sums itself stay in the kernel: there are too many kinds of them.
+    """
+
+    def __init__(self, stmt: Stmt) -> None:
+        self.stmt = stmt
+        self.loops: list[For] = []
+        self.stores: list[tuple[BufferStore, Loops]] = []
+        self.calls: list[tuple[ir.Call, Loops]] = []
+        self.locals: list[Var] = []
+        self.cycles: float | None = self._collect(stmt, ())
+        """An estimate of what the region takes; None if it has a statement that can't be in a subroutine."""
+        self.arrays: list[_Array] = []
+        self.places: dict[Any, _Place] = {}
+        """By load or store: where it is in an array."""
+
+    def _collect(self, stmt: Stmt, loops: Loops) -> float | None:
+        """Collects loops, stores, calls and local arrays, each with the loops around it; returns the cycles that they take."""
+        times = prod(extent_of(loop) for loop in loops)
+        if isinstance(stmt, SeqStmt):
+            parts = [self._collect(part, loops) for part in stmt.seq]
+            return None if None in parts else sum(part or 0 for part in parts)
+        if isinstance(stmt, For):
+            return self._collect(stmt.body, (*loops, stmt)) if self._is_simple(stmt) else None
+        if isinstance(stmt, BufferStore) and not self.is_local(stmt.buffer):
+            self.stores.append((stmt, loops))
+            return times / (1 if _is_gathered(stmt, loops) else ITEMS_PER_CYCLE)
+        if isinstance(stmt, AllocBuffer) and _is_local(stmt.buffer):
+            self.locals.append(stmt.buffer)
+            return 0
+        if isinstance(stmt, Evaluate) and subroutine.is_call(stmt.value):
+            self.calls.append((stmt.value, loops))
+            return times * cycles_of_call(stmt.value)
+        return None
+
+    def _is_simple(self, loop: For) -> bool:
+        """Adds a loop; returns whether it starts at 0, isn't parallel, and has an extent that is known before the region."""
+        used = variables(loop.extent)
+        is_known = not any(other.loop_var in used for other in self.loops)
+        can_be_inner = loop.kind != ForKind.PARALLEL or not self.loops
+        self.loops.append(loop)
+        return emit.static(loop.min) == 0 and is_known and can_be_inner
+
+    def can_be_called(self) -> bool:
+        """Reads all accesses; returns whether they are of few arrays with constant strides, and one array is only written.
+
+        Values may depend on nothing else of the kernel, nor on a loop's variable.
+        """
+        read: list[tuple[TensorLoad, Loops]] = []
+        for store, loops in self.stores:
+            found: list[TensorLoad] = []
+            if structural_walk(store.value, _loads_only(found), order="pre") is not None:
+                return False
+            read.extend((load, loops) for load in found)
+        written: list[tuple[Any, Var, Loops]] = [(store, store.buffer, loops) for store, loops in self.stores]
+        for call, loops in self.calls:
+            _, (first, *others), numbers = subroutine.arguments(call)
+            if any(loop.loop_var in variables(number) for number in numbers for loop in loops):
+                return False
+            written.append((first, first.source, loops))
+            read.extend((load, loops) for load in others)
+        if not all(self._add(*place) for place in written) or len(self.arrays) != 1:
+            return False
+        result = self.arrays[0].source
+        if any(load.source.same_as(result) or not self._add(load, load.source, loops) for load, loops in read):
+            return False
+        strides = [stride for array in self.arrays for stride in array.strides.values()]
+        # Extents of loops that are merged are multiplied.
+        iterations = prod(extent_of(loop) for loop in self.loops)
+        return len(self.arrays) <= MOST_ARRAYS and subroutine.can_pass([*strides, iterations])
+
+    def _add(self, place: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
+        """Finds the array of a load or store, or adds one; returns False if its place isn't linear in the loops' variables."""
+        access = linear_access(source, place.indices, [loop.loop_var for loop in loops])
+        if access is None or str(source.ty.dtype.dtype) != DTYPE:
+            return False
+        if self.is_local(source):
+            start = emit.static(access.start)
+            self.places[place] = _Place(_Array(access, loops), start or 0, loops)
+            return start is not None
+        distances = ((array, array.distance(access, loops)) for array in self.arrays)
+        array, distance = next(((array, found) for array, found in distances if found is not None), (None, 0))
+        if array is None:
+            array = _Array(access, loops)
+            self.arrays.append(array)
+        self.places[place] = _Place(array, distance or 0, loops)
+        return True
+
+    def is_local(self, source: Var) -> bool:
+        return any(source.same_as(local) for local in self.locals)
+
+    def call(self, overlapping: Pairs, part: Part | None = None) -> Stmt:
+        """Returns the call of the subroutine, and makes the subroutine.
+
+        Args:
+            overlapping: pairs of arrays that may be the same memory.
+            part: the part of the outermost loop that the call does; None for all of it.
+        """
+        extents = self._extents_to_pass(part)
+        left = set(extents) | self.fixed
+        # Stride 1 is no number: LLVM makes vectors only of what it knows to be neighbours.
+        moving = [
+            (array, loop.loop_var, array.strides[loop.loop_var])
+            for array in self.arrays
+            for loop in self.loops
+            if loop.loop_var in left
+            and loop.kind != ForKind.VECTORIZED
+            and array.strides.get(loop.loop_var, 0) not in (0, 1)
+        ]
+        numbers_of_calls = [number for call, _ in self.calls for number in subroutine.arguments(call)[2]]
+
+        def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+            remaining = iter(numbers)
+            new_extents = {var: next(remaining) for var in extents}
+            strides = {(id(array), var): next(remaining) for array, var, _ in moving}
+            new_arrays = dict(zip(map(id, self.arrays), arrays, strict=True))
+            return _Body(self, new_arrays, new_extents, strides, remaining).statement(self.stmt)
+
+        passed = [*extents.values(), *(stride for *_, stride in moving), *numbers_of_calls]
+        name = subroutine.subroutine(
+            [Array(DTYPE)] * len(self.arrays), len(passed), body, self._are_distinct(overlapping)
+        )
+        starts = {loop.loop_var: emit.index(0) for loop in self.loops}
+        if part is not None:
+            starts[self.loops[0].loop_var] = part.start
+        first_elements = [
+            emit.load(array.source, [emit.simplified(substitute(index, starts)) for index in array.indices])
+            for array in self.arrays
+        ]
+        return subroutine.call(name, first_elements, passed)
+
+    def _are_distinct(self, overlapping: Pairs) -> bool:
+        """Returns whether the array that is written shares no memory with one that is read."""
+        result, *operands = (array.source for array in self.arrays)
+        pairs = [pair for operand in operands for pair in ((result, operand), (operand, result))]
+        return not any(a.same_as(c) and b.same_as(d) for a, b in pairs for c, d in overlapping)
+
+    def _extents_to_pass(self, part: Part | None) -> dict[Var, int | ir.Expr]:
+        """Returns the extents that are passed as numbers, of loops that aren't merged with the loop inside.
+
+        Two loops are one if all accesses go on where the inner loop ends. Fewer loops are the same in more kernels.
+        """
+        extents: dict[Var, int | ir.Expr] = {}
+        for loop in self.loops:
+            if loop.loop_var not in self.fixed:
+                extent = emit.static(loop.extent)
+                extents[loop.loop_var] = loop.extent if extent is None else extent
+        if part is not None:
+            extents[self.loops[0].loop_var] = part.extent
+        for outer in reversed(self.loops):
+            inner = outer.body.loop_var if isinstance(outer.body, For) else None
+            if outer.loop_var in extents and inner in extents and self._go_on(outer.loop_var, inner, extents):
+                extents[inner] = extents[inner] * extents.pop(outer.loop_var)
+        return extents
+
+    def _go_on(self, outer: Var, inner: Var, extents: Mapping[Var, int | ir.Expr]) -> bool:
+        """Returns whether all accesses go on, with a step of an outer loop, where the loop inside of it ends."""
+        steps = [
+            (place.array.strides[outer], place.array.strides[inner])
+            for place in self.places.values()
+            if any(loop.loop_var.same_as(inner) for loop in place.loops)
+        ]
+        inner_extent = emit.static(extents[inner])
+        is_single = emit.static(extents[outer]) == 1
+        return is_single or (inner_extent is not None and all(a == inner_extent * b for a, b in steps))
+
+    @cached_property
+    def fixed(self) -> set[Var]:
+        """The variables of loops whose extents aren't passed: of vectors, and of loops over items of local arrays."""
+        over_locals = {
+            var
+            for place in self.places.values()
+            if self.is_local(place.array.source)
+            for var, stride in place.array.strides.items()
+            if stride
+        }
+        return {
+            loop.loop_var
+            for loop in self.loops
+            if loop.kind == ForKind.VECTORIZED
+            or (loop.loop_var in over_locals and emit.static(loop.extent) is not None)
+        }
+
+
+class _Body:
+    """Writes a region's statements on the arguments of its subroutine."""
+
+    def __init__(
+        self,
+        region: Region,
+        arrays: Mapping[int, Var],
+        extents: Mapping[Var, ir.Expr],
+        strides: Mapping[tuple[int, Var], ir.Expr],
+        numbers_of_calls: Iterator[ir.Expr],
+    ) -> None:
+        self.region, self.arrays, self.extents, self.strides = region, arrays, extents, strides
+        self.numbers_of_calls = numbers_of_calls
+        self.vars = {loop.loop_var: Var(f"v{number}", loop.loop_var.ty) for number, loop in enumerate(region.loops)}
+        self.locals = {
+            local: emit.scratch([emit.volume(local.ty.shape)], DTYPE, f"l{number}", "local")
+            for number, local in enumerate(region.locals)
+        }
+
+    def statement(self, stmt: Stmt) -> Stmt:
+        """Returns a statement of the region on the arguments."""
+        if isinstance(stmt, SeqStmt):
+            return SeqStmt([self.statement(part) for part in stmt.seq])
+        if isinstance(stmt, For):
+            return self._loop(stmt)
+        if isinstance(stmt, AllocBuffer):
+            return emit.allocate(self.locals[stmt.buffer])
+        if isinstance(stmt, Evaluate):
+            name, elements, numbers = subroutine.arguments(stmt.value)
+            new_elements = [emit.load(*self._moved(element, element.source)) for element in elements]
+            return subroutine.call(name, new_elements, [next(self.numbers_of_calls) for _ in numbers])
+        array, indices = self._moved(stmt, stmt.buffer)
+        value = structural_map(stmt.value, (TensorLoad, lambda load: emit.load(*self._moved(load, load.source))))
+        return emit.store(array, value, indices)
+
+    def _loop(self, loop: For) -> Stmt:
+        var = loop.loop_var
+        if var in self.extents:  # what was unrolled has a number as its extent, too
+            return For(self.vars[var], emit.index(0), self.extents[var], ForKind.SERIAL, self.statement(loop.body))
+        if var not in self.region.fixed:
+            return self.statement(loop.body)
+        return For(self.vars[var], emit.index(0), loop.extent, loop.kind, self.statement(loop.body))
+
+    def _moved(self, place: BufferStore | TensorLoad, source: Var) -> tuple[Var, list[ir.Expr]]:
+        """Returns the array of a place among the arguments or local arrays, and its index there."""
+        array, distance, loops = self.region.places[place]
+        offset: ir.Expr = emit.index(distance)
+        for var in (loop.loop_var for loop in loops):
+            if array.strides[var] and (var in self.extents or var in self.region.fixed):
+                offset = offset + self.vars[var] * self.strides.get((id(array), var), emit.index(array.strides[var]))
+        is_local = self.region.is_local(source)
+        return self.locals[source] if is_local else self.arrays[id(array)], [emit.simplified(offset)]
+
+
+def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
+    """Returns rules for a walk that collects loads, and stops where a value depends on a variable or an address."""
+
+    def add(load: TensorLoad) -> tvm_ffi.WalkResult:
+        found.append(load)
+        return tvm_ffi.WalkResult.SKIP
+
+    def stop_at(node: ir.Expr) -> Any:
+        is_allowed = isinstance(node, ir.Call) and node.op != _ADDRESS_OF
+        return tvm_ffi.WalkResult.ADVANCE if is_allowed else tvm_ffi.VisitInterrupt(node)
+
+    return [(TensorLoad, add), ((Var, ir.Call), stop_at)]
+
+
+def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
+    """Estimates the cycles that stores and calls of subroutines in a statement take ``times`` times."""
+    if isinstance(stmt, SeqStmt):
+        return sum(estimated_cycles(part, times) for part in stmt.seq)
+    if isinstance(stmt, For):
+        return estimated_cycles(stmt.body, times * extent_of(stmt))
+    if isinstance(stmt, IfThenElse):
+        cases = (stmt.then_case, stmt.else_case)
+        return max(0 if case is None else estimated_cycles(case, times) for case in cases)
+    if isinstance(stmt, Evaluate):
+        return times * cycles_of_call(stmt.value) if subroutine.is_call(stmt.value) else 0
+    return times / ITEMS_PER_CYCLE if isinstance(stmt, BufferStore) else 0
+
+
+def cycles_of_call(call: ir.Call) -> float:
+    """Estimates the cycles that a call of a subroutine takes."""
+    tile, numbers = product_tile_of(call), subroutine.arguments(call)[2]
+    if tile is None:
+        return CYCLES_OF_A_CALL
+    terms = prod(int(number) if isinstance(number, IntImm) else 1 for number in numbers[: tile.first_number])
+    return prod(tile.sizes) * tile.width * terms / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)
