@@ -16,7 +16,8 @@ from tvtf.core.thread_state import dials
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import llvm
-from tvtf.passes.schedule.cpu import product_tile, subroutine, transpose
+from tvtf.passes.codegen.subroutines import names_in
+from tvtf.passes.schedule.cpu import product_tile, subroutine, transpose, winograd_transforms
 from tvtf.runtime import cache, store
 from tvtf.runtime.target import host_target
 
@@ -221,6 +222,7 @@ PROGRAM = """
     import numpy as np
     import tvtf as tf
     from tvtf.passes.codegen import llvm
+from tvtf.passes.codegen.subroutines import names_in
     build = llvm._Objects._compile_part
 
     def slow(self, *args):
@@ -341,6 +343,41 @@ def test_a_subroutine_that_is_gone_is_made_again_by_its_kernel(own_cache, nothin
     compiled.clear()
     assert after_a_step(64, 128, 64) == fresh
     assert not compiled and subroutines(own_cache) == stored
+
+
+def after_a_convolution():
+    """A training step of a 3x3 convolution: a subroutine updates its filter, and calls another for Winograd's transform."""
+    rng = np.random.default_rng(0)
+    images = tf.constant(rng.normal(size=(2, 32, 32, 32)).astype(np.float32))
+    kernel = tf.Variable(rng.normal(size=(3, 3, 32, 32)).astype(np.float32))
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.conv2d(images, kernel, 1, "SAME") ** 2)
+        kernel.assign_sub(1e-6 * tape.gradient(loss, kernel))
+        return loss
+
+    return [step().numpy().tobytes(), kernel.numpy().tobytes()]
+
+
+def test_a_subroutine_that_only_another_calls_is_made_again(own_cache, nothing_loaded, compiled, monkeypatch):
+    fresh = after_a_convolution()
+    mentioned = {path: set(names_in(path.read_bytes())) for path in subroutines(own_cache)}
+    (called,) = {name for names in mentioned.values() if len(names) > 1 for name in names} - {
+        name for path in kernels(own_cache) if path not in mentioned for name in names_in(path.read_bytes())
+    }
+    stored = [path for path, names in mentioned.items() if names == {called}]
+    assert len(stored) == 1
+    stored[0].unlink()
+    without_libraries(own_cache)
+    nothing_loaded()
+    monkeypatch.setattr(subroutine, "_FUNCTIONS", {})
+    for made in (product_tile._product, transpose._transpose, winograd_transforms._transform_subroutine):
+        made.cache_clear()
+    compiled.clear()
+    assert after_a_convolution() == fresh
+    assert not compiled and stored[0].exists()
 
 
 def test_a_process_that_finds_all_code_makes_no_subroutine(own_cache):
