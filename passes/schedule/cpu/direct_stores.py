@@ -29,12 +29,12 @@ def with_direct_stores(body: Stmt) -> Stmt:
 def _without_copies(stmts: SeqStmt) -> Stmt:
     """Replaces an allocation, a call that writes to the array, and a copy of the array by one call, wherever they follow."""
     parts = list(stmts.seq)
-    kept: list[Stmt | None] = []
+    result: list[Stmt | None] = []
     while parts:
         call = _direct_call(*parts[:3]) if len(parts) >= 3 else None
-        kept.append(parts[0] if call is None else call)
+        result.append(parts[0] if call is None else call)
         parts = parts[1 if call is None else 3 :]
-    return emit.sequence(kept) if len(kept) < len(stmts.seq) else stmts
+    return emit.sequence(result) if len(result) < len(stmts.seq) else stmts
 
 
 def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
