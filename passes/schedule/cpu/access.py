@@ -66,12 +66,6 @@ class LinearAccess(NamedTuple):
     start: ir.Expr
     strides: tuple[int, ...]
 
-    def distance(self, other: LinearAccess) -> int | None:
-        """Returns how many items another access with the same strides lies behind; None if that isn't known."""
-        if not self.source.same_as(other.source) or self.strides != other.strides:
-            return None
-        return static(simplified(other.start - self.start))
-
 
 def linear_access(source: Var, indices: Sequence[ir.Expr], loop_vars: Sequence[Var]) -> LinearAccess | None:
     """Returns an access as a linear one; None if a stride along a variable isn't constant."""

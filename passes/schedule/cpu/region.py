@@ -27,8 +27,12 @@ ITEMS_PER_CYCLE = 16
 CYCLES_OF_A_CALL = 100
 """Of a call that isn't a tile of a product, such as a transform of Winograd's."""
 UNKNOWN_EXTENT = 8
+"""The estimate for a loop whose extent is only known when the kernel runs."""
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
 Pairs = Sequence[tuple[Var, Var]]
+
+
+Loops = tuple[For, ...]
 
 
 class Part(NamedTuple):
@@ -36,9 +40,6 @@ class Part(NamedTuple):
 
     start: ir.Expr
     extent: ir.Expr
-
-
-Loops = tuple[For, ...]
 
 
 class _Array:
