@@ -222,7 +222,6 @@ PROGRAM = """
     import numpy as np
     import tvtf as tf
     from tvtf.passes.codegen import llvm
-from tvtf.passes.codegen.subroutines import names_in
     build = llvm._Objects._compile_part
 
     def slow(self, *args):
