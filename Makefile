@@ -79,9 +79,10 @@ lint: .venv/dev wheel
 	MYPYPATH=$(WHEEL) $(BIN)/mypy -p tvtf
 	cd $(WHEEL) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
+# Of wheels, only those of users need compiled subroutines, which take half a minute.
 wheel: .venv/dev
 	@rm -rf build $(WHEEL)
-	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --target $(WHEEL) .
+	@TVTF_SUBROUTINES=0 $(BIN)/python $(INSTALL) --no-deps --no-build-isolation --target $(WHEEL) .
 	@rm -rf build
 
 # Strictly: a broken link or anchor is an error. The notice that is silenced is about MkDocs 2, which pyproject.toml excludes.

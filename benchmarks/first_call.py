@@ -4,6 +4,9 @@ Run as `python -m benchmarks.first_call [WORKLOAD ...] [--peers tvtf,JAX] [--tin
 its own, from the call to its result; imports of frameworks and the making of weights and data aren't counted. The
 folders of compiled code are empty (cold), or hold the same program (warm) or another model of the table (after). In
 brackets stand the processor seconds of all threads, which other programs on the machine hardly change.
+
+tvtf is measured as a wheel installs it, with compiled subroutines (tools/write_subroutines.py), which this writes if the
+sources have none.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from benchmarks.workload import CORES, SelfTimed, Workload
 from benchmarks.workloads.first_calls import WORKLOADS
 
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
+ROOT = Path(__file__).parent.parent
 CACHES = ("TVTF_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that name the folders in which frameworks keep compiled code between processes."""
 KEEPING = ("tvtf", "torch.compile")
@@ -74,11 +78,18 @@ def measured(peer: Peer, workload: Workload, tiny: bool, folder: str, log: Any =
     """The same in a new process; the error's text if it fails."""
     command = [sys.executable, "-m", "benchmarks.first_call", "--one", peer.name, workload.name, "--folder", folder]
     command += ["--tiny"] if tiny else []
-    done = subprocess.run(
-        command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, stderr=log or subprocess.DEVNULL, text=True
-    )
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log or subprocess.DEVNULL, text=True)
     lines = done.stdout.splitlines()
     return First(*json.loads(lines[-1])) if done.returncode == 0 and lines else f"ended with {done.returncode}"
+
+
+def _write_subroutines() -> None:
+    """Writes the subroutines that a wheel holds beside the sources, unless they lie there."""
+    from tvtf.passes.codegen.shipped_subroutines import archive_for
+    from tvtf.runtime.target import host_target
+
+    if archive_for(host_target()) is None:
+        subprocess.run([sys.executable, ROOT / "tools" / "write_subroutines.py"], check=True, stdout=subprocess.DEVNULL)
 
 
 class Cell(NamedTuple):
@@ -154,6 +165,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if unknown:
         raise SystemExit(f"no workload or peer is called {', '.join(unknown)}")
     peers = [p for p in PEERS if p.name in names and p.is_installed and p.package != "onnxruntime"]
+    if TVTF in peers:
+        _write_subroutines()
     found = []
     with (options.log or Path(os.devnull)).open("w") as log:
         for cell in cells([BY_NAME[n] for n in options.workloads or BY_NAME], peers, options.tiny, log):

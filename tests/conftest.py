@@ -21,6 +21,8 @@ def pytest_configure(config):
         config.tvtf_cache = tempfile.mkdtemp(prefix="tvtf-tests-")
         os.environ["TVTF_CACHE_DIR"] = config.tvtf_cache
         os.environ["TVTF_CHECK"] = "1"
+        # What a folder holds for benchmarks (`make subroutines`) isn't tested in the place of what the compiler does.
+        os.environ["TVTF_SUBROUTINES"] = "0"
 
 
 def pytest_unconfigure(config):

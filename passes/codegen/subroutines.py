@@ -19,6 +19,7 @@ from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL
 from tvtf.passes.codegen.native_code import native_code, unrolling_less
 from tvtf.passes.codegen.selective_passes import only
+from tvtf.passes.codegen.shipped_subroutines import shipped_code
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.debug.kernel_costs import KernelCost
 from tvtf.passes.schedule.cpu.subroutine import PREFIX, function
@@ -71,6 +72,9 @@ class SubroutineCompiler:
     def _compile(self, name: str, find: Callable[[], PrimFunc | None]) -> bytes:
         cost = KernelCost(name)
         self.costs.append(cost)
+        shipped = shipped_code(name, self.host, self.options)
+        if shipped is not None:
+            return shipped
 
         def build() -> bytes:
             func = find()

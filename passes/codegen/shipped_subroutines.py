@@ -1,0 +1,96 @@
+"""Object code of subroutines that a wheel holds, so that first calls needn't compile them.
+
+`tools/write_subroutines.py` compiles what the kernels of common layers call, when a wheel is built, for two models of
+processors. A subroutine's name is a digest of what it does, and the archive of a model holds the object code by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.target import Target, codegen
+
+FOLDER = Path(__file__).parent
+AVX2 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+FEATURES = {
+    "x86-64-v4": (*AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": AVX2,
+}
+"""The instructions of each model, the better one first (System V ABI, AMD64 supplement, table 3.1)."""
+
+
+def target_of(model: str) -> Target:
+    """Returns the target that the subroutines of a model's archive are compiled for."""
+    return Target({"kind": "llvm", "mcpu": model})
+
+
+def shipped_code(name: str, host: Target, options: Mapping[str, Any]) -> bytes | None:
+    """Returns the object code of a subroutine that was compiled when tvtf was built.
+
+    Returns None if there is none for the processor ``host``, if TVM's passes have ``options``, or if the environment's
+    ``TVTF_SUBROUTINES`` is 0.
+    """
+    archive = None if options or os.environ.get("TVTF_SUBROUTINES") == "0" else archive_for(host)
+    return None if archive is None or name not in archive.NameToInfo else archive.read(name)
+
+
+def write_archive(model: str, code: Mapping[str, bytes]) -> Path:
+    """Writes the archive of subroutines for a model of processors, and returns its path."""
+    path = _path(model, FOLDER)
+    scratch = path.with_suffix(".new")
+    with zipfile.ZipFile(scratch, "w") as archive:
+        archive.comment = _digest_of_compiler().encode()
+        for name in sorted(code):
+            # Without the time of day, so that equal code makes equal wheels.
+            archive.writestr(zipfile.ZipInfo(name), code[name], zipfile.ZIP_DEFLATED)
+    os.replace(scratch, path)
+    _opened.cache_clear()
+    return path
+
+
+def _path(model: str, folder: Path) -> Path:
+    return folder / f"subroutines-{model}.zip"
+
+
+def archive_for(host: Target) -> zipfile.ZipFile | None:
+    """Returns the archive for a processor; None if there is none, or if it was written by other sources than these."""
+    return _opened(str(host), FOLDER)
+
+
+@lru_cache(maxsize=16)
+def _opened(host: str, folder: Path) -> zipfile.ZipFile | None:
+    model = _model_of(Target(host))
+    path = None if model is None else _path(model, folder)
+    if path is None or not path.exists():
+        return None
+    # Read at once: processes that were forked would share the place in an open file.
+    archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
+    return archive if archive.comment.decode() == _digest_of_compiler() else None
+
+
+def _model_of(target: Target) -> str | None:
+    """Returns the best model whose code runs on a processor; None if there is none, or for another operating system."""
+    if "mtriple" in target.attrs or "mcpu" not in target.attrs:
+        return None
+    models = (
+        model
+        for model, features in FEATURES.items()
+        if all(codegen.target_has_features(feature, target) for feature in features)
+    )
+    return next(models, None)
+
+
+def _digest_of_compiler() -> str:
+    """Returns a digest of what a subroutine's object code depends on: TVM, the system, and tvtf's code generator."""
+    digest = hashlib.sha256(f"{tvm.__version__} {codegen.llvm_get_system_triple()}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,140 @@
+"""Subroutines that a wheel holds: used where they are what would be compiled, with the same results, and nowhere else."""
+
+import importlib.util
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm.target import Target
+
+import tvtf as tf
+from tvtf.passes.codegen import shipped_subroutines, subroutines
+from tvtf.passes.codegen.shipped_subroutines import archive_for, shipped_code, target_of, write_archive
+from tvtf.passes.codegen.subroutines import SubroutineCompiler
+from tvtf.passes.schedule.cpu import subroutine
+from tvtf.runtime import cache
+from tvtf.runtime.target import host_target
+
+TOOL = Path(__file__).parents[2] / "tools" / "write_subroutines.py"
+SHAPES = (2, 9, 9, 16), (3, 3, 16, 40), (40,)
+
+
+@pytest.fixture
+def tool():
+    spec = importlib.util.spec_from_file_location("write_subroutines", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder of archives, which the compiler looks into."""
+    monkeypatch.setattr(shipped_subroutines, "FOLDER", tmp_path)
+    monkeypatch.setenv("TVTF_SUBROUTINES", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def compiled_names(monkeypatch):
+    """The names of the subroutines that are compiled."""
+    names, lowered = [], subroutines.lowered
+    monkeypatch.setattr(subroutines, "lowered", lambda name, *rest: names.append(name) or lowered(name, *rest))
+    return names
+
+
+def convolved(x, w, b):
+    return tf.nn.relu(tf.nn.conv2d(x, w, 2, "SAME") + b)
+
+
+def results():
+    rng = np.random.default_rng(0)
+    x, w, b = (tf.constant(rng.normal(size=shape).astype(np.float32)) for shape in SHAPES)
+
+    @tf.function
+    def step(x, w, b):
+        with tf.GradientTape() as tape:
+            tape.watch((x, w, b))
+            loss = tf.reduce_sum(convolved(x, w, b) ** 2)
+        return tape.gradient(loss, (x, w, b))
+
+    return [gradient.numpy() for gradient in step(x, w, b)]
+
+
+def model_of_this_processor():
+    model = shipped_subroutines._model_of(host_target())
+    if model is None:
+        pytest.skip("wheels hold subroutines for x86-64 processors with AVX2")
+    return model
+
+
+def test_subroutines_of_a_wheel_are_not_compiled_again_and_results_are_the_same(
+    own_cache, folder, compiled_names, tool, monkeypatch
+):
+    model = model_of_this_processor()
+    names = tool.names_of([tool.Layer(convolved, SHAPES)], host_target())
+    compiler = SubroutineCompiler(target_of(model), {}, None)
+    code = {name: compiler.code(name, lambda name=name: subroutine.function(name)) for name in names}
+    write_archive(model, code)
+    compiled_names.clear()
+    found = results()
+    assert not set(compiled_names) & names
+    monkeypatch.setenv("TVTF_SUBROUTINES", "0")
+    monkeypatch.setenv("TVTF_CACHE_DIR", str(folder / "another"))
+    for loaded in ("_loaded", "_files"):
+        monkeypatch.setattr(cache, loaded, weakref.WeakValueDictionary())
+    for one, other in zip(found, results(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert set(compiled_names) & names
+
+
+def test_the_tool_writes_an_archive_for_each_model(folder, tool, monkeypatch):
+    layers = [tool.Layer(convolved, SHAPES), tool.Layer(lambda x, w: x @ w, ((32, 64), (64, 96)))]
+    monkeypatch.setattr(tool, "layers", lambda _tf: iter(layers))
+    for model in shipped_subroutines.FEATURES:
+        tool.write(model)
+        names = archive_for(target_of(model)).namelist()
+        assert names and all(name.startswith(subroutine.PREFIX) for name in names)
+        assert shipped_code(names[0], target_of(model), {}).startswith(b"\x7fELF")
+
+
+def test_layers_are_of_many_kinds(tool):
+    layers = list(tool.layers(tf))
+    assert len(layers) > 100 and all(len(layer.shapes) > 1 for layer in layers)
+
+
+@pytest.mark.parametrize(
+    ("processor", "model"),
+    [
+        ({"mcpu": "znver5"}, "x86-64-v4"),
+        ({"mcpu": "skylake-avx512"}, "x86-64-v4"),
+        ({"mcpu": "haswell"}, "x86-64-v3"),
+        ({"mcpu": "x86-64-v2"}, None),
+        ({}, None),
+        ({"mcpu": "znver5", "mtriple": "x86_64-pc-windows-msvc"}, None),
+        ({"mcpu": "cortex-a72", "mtriple": "aarch64-linux-gnu"}, None),
+    ],
+)
+def test_a_processor_gets_the_code_of_a_model_whose_instructions_it_has(folder, processor, model):
+    for each in shipped_subroutines.FEATURES:
+        write_archive(each, {"tvtf_sub_a": each.encode()})
+    code = shipped_code("tvtf_sub_a", Target({"kind": "llvm", **processor}), {})
+    assert code == (None if model is None else model.encode())
+
+
+def test_code_that_would_be_compiled_otherwise_is_not_used(folder, monkeypatch):
+    target = target_of("x86-64-v3")
+    write_archive("x86-64-v3", {"tvtf_sub_a": b"code"})
+    assert shipped_code("tvtf_sub_a", target, {}) == b"code"
+    assert shipped_code("tvtf_sub_b", target, {}) is None
+    assert shipped_code("tvtf_sub_a", target, {"tirx.disable_vectorize": True}) is None
+    monkeypatch.setenv("TVTF_SUBROUTINES", "0")
+    assert shipped_code("tvtf_sub_a", target, {}) is None
+
+
+def test_an_archive_of_another_compiler_is_not_used(folder, monkeypatch):
+    with monkeypatch.context() as other:
+        other.setattr(shipped_subroutines, "_digest_of_compiler", lambda: "another")
+        write_archive("x86-64-v3", {"tvtf_sub_a": b"code"})
+    assert shipped_code("tvtf_sub_a", target_of("x86-64-v3"), {}) is None
