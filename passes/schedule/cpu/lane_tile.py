@@ -103,7 +103,7 @@ class ColumnTile:
             return self._for_each_vector(
                 lambda row, number, lane, point: epilogue.write(self._initial_value(start, point), point),
                 self.stored,
-                over_rows=emit.nest,
+                is_loop=True,
             )
         sums = self._sums(ranges, streamed)
         return emit.sequence(
@@ -119,7 +119,7 @@ class ColumnTile:
         last = self._for_each_vector(
             lambda row, number, lane, point: epilogue.write(accumulators.load(row, number, lane), point),
             self.stored,
-            over_rows=emit.nest,
+            is_loop=True,
         )
         return emit.sequence([emit.allocate(accumulators.buffer), sums, last])
 
@@ -127,27 +127,30 @@ class ColumnTile:
         self,
         body: VectorBody,
         spans: list[Span],
-        over_rows: Callable[..., Stmt] = emit.unrolled_nest,
+        is_loop: bool = False,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
         """Emits `body` for every vector of the tile.
 
-        By default rows are unrolled: with constant indices, LLVM keeps the accumulators in registers.
+        By default rows and vectors are unrolled: with constant indices, LLVM keeps the accumulators in registers.
 
         Args:
             body: emits one vector.
             spans: the first lane and the number of lanes of each vector of a row.
-            over_rows: makes the loops over rows.
+            is_loop: whether rows and vectors are loops, which take less time to compile.
             counts: returns the condition on which a row is included.
         """
 
         def write_row(offsets: list[ir.Expr]) -> Stmt:
             point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
-            return emit.sequence([emit.when(counts(point), self._vectors_of_row(body, spans, number, point))])
+            vectors = self._vectors_of_row(body, spans, number, point, emit.loop if is_loop else emit.unrolled)
+            return emit.sequence([emit.when(counts(point), vectors)])
 
-        return over_rows(self.sizes, write_row)
+        return (emit.nest if is_loop else emit.unrolled_nest)(self.sizes, write_row)
 
-    def _vectors_of_row(self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
+    def _vectors_of_row(
+        self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point, over_vectors: Callable[..., Stmt]
+    ) -> Stmt:
         """Emits `body` for every vector of one row of the register tile.
 
         `spans` are the first lane and the number of lanes of each vector. `point` holds the values of the other axes.
@@ -157,7 +160,7 @@ class ColumnTile:
             coordinate = self.tile.base[self.vector.var] + number * self.lanes + lane
             return body(row, number, lane, {**point, self.vector.var: coordinate})
 
-        return _vector_loop(spans, vector)
+        return _vector_loop(spans, vector, over_vectors)
 
     def _initialize(self, start: Stage | None) -> Stmt:
         """Emits stores of the initial values, or of the partial results of `start`, to all accumulators."""
@@ -267,7 +270,7 @@ class ColumnTile:
         def epilogue_of_saved(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             return epilogue.write(saved.load(row, number, lane), point)
 
-        with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored, over_rows=emit.nest)
+        with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored, is_loop=True)
         return emit.sequence([emit.allocate(saved.buffer), self._for_each_vector(save, self.stored), with_epilogue])
 
 
@@ -319,12 +322,14 @@ def _partial_result(start: Stage, point: Point) -> ir.Expr:
     return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
 
 
-def _vector_loop(spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
-    """Emits `body(vector, lane)` for all vectors of a row: whole ones in an unrolled loop, then a shorter last one."""
+def _vector_loop(
+    spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt], over_vectors: Callable[..., Stmt]
+) -> Stmt:
+    """Emits `body(vector, lane)` for all vectors of a row: whole ones in a loop, then a shorter last one."""
     # Only the last of the spans (first lane, lanes) may be shorter.
     lanes = spans[0][1]
     whole_vectors = sum(1 for _start, count in spans if count == lanes)
-    whole = emit.unrolled(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
+    whole = over_vectors(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
     if whole_vectors == len(spans):
         return whole
     last = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))
