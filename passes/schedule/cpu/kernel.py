@@ -25,7 +25,7 @@ class Axis:
     var: Var
     extent: ir.Expr
 
-    @property
+    @cached_property
     def size(self) -> int | None:
         """The extent if it is static, else None."""
         return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
@@ -98,11 +98,11 @@ class Stage:
     edges: tuple[Clip, ...] = ()
     broadcast_axis: Axis | None = None
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         return str(self.buffer.ty.dtype.dtype)
 
-    @property
+    @cached_property
     def item_bytes(self) -> int:
         """The size of one item of the result."""
         return max(1, self.buffer.ty.dtype.dtype.bits // 8)

@@ -230,13 +230,21 @@ def _choose_register_tile(
     )
     are_all_vectors = len(vector_terms(terms, column)) > 1
 
-    def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
-        costs = Loads(load_cycles, _cycles_per_far_vector(stage, column, tile[0], target), are_all_vectors)
-        total, size = _cycles_per_step(*tile, row_axes, column, lanes, costs)
-        return total * prod(1 - clip.saved(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
-
     max_vectors = _max_vectors(stage, column, far_operands, target)
     tiles = [tile for tile in _possible_tiles(row_axes, column, lanes, target) if tile[0] <= max_vectors]
+    loads = {
+        vectors: Loads(load_cycles, _cycles_per_far_vector(stage, column, vectors, target), are_all_vectors)
+        for vectors in {vectors for vectors, _ in tiles}
+    }
+
+    def estimated(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
+        total, size = _cycles_per_step(*tile, row_axes, column, lanes, loads[tile[0]])
+        return total * prod(1 - clip.saved(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
+
+    estimates = {id(tile): estimated(tile) for tile in tiles}
+
+    def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
+        return estimates[id(tile)]
 
     def fastest_tiles() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
