@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ FIRST_LAYERS = (
     (64, 3, 64, 5, 2),
     (32, 3, 32, 3, 1),
     (28, 1, 32, 3, 1),
+    (28, 1, 32, 3, 2),
     (28, 1, 16, 5, 1),
 )
 """Sides of images, channels of images and results, windows and strides of convolutions."""
@@ -104,8 +106,11 @@ def layers(tf: Any) -> Iterator[Layer]:
         yield Layer(attention, (shape, shape, shape))
 
 
-def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
-    """Returns the names of the subroutines that kernels of layers call: results with constant parameters, and steps of training."""
+def names_of(some_layers: Sequence[Layer], target: Any, optimizer: Any) -> set[str]:
+    """Returns the names of the subroutines that kernels of layers call.
+
+    The kernels are those of results with constant parameters, and of steps of training.
+    """
     import tvm
 
     import tvtf as tf
@@ -114,6 +119,8 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
     from tvtf.passes.schedule.cpu.subroutine import announced_to
 
     variables = [[tf.Variable(tf.zeros(shape)) for shape in layer.shapes[1:]] for layer in some_layers]
+    own = [variable for each in variables for variable in each]
+    optimizer.build(own)
     specs = [tf.TensorSpec(layer.shapes[0], tf.float32) for layer in some_layers]
 
     def results(*inputs: Any) -> list[Any]:
@@ -121,15 +128,13 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
         return [layer.function(x, *each) for layer, x, each in zip(some_layers, inputs, constants)]
 
     def step(*inputs: Any) -> Any:
-        own = [variable for each in variables for variable in each]
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             losses = [
                 tf.reduce_sum(layer.function(x, *each) ** 2) for layer, x, each in zip(some_layers, inputs, variables)
             ]
         gradients = tape.gradient(losses, [*inputs, *own])
-        for variable, gradient in zip(own, gradients[len(inputs) :]):
-            variable.assign_sub(0.1 * gradient)
+        optimizer.apply_gradients(zip(gradients[len(inputs) :], own))
         return gradients[: len(inputs)]
 
     names: set[str] = set()
@@ -151,11 +156,13 @@ def write(model: str) -> Path:
     from tvtf.passes.codegen.shipped_subroutines import target_of, write_archive
     from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
     from tvtf.passes.schedule.cpu.subroutine import function
+    from tvtf.plain_optimizers import SGD, Adam
 
     found, names = list(layers(tf)), set()
     target = Target({"kind": "llvm", "mcpu": model, "num-cores": CORES})
+    optimizers = cycle((SGD, Adam))
     for first in range(0, len(found), LAYERS_AT_ONCE):
-        names |= names_of(found[first : first + LAYERS_AT_ONCE], target)
+        names |= names_of(found[first : first + LAYERS_AT_ONCE], target, next(optimizers)())
     compiler = SubroutineCompiler(target_of(model), {}, None)
     code = {name: compiler.code(name, lambda name=name: function(name)) for name in sorted(names)}
     missing = {callee for each in code.values() for callee in names_in(each)} - set(code)

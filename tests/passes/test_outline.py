@@ -84,6 +84,33 @@ def test_a_loop_in_a_subroutine_gives_the_loops_values(case):
     assert row[-1] == 7
 
 
+def test_a_subroutine_writes_to_several_arrays_and_reads_what_it_wrote():
+    """As an optimizer updates a variable and a moving average, where they lie."""
+    rate = buffer("rate", ())
+
+    def update(i, j):
+        average = emit.load(Y, [i, j]) * 0.5 + emit.load(X, [i, j])
+        value = emit.load(OUT, [i, j]) - emit.load(rate, []) * emit.load(Y, [i, j])
+        return emit.sequence([emit.store(Y, average, [i, j]), emit.store(OUT, value, [i, j])])
+
+    loop = rows(lambda i: in_vectors(lambda j: update(i, j)))
+    body = with_called_loops(emit.sequence([loop, mark(ROW)]))
+    assert calls_and_stores(body) == (2, 0)
+    assert {buffer.name for buffer in subroutine.written(body)} == {"y", "out", "row"}
+    _, _, x, average, out = run(body, [ROW, rate, X, Y, OUT], [R, np.float32(2), A, B, B])
+    np.testing.assert_array_equal(x, A)
+    np.testing.assert_array_equal(average, B * 0.5 + A)
+    np.testing.assert_array_equal(out, B - 2 * (B * 0.5 + A))
+
+
+def test_a_sum_is_added_to_where_it_is_stored():
+    loop = store(lambda i, j: emit.load(OUT, [i, j]) + emit.load(X, [i, j]))
+    body = with_called_loops(emit.sequence([loop, mark(ROW)]))
+    assert calls_and_stores(body) == (2, 0)
+    *_, out = run(body, [X, ROW, OUT], [A, R, B])
+    np.testing.assert_array_equal(out, A + B)
+
+
 def scalar_value(i, j):
     return tirx.Cast("float32", i)
 
@@ -96,9 +123,8 @@ STAY = {
     "a value of the loop's variable": store(scalar_value),
     "places that aren't linear": store(through_division),
     "few items": rows(lambda i: emit.store(OUT, tirx.const(1.0), [i, emit.index(0)])),
-    "two arrays": rows(lambda i: in_vectors(lambda j: emit.sequence([
-        emit.store(OUT, emit.load(X, [i, j]), [i, j]), emit.store(Y, emit.load(X, [i, j]), [i, j])]))),
-    "sums of what was stored": store(lambda i, j: emit.load(OUT, [i, j]) + emit.load(X, [i, j])),
+    "two stored arrays, one in another order": rows(lambda i: in_vectors(lambda j: emit.sequence([
+        emit.store(Y, emit.load(X, [i, j]), [i, j]), emit.store(OUT, emit.load(Y, [ROWS - 1 - i, j]), [i, j])]))),
     "the stored array in another order": store(lambda i, j: emit.load(OUT, [ROWS - 1 - i, j])),
 }  # fmt: skip
 

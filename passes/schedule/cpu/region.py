@@ -1,4 +1,4 @@
-"""Regions of a kernel that can be subroutines: loops that store to one array, and call other subroutines in between."""
+"""Regions of a kernel that can be subroutines: loops that store to arrays, and call other subroutines in between."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.access import LinearAccess, linear_access, load_stride
 from tvtf.passes.schedule.cpu.kernel import loads, substitute, variables
-from tvtf.passes.schedule.cpu.product_tile import product_tile_of
+from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS, product_tile_of
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.vector_axis import OPERATIONS_PER_CYCLE
 
 DTYPE = "float32"
 """The element type of regions. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
-MOST_ARRAYS = 8
+MOST_ARRAYS = 16
+"""Of a region: the update of a variable by Adam has 3 results, 10 operands and the gradient."""
 ITEMS_PER_CYCLE = 16
 CYCLES_OF_A_CALL = 100
 """Of a call that isn't a tile of a product, such as a transform of Winograd's."""
@@ -109,6 +110,9 @@ class Region:
         self.cycles: float | None = self._collect(stmt, ())
         """An estimate of what the region takes; None if it has a statement that can't be in a subroutine."""
         self.arrays: list[_Array] = []
+        """The arrays that the region writes to come first."""
+        self.results = 0
+        """How many arrays it writes to."""
         self.places: dict[Any, _Place] = {}
         """By load or store: where it is in an array."""
 
@@ -140,9 +144,10 @@ class Region:
         return emit.static(loop.min) == 0 and is_known and can_be_inner
 
     def can_be_called(self) -> bool:
-        """Reads all accesses; returns whether they are of few arrays with constant strides, and one array is only written.
+        """Reads all accesses; returns whether they are of few arrays with constant strides.
 
-        Values may depend on nothing else of the kernel, nor on a loop's variable.
+        Values may depend on nothing else of the kernel, nor on a loop's variable. An array that is written and read, such as
+        one that a variable is updated in, is passed once: arrays that are passed don't overlap.
         """
         read: list[tuple[TensorLoad, Loops]] = []
         for store, loops in self.stores:
@@ -152,15 +157,19 @@ class Region:
             read.extend((load, loops) for load in found)
         written: list[tuple[Any, Var, Loops]] = [(store, store.buffer, loops) for store, loops in self.stores]
         for call, loops in self.calls:
-            _, (first, *others), numbers = subroutine.arguments(call)
+            _, elements, numbers = subroutine.arguments(call)
             if any(loop.loop_var in variables(number) for number in numbers for loop in loops):
                 return False
-            written.append((first, first.source, loops))
-            read.extend((load, loops) for load in others)
-        if not all(self._add(*place) for place in written) or len(self.arrays) != 1:
+            results = subroutine.results(call)
+            written.extend((element, element.source, loops) for element in elements[:results])
+            read.extend((element, loops) for element in elements[results:])
+        if not all(self._add(*place) for place in written):
             return False
-        result = self.arrays[0].source
-        if any(load.source.same_as(result) or not self._add(load, load.source, loops) for load, loops in read):
+        self.results = len(self.arrays)
+        if not self.results or not all(self._add(load, load.source, loops) for load, loops in read):
+            return False
+        sources = [array.source for array in self.arrays]
+        if any(sources[number].same_as(other) for number in range(self.results) for other in sources[number + 1 :]):
             return False
         strides = [stride for array in self.arrays for stride in array.strides.values()]
         # Extents of loops that are merged are multiplied.
@@ -216,7 +225,7 @@ class Region:
 
         passed = [*extents.values(), *(stride for *_, stride in moving), *numbers_of_calls]
         name = subroutine.subroutine(
-            [Array(DTYPE)] * len(self.arrays), len(passed), body, self._are_distinct(overlapping)
+            [Array(DTYPE)] * len(self.arrays), len(passed), body, self._are_distinct(overlapping), self.results
         )
         starts = {loop.loop_var: emit.index(0) for loop in self.loops}
         if part is not None:
@@ -228,9 +237,10 @@ class Region:
         return subroutine.call(name, first_elements, passed)
 
     def _are_distinct(self, overlapping: Pairs) -> bool:
-        """Returns whether the array that is written shares no memory with one that is read."""
-        result, *operands = (array.source for array in self.arrays)
-        pairs = [pair for operand in operands for pair in ((result, operand), (operand, result))]
+        """Returns whether no array that is written shares memory with one that is only read."""
+        sources = [array.source for array in self.arrays]
+        results, operands = sources[: self.results], sources[self.results :]
+        pairs = [pair for a in results for b in operands for pair in ((a, b), (b, a))]
         return not any(a.same_as(c) and b.same_as(d) for a, b in pairs for c, d in overlapping)
 
     def _extents_to_pass(self, part: Part | None) -> dict[Var, int | ir.Expr]:
@@ -367,5 +377,7 @@ def cycles_of_call(call: ir.Call) -> float:
     tile, numbers = product_tile_of(call), subroutine.arguments(call)[2]
     if tile is None:
         return CYCLES_OF_A_CALL
+    # A number that isn't constant is at an image's edges, or the last of several parts.
     terms = prod(int(number) if isinstance(number, IntImm) else 1 for number in numbers[: tile.first_number])
+    terms = max(terms, FEWEST_TERMS)
     return prod(tile.sizes) * tile.width * terms / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)

@@ -1,8 +1,8 @@
 """Functions that kernels call: code which many kernels have in common, compiled once for all of them.
 
 A subroutine takes addresses of arrays and int32 numbers. Its name is a digest of what it does, so that equal ones are the
-same in all kernels, programs and processes. The first address is the only one that it writes to; the arrays don't overlap, but
-for a result that may be computed in the memory of an operand.
+same in all kernels, programs and processes. It writes to the first array, or to the first few; the arrays don't overlap, but for
+a result that may be computed in the memory of an operand.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _CALL = ir.Op.get("tirx.call_extern")
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
 _FUNCTIONS: dict[str, PrimFunc] = {}
 """All subroutines that this process has made, by name."""
+_RESULTS: dict[str, int] = {}
+"""How many arrays, the first ones, each of them writes to."""
 
 
 class Array(NamedTuple):
@@ -45,14 +47,15 @@ class Array(NamedTuple):
 Body = Callable[[Sequence[Var], Sequence[ir.Expr]], Stmt]
 
 
-def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: bool = True) -> str:
+def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: bool = True, results: int = 1) -> str:
     """Makes a subroutine, which is compiled once for all kernels that call it; returns its name.
 
     Args:
         arrays: the types and strides of its array arguments.
         numbers: the number of its integer arguments, without strides.
         body: returns the statement, given the arrays (indices may exceed their shapes) and the numbers as int64.
-        are_distinct: whether the first array shares no memory with the others.
+        are_distinct: whether the arrays that are written share no memory with the others.
+        results: how many arrays are written, which are the first ones.
     """
     pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
     passed_strides = sum(stride is None for array in arrays for stride in array.strides)
@@ -67,6 +70,7 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: 
     # Named by its content, so that equal subroutines of several kernels are one.
     name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
     _FUNCTIONS.setdefault(name, func)
+    _RESULTS.setdefault(name, results)
     _begin.get()(name)
     return name
 
@@ -129,6 +133,11 @@ def arguments(node: ir.Call) -> tuple[str, list[TensorLoad], list[ir.Expr]]:
     return str(node.args[0].value), elements, list(node.args[1 + len(elements) :])
 
 
+def results(node: ir.Call) -> int:
+    """Returns how many arrays the subroutine that a call calls writes to. They are the first ones."""
+    return _RESULTS[str(node.args[0].value)]
+
+
 def function(name: str) -> PrimFunc | None:
     """Returns the subroutine with a name, if this process has made it."""
     return _FUNCTIONS.get(name)
@@ -140,8 +149,7 @@ def written(stmt: Stmt) -> set[Var]:
 
     def add_written_buffer(call: ir.Call) -> None:
         if is_call(call):
-            # A subroutine writes to its first array, whose address follows the subroutine's name.
-            buffers.add(call.args[1].args[0].source)
+            buffers.update(element.source for element in arguments(call)[1][: results(call)])
 
     structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, add_written_buffer)])
     return buffers
