@@ -248,3 +248,15 @@ def test_arrays_that_may_be_the_same_are_not_declared_distinct():
     body = with_called_loops(emit.sequence([LOOPS["rows from the end"][0], mark(ROW)]), [(OUT, X)])
     *_, out = run(body, [X, Y, ROW, OUT], [A, B, R, B])
     np.testing.assert_array_equal(out, A[::-1])
+
+
+def named(value: float, are_distinct: bool = True) -> str:
+    body = lambda arrays, _: emit.store(arrays[0], tirx.const(value, "float32"), [0])  # noqa: E731
+    return subroutine.subroutine([Array("float32")], 0, body, are_distinct)
+
+
+def test_subroutines_have_one_name_only_if_they_do_the_same():
+    values = [0.0, -0.0, 1.0, 1.0 + 2.0**-23, float("inf"), float("nan")]
+    names = [named(value) for value in values]
+    assert names == [named(value) for value in values]
+    assert len({*names, named(0.0, are_distinct=False)}) == len(values) + 1

@@ -336,7 +336,8 @@ def test_a_subroutine_that_is_gone_is_made_again_by_its_kernel(own_cache, nothin
         path.unlink()
     without_libraries(own_cache)
     nothing_loaded()
-    monkeypatch.setattr(subroutine, "_FUNCTIONS", {})
+    for made in ("_FUNCTIONS", "_NAMES"):
+        monkeypatch.setattr(subroutine, made, {})
     for made in (product_tile._product, transpose._transpose):
         made.cache_clear()
     compiled.clear()
@@ -371,7 +372,8 @@ def test_a_subroutine_that_only_another_calls_is_made_again(own_cache, nothing_l
     stored[0].unlink()
     without_libraries(own_cache)
     nothing_loaded()
-    monkeypatch.setattr(subroutine, "_FUNCTIONS", {})
+    for made in ("_FUNCTIONS", "_NAMES"):
+        monkeypatch.setattr(subroutine, made, {})
     for made in (product_tile._product, transpose._transpose, winograd_transforms._transform_subroutine):
         made.cache_clear()
     compiled.clear()
