@@ -48,8 +48,22 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
 @lru_cache(maxsize=REMEMBERED)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
     """Returns the stride in memory of a load along a loop variable, in items; None if the stride isn't constant."""
-    step = stride(flat_offset(load.source, list(load.indices)), var)
+    offset, strides = _strides(load)
+    if strides is not None:
+        return strides.get(var, 0)
+    step = stride(offset, var)
     return None if step is None else static(step)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _strides(load: TensorLoad) -> tuple[ir.Expr, dict[Var, int | None] | None]:
+    """Returns the offset of a load, and its strides along all variables in it; None if it isn't linear in all of them."""
+    offset = flat_offset(load.source, list(load.indices))
+    used = [var for var in variables(offset) if isinstance(var.ty, ir.PrimType)]  # not the arrays that hold indices
+    slopes_and_constant = sym.detect_linear_equation(offset, used)
+    if len(slopes_and_constant) != len(used) + 1:  # TVM returns an empty list where the offset isn't linear
+        return offset, None
+    return offset, {var: static(simplified(slope)) for var, slope in zip(used, slopes_and_constant)}
 
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:

@@ -39,7 +39,8 @@ def reduced_item(stage: Stage) -> ir.Expr | None:
     If several expressions are new in the update, the smallest is returned. Returns None if there is none.
     """
     terms = _new_terms(stage)
-    return min(terms, key=lambda term: len(str(term)), default=None)
+    # Most updates have one: printing it would take 7 % of the time to schedule a network's kernels.
+    return terms[0] if len(terms) == 1 else min(terms, key=lambda term: len(str(term)), default=None)
 
 
 def is_zero(value: ir.Expr | None) -> bool:
