@@ -77,14 +77,14 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: 
 
 def _name_of(func: PrimFunc) -> str:
     """Returns the name of a subroutine, a digest of its content, so that equal subroutines of several kernels are one."""
-    alike = _NAMES.setdefault(tvm_ffi.structural_hash(func), [])
-    name = next((name for other, name in alike if tvm_ffi.structural_equal(func, other)), None)
+    candidates = _NAMES.setdefault(tvm_ffi.structural_hash(func), [])
+    name = next((name for other, name in candidates if tvm_ffi.structural_equal(func, other)), None)
     if name is None:
         # The digest takes 1.5 ms, ten times as long as to compare.
         complete = exact(func)
         name = PREFIX + hashlib.sha256(tvm.ir.save_json(complete).encode()).hexdigest()[:40]
         _FUNCTIONS.setdefault(name, complete)
-        alike.append((func, name))
+        candidates.append((func, name))
     return name
 
 
