@@ -61,6 +61,7 @@ from tvtf.passes.memory.hoist_constants import (
 from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu import ScheduleCPU
+from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.subroutine import announced_to
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.user_passes import Pass, user_passes
@@ -265,6 +266,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
                 subroutines=subroutines,
                 progress=progress,
             )
+    read_kernel.cache_clear()
     if dials.debug >= 2:
         took = time.perf_counter() - started
         phases_took = lowered_at - started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
@@ -224,10 +225,12 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
     return structural_map(value, [(TensorLoad, simplify_indices), (ir.Call, simplify_choice)])
 
 
+@lru_cache(maxsize=2000)
 def read_kernel(func: PrimFunc) -> Kernel | None:
     """Parses a PrimFunc, as TE lowering and FuseTIR make it, into stages (one per loop nest).
 
-    Returns None for a function of another form.
+    Returns None for a function of another form. Phases that read a kernel one after another share what is read;
+    `compile_module` forgets it.
     """
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:
