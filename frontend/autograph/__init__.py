@@ -49,7 +49,7 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_code
     """
-    from tvtf.frontend.autograph.calls import source_of
+    from tvtf.frontend.autograph.transpiler import source_of
 
     return source_of(entity)
 

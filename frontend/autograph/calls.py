@@ -6,9 +6,8 @@ import builtins
 import functools
 import inspect
 import sys
-import textwrap
 import types
-from collections.abc import Callable, Set
+from collections.abc import Set
 from typing import Any
 
 from tvtf.core.log import logger
@@ -21,6 +20,7 @@ from tvtf.frontend.autograph.status import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.transpiler import ConversionError, Transpiler
 from tvtf.frontend.autograph.whole_malt import errors as malt_errors
 from tvtf.frontend.autograph.whole_malt import py_builtins
+from tvtf.ir.user_lines import PROGRAMS
 
 LIBRARIES = sys.stdlib_module_names | {
     "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",
@@ -30,8 +30,6 @@ LIBRARIES = sys.stdlib_module_names | {
 """Packages whose functions are not converted: malt's list, the standard library, and array libraries."""
 OWN = frozenset(("tvtf", "tvm", "tvm_ffi", "malt"))
 """Packages whose functions are not converted even if passed to ``tf.function``; TensorFlow converts the others'."""
-PROGRAMS = "tvtf.models"
-"""A part of this package that is written like user code: its loops over tensors are converted."""
 
 MSG_AS_IS = (
     "AutoGraph could not transform %s and will run it as-is.\nCause: %s\n"
@@ -168,8 +166,3 @@ def _call_as_is(target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[
 
 transpiled = Transpiler(OPERATORS | {"converted_call": converted_call}).converted
 """Returns a function converted."""
-
-
-def source_of(function: Callable[..., Any]) -> str:
-    """Returns the source code of the converted function."""
-    return textwrap.dedent(inspect.getsource(transpiled(function)))

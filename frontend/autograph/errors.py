@@ -6,6 +6,8 @@ Source: the format is TensorFlow's, see tensorflow/python/autograph/pyct/error_u
 from __future__ import annotations
 
 import traceback
+import types
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tvtf.errors import OpError
@@ -48,7 +50,7 @@ def attach(error: BaseException, converted: Any) -> None:
 
     The error passes through the function and is raised again. The stack is the error's attribute ``ag_error_metadata``.
     """
-    frames = _frames(error, converted.ag_source_map)
+    frames = _frames(error, converted)
     inner_frames: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if inner_frames is None:
         metadata = UserFrames(frames, f"{type(error).__name__}: {error}")
@@ -58,24 +60,30 @@ def attach(error: BaseException, converted: Any) -> None:
     error.ag_error_metadata = metadata  # type: ignore[attr-defined]
 
 
-def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
-    """Returns the user's frames in an error's traceback, innermost first, up to the frame of the converted function.
+def _frames(error: BaseException, converted: Any) -> tuple[Frame, ...]:
+    """Returns the user's frames in an error's traceback, innermost first, up to that of the ``converted`` function.
 
-    Frames of tvtf itself are left out. ``source_map`` maps lines of generated code to the user's lines.
+    Frames of tvtf itself are left out.
     """
-    origins = {(generated.filename, generated.lineno): origin for generated, origin in source_map.items()}
+    codes = set(code_objects(converted.__code__))
+    stack = zip(traceback.walk_tb(error.__traceback__), traceback.extract_tb(error.__traceback__), strict=False)
     frames = []
     # [1:] leaves out the frame of tvtf that caught the error.
-    for frame in reversed(traceback.extract_tb(error.__traceback__)[1:]):
-        origin = origins.get((frame.filename, frame.lineno))
-        if origin is not None:
-            frames.append(
-                Frame(origin.loc.filename, origin.loc.lineno, origin.function_name, origin.source_code_line, True)
-            )
+    for (frame, line), summary in reversed(list(stack)[1:]):
+        if frame.f_code in codes:
+            frames.append(Frame(summary.filename, line, converted.ag_functions.get(line), summary.line, True))
             break
-        if not is_own_code(frame.filename):
-            frames.append(Frame(frame.filename, frame.lineno or 0, frame.name, frame.line, False))
+        if not is_own_code(summary.filename):
+            frames.append(Frame(summary.filename, line, summary.name, summary.line, False))
     return tuple(frames)
+
+
+def code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yields a function's code and that of all functions defined in it, outer ones first."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from code_objects(constant)
 
 
 class MultilineKeyError(KeyError):

@@ -1,22 +1,25 @@
-"""Converts a Python function: malt's passes, tvtf's operators, and a map from new lines to old ones."""
+"""Converts a Python function with malt's passes to one that calls tvtf's operators."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tvtf.core.variable_lock import Lock
+from tvtf.frontend.autograph.converted_code import ConvertedCode, compile_tree
 from tvtf.frontend.autograph.status import artifact, set_loop_options
 from tvtf.frontend.autograph.whole_malt import (
+    activity,
+    ag_logging,
     anno,
-    api,
     asserts,
     break_statements,
     call_trees,
+    cfg,
     conditional_expressions,
     continue_statements,
     control_flow,
@@ -27,13 +30,17 @@ from tvtf.frontend.autograph.whole_malt import (
     inspect_utils,
     logical_expressions,
     malt_directives,
+    naming,
+    origin_info,
+    parser,
     qual_names,
+    reaching_definitions,
     return_statements,
     templates,
+    transformer,
     unsupported_features_checker,
     variables,
 )
-from tvtf.ir.user_lines import lines_of_generated_code
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 _converting = Lock()
@@ -158,105 +165,129 @@ def _constructs(node: ast.AST) -> set[type[ast.AST]]:
     return constructs
 
 
-class Transpiler(api.PyToPy):
-    """malt's transpiler with tvtf's operators, which converted code calls as attributes of a module ``ag__``."""
-
-    _current = threading.local()
-    """Per thread: the `function` that is converted, and whether malt has `parsed` it: ValueErrors are the passes' then."""
+class Transpiler:
+    """Converts functions to ones that call tvtf's operators, as attributes of a module ``ag__``."""
 
     def __init__(self, operators: Mapping[str, Any]) -> None:
         """Creates the module ``ag__`` of converted code.
 
         It has the ``operators``, and names that malt expects in it.
         """
-        super().__init__()
-        # malt's own locks stay locked in a child that was forked while another thread converted.
-        self._cache_lock = inspect_utils._linecache_lock = Lock()
-        module = types.ModuleType("ag__")
-        module.__dict__.update(
+        self._operators = types.ModuleType("ag__")
+        self._operators.__dict__.update(
             operators,
             autograph_artifact=artifact,
             ConversionOptions=converter.ConversionOptions,
             STD=converter.STANDARD_OPTIONS,
             Feature=converter.Feature,
         )
-        self._extra_locals = {"ag__": module}
-
-    def get_caching_key(self, ctx: Any) -> Any:
-        """Returns the key of the function being converted in malt's cache: the options, and the function's file.
-
-        malt also compares code objects. These are equal if two files have the same text at the same line, so the file
-        is needed.
-        """
-        code = getattr(self._current.function, "__code__", None)
-        return super().get_caching_key(ctx), getattr(code, "co_filename", None)
-
-    def get_transformed_name(self, node: Any) -> str:
-        return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
-
-    def get_extra_locals(self) -> dict[str, Any]:
-        """Returns the names that converted code can use beside the function's own globals: the module ``ag__``."""
-        return self._extra_locals
-
-    def transform_ast(self, node: Any, ctx: Any) -> Any:
-        """Converts a function's syntax tree with malt's passes, in malt's order, and returns the new tree.
-
-        Passes that have nothing to do are left out: each takes 1 to 5 ms, which is more than tracing most functions
-        takes.
-        """
-        self._current.parsed = True  # ValueErrors from here on are raised by a pass
-        require_supported(node, self._current.function)
-        unsupported_features_checker.verify(node)
-        node = _ExceptNames().visit(node)
-        constructs = _constructs(node)
-        if constructs & _CONTROL_FLOW:
-            node = self.initial_analysis(node, ctx)
-        node = functions.transform(node, ctx)
-        for transform, handled in _PASSES:
-            if constructs & handled:
-                node = transform(node, ctx)
-        return node
-
-    def transform_function(self, fn: Any, user_context: Any) -> Any:
-        """Converts a function, and returns malt's result.
-
-        Raises ConversionError if the function's source isn't found.
-        """
-        self._current.function = fn
-        self._current.parsed = False
-        try:
-            return super().transform_function(fn, user_context)
-        except ValueError as error:
-            if self._current.parsed:  # raised by a pass, not by malt's parser
-                raise
-            raise _without_source(fn) from error
-        finally:
-            self._current.function = None  # a reference would keep the function's closure alive
+        self._codes: WeakKeyDictionary[types.CodeType, dict[str, ConvertedCode]] = WeakKeyDictionary()
 
     def converted(self, function: Callable[..., Any]) -> Any:
         """Converts a function to code that calls the operators of ``ag__``, and returns the converted function.
 
-        Conversions are cached by code object. The result's ``ag_source_map`` maps generated lines to the user's lines.
+        Conversions are cached by code object, and by file: code objects are equal if two files have the same text at the
+        same line.
 
         Raises:
           ConversionError: the function can't be converted.
         """
-        function = inspect.unwrap(function) if hasattr(function, "python_function") else function
-        if not hasattr(function, "__code__"):
-            raise ConversionError(
-                "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, "
-                "try "
-                "passing f.python_function instead."
-            )
-        try:
-            with _converting:
-                result, module, source_map = self.transform(function, converter.ProgramContext(options=OPTIONS))
-        except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
-            raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
-        result.ag_module = module
-        result.ag_source_map = source_map
-        _remember_lines(source_map, module.__file__)
-        return result
+        original = _python_function(function)
+        code = original.__code__
+        with _converting:
+            known = self._codes.setdefault(code, {})
+            if code.co_filename not in known:
+                tree, name = _converted_tree(original)
+                if ag_logging.has_verbosity(2):
+                    ag_logging.log(2, "Transformed %s:\n\n%s\n", original, _text(tree))
+                known[code.co_filename] = compile_tree(tree, name, code)
+            return known[code.co_filename].like(original, self._operators)
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """Returns the source code of a function as it is converted.
+
+    Raises:
+      ConversionError: the function can't be converted.
+    """
+    with _converting:
+        tree, _ = _converted_tree(_python_function(function))
+    return _text(tree)
+
+
+def _text(tree: ast.AST) -> str:
+    return ast.unparse(ast.fix_missing_locations(tree))  # malt's new nodes have no lines, which "unparse" reads
+
+
+def _python_function(function: Any) -> types.FunctionType:
+    """Returns the Python function to convert: the one that a ``tf.function`` wraps, or the given one."""
+    function = inspect.unwrap(function) if hasattr(function, "python_function") else function
+    if not hasattr(function, "__code__"):
+        raise ConversionError(
+            "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, "
+            "try passing f.python_function instead."
+        )
+    return getattr(function, "__func__", function)  # a method's function
+
+
+def _converted_tree(function: types.FunctionType) -> tuple[ast.stmt, str]:
+    """Converts a function, and returns the statement that defines the converted function, and its name."""
+    try:
+        tree = _syntax_tree(function)
+        require_supported(tree, function)
+        namespace = inspect_utils.getnamespace(function)
+        namer = naming.Namer(namespace)
+        name = namer.new_symbol("tf__" + getattr(tree, "name", "lam"), ())
+        info = transformer.EntityInfo(name, "", function.__code__.co_filename, (), namespace)
+        tree = _transformed(tree, transformer.Context(info, namer, converter.ProgramContext(options=OPTIONS)))
+    except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
+        raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
+    if isinstance(tree, ast.Lambda):
+        return ast.Assign([ast.Name(name, ast.Store())], tree), name
+    tree.name = name
+    return tree, name
+
+
+def _transformed(node: Any, ctx: Any) -> Any:
+    """Converts a function's syntax tree with malt's passes, in malt's order, and returns the new tree.
+
+    Passes that have nothing to do are left out: each takes 1 to 5 ms, which is more than tracing most functions takes.
+    """
+    unsupported_features_checker.verify(node)
+    node = _ExceptNames().visit(node)
+    _erase_defaults(node.args)
+    constructs = _constructs(node)
+    if constructs & _CONTROL_FLOW:
+        node = _analyzed(node, ctx)
+    node = functions.transform(node, ctx)
+    for transform, handled in _PASSES:
+        if constructs & handled:
+            node = transform(node, ctx)
+    return node
+
+
+def _erase_defaults(parameters: ast.arguments) -> None:
+    """Replaces the default values of parameters, which the converted function takes from the original one, by None."""
+    parameters.defaults = [ast.Constant(None) for _ in parameters.defaults]
+    parameters.kw_defaults = [default and ast.Constant(None) for default in parameters.kw_defaults]
+
+
+def _analyzed(node: Any, ctx: Any) -> Any:
+    """Notes in a syntax tree which names its statements define and use, as the passes for control flow need it."""
+    graphs = cfg.build(node)
+    node = activity.resolve(qual_names.resolve(node), ctx, None)
+    node = reaching_definitions.resolve(node, ctx, graphs)
+    anno.dup(node, {anno.Static.DEFINITIONS: anno.Static.ORIG_DEFINITIONS})
+    return node
+
+
+def _syntax_tree(function: types.FunctionType) -> Any:
+    try:
+        tree, source = parser.parse_entity(function, future_features=())
+    except ValueError as error:
+        raise _without_source(function) from error
+    origin_info.resolve_entity(tree, source, function)
+    return tree
 
 
 def require_supported(node: ast.AST, fn: Any) -> None:
@@ -274,17 +305,3 @@ def require_supported(node: ast.AST, fn: Any) -> None:
 
 def _without_source(fn: Any) -> ConversionError:
     return ConversionError(f"Unable to locate the source code of {fn}")
-
-
-def _remember_lines(source_map: Any, file: str) -> None:
-    """Records the user's line for each line of the generated ``file``. Traced ops get these lines as their spans.
-
-    malt's map also has lines of other files, which are skipped.
-    """
-    for generated, origin in source_map.items():
-        if generated.filename != file:
-            continue
-        lines_of_generated_code.setdefault(generated.filename, {})[generated.lineno] = (
-            origin.loc.filename,
-            origin.loc.lineno,
-        )

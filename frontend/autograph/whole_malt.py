@@ -24,11 +24,22 @@ try:
         variables,
     )
     from malt.core import converter, unsupported_features_checker
-    from malt.impl import api
     from malt.lang import directives as malt_directives
     from malt.operators import py_builtins
     from malt.operators.variables import Undefined, UndefinedReturnValue, ld, ldu
-    from malt.pyct import anno, errors, inspect_utils, qual_names, templates
+    from malt.pyct import (
+        anno,
+        cfg,
+        errors,
+        inspect_utils,
+        naming,
+        origin_info,
+        parser,
+        qual_names,
+        templates,
+        transformer,
+    )
+    from malt.pyct.static_analysis import activity, reaching_definitions
     from malt.utils import ag_logging
 except BaseException:
     for name in [name for name in sys.modules if name == "malt" or name.startswith("malt.")]:
@@ -38,12 +49,13 @@ except BaseException:
 __all__ = [
     "Undefined",
     "UndefinedReturnValue",
+    "activity",
     "ag_logging",
     "anno",
-    "api",
     "asserts",
     "break_statements",
     "call_trees",
+    "cfg",
     "conditional_expressions",
     "continue_statements",
     "control_flow",
@@ -56,10 +68,15 @@ __all__ = [
     "ldu",
     "logical_expressions",
     "malt_directives",
+    "naming",
+    "origin_info",
+    "parser",
     "py_builtins",
     "qual_names",
+    "reaching_definitions",
     "return_statements",
     "templates",
+    "transformer",
     "unsupported_features_checker",
     "variables",
 ]

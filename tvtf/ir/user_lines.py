@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
@@ -12,25 +13,24 @@ from tvm import ir
 
 from tvtf.core.thread_state import state
 
+PROGRAMS = "tvtf.models"
+"""A part of this package that is written like user code: its loops over tensors are converted, its lines are shown."""
 
-def _own_folders() -> tuple[str, ...]:
-    """Returns the folders of tvtf's own code. :func:`user_span` skips the stack frames of functions in them."""
-    # "malt" is AutoGraph's transpiler.
-    packages = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
+
+def _folders(*packages: str) -> tuple[str, ...]:
+    """Returns the folders of packages."""
     specs = [importlib.util.find_spec(package) for package in packages]
     return tuple(os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
 
 
-_OWN_FOLDERS = _own_folders()
+_OWN_FOLDERS = _folders("tvtf", "tvtf.passes", "tvtf.frontend", "malt")  # "malt" is AutoGraph's transpiler
+_FOLDERS_OF_PROGRAMS = _folders(PROGRAMS)
 
 
-lines_of_generated_code: dict[str, dict[int, tuple[str, int]]] = {}
-"""By file of generated code: generated line -> the user's file and line. AutoGraph fills it."""
-
-
+@functools.cache
 def is_own_code(path: str) -> bool:
     """Returns whether a file belongs to tvtf or to the AutoGraph library that runs user code."""
-    return path.startswith(_OWN_FOLDERS)
+    return path.startswith(_OWN_FOLDERS) and not path.startswith(_FOLDERS_OF_PROGRAMS)
 
 
 @contextmanager
@@ -49,19 +49,10 @@ def compiling() -> Iterator[None]:
 def user_span() -> ir.Span:
     """Returns the file and line of the user's program that runs now: those of the innermost stack frame outside tvtf."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+    while frame.f_back is not None and is_own_code(frame.f_code.co_filename):
         frame = frame.f_back
-    path, line = _user_line(frame.f_code.co_filename, frame.f_lineno)
-    return ir.Span(_source_name(path), line, line, 0, 0)
-
-
-def _user_line(path: str, line: int) -> tuple[str, int]:
-    """Maps a line of generated code to the user's file and line, by the nearest mapped line at or before it."""
-    lines = lines_of_generated_code.get(path)
-    if lines is None:
-        return path, line
-    mapped_before = [n for n in lines if n <= line]
-    return lines[max(mapped_before)] if mapped_before else (path, line)
+    line = frame.f_lineno
+    return ir.Span(_source_name(frame.f_code.co_filename), line, line, 0, 0)
 
 
 _sources: dict[str, ir.SourceName] = {}

@@ -1,0 +1,86 @@
+"""Compiles a converted function's syntax tree to code with the file and lines of the user's function.
+
+Tracebacks, warnings, debuggers and coverage tools so show the user's own code.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import types
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tvtf.frontend.autograph.errors import code_objects
+from tvtf.frontend.autograph.whole_malt import anno
+
+_FACTORY = "<factory>"
+"""The name of the function around a converted one. Converted code can't refer to it, as it isn't an identifier."""
+
+
+class ConvertedCode(NamedTuple):
+    """The code of a converted function, which all functions with the same original code share.
+
+    ``factory`` is the code of a function that takes the module ``ag__`` and returns the converted function.
+    ``functions`` has the name of the user's function (maybe a nested one) by line.
+    """
+
+    factory: types.CodeType
+    functions: Mapping[int, str | None]
+
+    def like(self, original: types.FunctionType, operators: types.ModuleType) -> Any:
+        """Creates the converted function with the closure, globals and defaults of the user's ``original``.
+
+        Its attribute ``ag_functions`` has the name of the user's function for each line.
+        """
+        cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
+        closure = tuple(cells[name] for name in self.factory.co_freevars)
+        converted = types.FunctionType(self.factory, original.__globals__, closure=closure)(operators)
+        converted.__defaults__, converted.__kwdefaults__ = original.__defaults__, original.__kwdefaults__
+        converted.ag_functions = self.functions
+        return converted
+
+
+def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> ConvertedCode:
+    """Compiles the statement ``tree``, which defines a converted function as ``name``, for the user's ``original`` code.
+
+    The variables in the function's closure are parameters of an outer function, and the function is returned by an inner
+    one: the inner one's code then has the same variables in its closure.
+
+    Raises:
+      SyntaxError: malt has made a tree that is no valid program.
+    """
+    parameters = ", ".join(original.co_freevars)
+    module = ast.parse(f"def outer({parameters}):\n def inner(ag__):\n  return {name}")
+    inner = module.body[0].body[0]  # type: ignore[attr-defined]
+    inner.name = _FACTORY
+    inner.body.insert(0, tree)
+    functions: dict[int, str | None] = {}
+    _set_lines(tree, original.co_firstlineno, functions)
+    flags = original.co_flags & __future__.annotations.compiler_flag
+    try:
+        code = compile(module, original.co_filename, "exec", flags, dont_inherit=True)
+    except (TypeError, ValueError) as error:  # malt's tree is no valid one: for example, it emptied a block
+        raise SyntaxError(str(error)) from None
+    _, _, factory, *_ = code_objects(code)  # after the module's and the outer function's
+    return ConvertedCode(factory, functions)
+
+
+def _set_lines(node: ast.AST, line: int, functions: dict[int, str | None]) -> None:
+    """Gives all nodes the user's lines that malt has noted in them; a new node has the line of the one that encloses it.
+
+    Also completes what Python's compiler needs and malt leaves out, and fills ``functions``.
+    """
+    origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
+    if origin is not None:
+        line = origin.loc.lineno
+        functions[line] = origin.function_name
+    if "lineno" in node._attributes:
+        node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
+        node.col_offset = node.end_col_offset = -1  # type: ignore[attr-defined] # unknown
+    if isinstance(node, ast.Call):
+        node.args = list(node.args)  # malt has a tuple
+    elif isinstance(node, ast.ExceptHandler) and node.name is not None:
+        node.name = str(node.name)
+    for child in ast.iter_child_nodes(node):
+        _set_lines(child, line, functions)
