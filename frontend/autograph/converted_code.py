@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tvtf.frontend.autograph.errors import code_objects
+from tvtf.frontend.autograph.sources import Origin
 from tvtf.frontend.autograph.whole_malt import anno
 
 _FACTORY = "<factory>"
@@ -56,7 +57,7 @@ def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> Convert
     inner.name = _FACTORY
     inner.body.insert(0, tree)
     functions: dict[int, str | None] = {}
-    _set_lines(tree, original.co_firstlineno, functions)
+    _set_positions(tree, Origin.of_line(original.co_firstlineno, None), functions)
     flags = original.co_flags & __future__.annotations.compiler_flag
     try:
         code = compile(module, original.co_filename, "exec", flags, dont_inherit=True)
@@ -66,21 +67,18 @@ def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> Convert
     return ConvertedCode(factory, functions)
 
 
-def _set_lines(node: ast.AST, line: int, functions: dict[int, str | None]) -> None:
-    """Gives all nodes the user's lines that malt has noted in them; a new node has the line of the one that encloses it.
+def _set_positions(node: ast.AST, origin: Origin, functions: dict[int, str | None]) -> None:
+    """Gives all nodes the user's positions, which are noted in them; a new node has that of the one that encloses it.
 
     Also completes what Python's compiler needs and malt leaves out, and fills ``functions``.
     """
-    origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
-    if origin is not None:
-        line = origin.loc.lineno
-        functions[line] = origin.function_name
+    origin = anno.getanno(node, anno.Basic.ORIGIN, default=origin)
+    functions[origin.lineno] = origin.function
     if "lineno" in node._attributes:
-        node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
-        node.col_offset = node.end_col_offset = -1  # type: ignore[attr-defined] # unknown
+        node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, _ = origin  # type: ignore[attr-defined]
     if isinstance(node, ast.Call):
         node.args = list(node.args)  # malt has a tuple
     elif isinstance(node, ast.ExceptHandler) and node.name is not None:
         node.name = str(node.name)
     for child in ast.iter_child_nodes(node):
-        _set_lines(child, line, functions)
+        _set_positions(child, origin, functions)

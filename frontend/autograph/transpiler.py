@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph.converted_code import ConvertedCode, compile_tree
+from tvtf.frontend.autograph.sources import ConversionError, syntax_tree
 from tvtf.frontend.autograph.status import artifact, set_loop_options
 from tvtf.frontend.autograph.whole_malt import (
     activity,
@@ -31,8 +32,6 @@ from tvtf.frontend.autograph.whole_malt import (
     logical_expressions,
     malt_directives,
     naming,
-    origin_info,
-    parser,
     qual_names,
     reaching_definitions,
     return_statements,
@@ -45,10 +44,6 @@ from tvtf.frontend.autograph.whole_malt import (
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 _converting = Lock()
 """CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
-
-
-class ConversionError(ValueError):
-    """A function that can't be converted."""
 
 
 class _Unsupported(ast.NodeVisitor):
@@ -67,7 +62,7 @@ class _Unsupported(ast.NodeVisitor):
     def __init__(self, source: str) -> None:
         self.source = source
 
-    def visit(self, node: ast.AST) -> Any:
+    def visit(self, node: Any) -> Any:
         """Raises an error with name and line if a node is not supported. Otherwise visits the node's children."""
         construct = self.CONSTRUCTS.get(type(node).__name__)
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
@@ -76,9 +71,8 @@ class _Unsupported(ast.NodeVisitor):
         if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
             construct = f"private name {node.attr}"
         if construct:
-            line = anno.getanno(node, anno.Basic.ORIGIN).loc.lineno
             raise errors.UnsupportedLanguageElementError(
-                f"{construct} in line {line} of {self.source} is not supported by AutoGraph; write it with if and while"
+                f"{construct} in line {node.lineno} of {self.source} is not supported by AutoGraph; write it with if and while"
             )
         return self.generic_visit(node)
 
@@ -233,8 +227,8 @@ def _python_function(function: Any) -> types.FunctionType:
 def _converted_tree(function: types.FunctionType) -> tuple[ast.stmt, str]:
     """Converts a function, and returns the statement that defines the converted function, and its name."""
     try:
-        tree = _syntax_tree(function)
-        require_supported(tree, function)
+        tree: Any = syntax_tree(function)
+        _Unsupported(function.__code__.co_filename).visit(tree)
         namespace = inspect_utils.getnamespace(function)
         namer = naming.Namer(namespace)
         name = namer.new_symbol("tf__" + getattr(tree, "name", "lam"), ())
@@ -279,29 +273,3 @@ def _analyzed(node: Any, ctx: Any) -> Any:
     node = reaching_definitions.resolve(node, ctx, graphs)
     anno.dup(node, {anno.Static.DEFINITIONS: anno.Static.ORIG_DEFINITIONS})
     return node
-
-
-def _syntax_tree(function: types.FunctionType) -> Any:
-    try:
-        tree, source = parser.parse_entity(function, future_features=())
-    except ValueError as error:
-        raise _without_source(function) from error
-    origin_info.resolve_entity(tree, source, function)
-    return tree
-
-
-def require_supported(node: ast.AST, fn: Any) -> None:
-    """Checks that a syntax tree is the source of the function ``fn``, and that AutoGraph supports all constructs in it.
-
-    Raises:
-      ConversionError: the tree is of another function. Python 3.13 returns the lines of ``-c`` for any function from
-        "<string>".
-      UnsupportedLanguageElementError: a construct isn't supported. The text has its line.
-    """
-    if getattr(node, "name", "<lambda>") != fn.__code__.co_name:
-        raise _without_source(fn)
-    _Unsupported(fn.__code__.co_filename).visit(node)
-
-
-def _without_source(fn: Any) -> ConversionError:
-    return ConversionError(f"Unable to locate the source code of {fn}")

@@ -1,0 +1,150 @@
+"""Finds the syntax tree of a Python function in its file, and notes in each node the user's position and function.
+
+``inspect`` finds a function's last line with a tokenizer that is written in Python. Python's own parser is much faster.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tvtf.frontend.autograph.errors import code_objects
+from tvtf.frontend.autograph.whole_malt import anno
+
+_LAMBDA = "<lambda>"
+
+
+class ConversionError(ValueError):
+    """A function that can't be converted."""
+
+
+class Origin(NamedTuple):
+    """The place of a syntax tree's node in the user's program, and the name of the function around it.
+
+    A statement has no columns (-1), only its first line: Python would print a whole ``if`` where it marks its call.
+    """
+
+    lineno: int
+    col_offset: int
+    end_lineno: int
+    end_col_offset: int
+    function: str | None
+
+    @classmethod
+    def of_line(cls, line: int, function: str | None) -> Origin:
+        return cls(line, -1, line, -1, function)
+
+
+def syntax_tree(function: types.FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda:
+    """Returns the syntax tree of a function, with the lines that it has in its file. Each node's ORIGIN is noted.
+
+    Raises:
+      ConversionError: there is no file, it has changed, or several lambdas in the line could be the function.
+    """
+    code = function.__code__
+    try:
+        lines, _ = inspect.findsource(function)
+        _require_own_text(lines, code)
+        tree = _lambda(lines, code) if code.co_name == _LAMBDA else _definition(lines, code)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ConversionError(
+            f"Unable to locate the source code of {function}. Note that functions defined in certain environments, like the "
+            "interactive Python shell, do not expose their source code. If that is the case, you should define them in a "
+            ".py source file. If you are certain the code is graph-compatible, wrap the call using "
+            f"@tf.autograph.experimental.do_not_convert. Original error: {error}"
+        ) from error
+    _note_origins(tree, None)
+    return tree
+
+
+def _require_own_text(lines: Sequence[str], code: types.CodeType) -> None:
+    """Raises a ValueError if ``code`` was compiled from another text than ``lines``, which has the same file name.
+
+    Python calls any text "<string>" that is run by ``exec``, and 3.13 also the program of ``python -c``, whose lines it keeps.
+    """
+    if code.co_filename != "<string>":
+        return
+    program = compile("".join(lines), code.co_filename, "exec", dont_inherit=True)
+    if code not in code_objects(program):
+        raise ValueError("the function comes from a text that Python has not kept")
+
+
+def _definition(lines: Sequence[str], code: types.CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """Parses the definition that starts in the line of ``code``, with its decorators.
+
+    It ends before a line that is indented no more than its first one. Such a line can also be a part of it (of a text or
+    of a list of parameters), but then the lines before it are no complete program.
+    """
+    first = code.co_firstlineno - 1
+    if not "".join(lines[first : first + 1]).lstrip().startswith(("@", "def ", "async ")):
+        raise ValueError(f"line {first + 1} of {code.co_filename} defines no function")
+    indentation = _indentation(lines[first])
+    # A block is opened for indented lines. The empty lines before make the parser count as in the file.
+    before = "\n" * (first - 1) + "if True:\n" if indentation else "\n" * first
+    for end in range(first + 1, len(lines) + 1):
+        if end < len(lines) and (_is_blank(lines[end]) or _indentation(lines[end]) > indentation):
+            continue
+        try:
+            tree: ast.AST = ast.parse(before + "".join(lines[first:end]))
+        except SyntaxError:
+            continue
+        while isinstance(tree, (ast.Module, ast.If)):
+            [tree] = tree.body
+        if isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)) and tree.name == code.co_name:
+            return tree
+        break
+    raise ValueError(f"line {first + 1} of {code.co_filename} doesn't define {code.co_name}")
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _is_blank(line: str) -> bool:
+    return line.lstrip()[:1] in ("", "#")
+
+
+def _lambda(lines: Sequence[str], code: types.CodeType) -> ast.Lambda:
+    """Returns the lambda that starts in the line of ``code``. If there are several, the one with the same parameters."""
+    found = list(_lambdas(ast.parse("".join(lines)), code.co_firstlineno))
+    if len(found) > 1:
+        found = [node for node in found if _parameters(node.args) == inspect.getargs(code)]
+    if len(found) != 1:
+        raise ValueError(
+            f"{len(found)} lambdas with these parameters start in line {code.co_firstlineno} of {code.co_filename}; "
+            "define each one in a line of its own"
+        )
+    return found[0]
+
+
+def _lambdas(node: ast.AST, line: int) -> Iterator[ast.Lambda]:
+    """Yields all lambdas under ``node`` that start in a line. Nodes that don't have the line are left out."""
+    for child in ast.iter_child_nodes(node):
+        # A definition starts in the line of its ``def`` or ``class``, after its decorators.
+        start = 0 if hasattr(child, "decorator_list") else getattr(child, "lineno", 0)
+        if start <= line <= getattr(child, "end_lineno", line):
+            if isinstance(child, ast.Lambda) and start == line:
+                yield child
+            yield from _lambdas(child, line)
+
+
+def _parameters(arguments: ast.arguments) -> tuple[list[str], str | None, str | None]:
+    """Returns the names of parameters as ``inspect.getargs`` does: those of single values, of the rest, of the keywords."""
+    single = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return single, getattr(arguments.vararg, "arg", None), getattr(arguments.kwarg, "arg", None)
+
+
+def _note_origins(node: ast.AST, function: str | None) -> None:
+    """Notes in each node of a function's tree where it comes from: malt keeps this in copies and in replaced nodes."""
+    if isinstance(node, ast.FunctionDef):
+        function = node.name
+    if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
+        origin = Origin(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, function)
+        anno.setanno(node, anno.Basic.ORIGIN, origin)
+    elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
+        anno.setanno(node, anno.Basic.ORIGIN, Origin.of_line(node.lineno, function))
+    for child in ast.iter_child_nodes(node):
+        _note_origins(child, function)
