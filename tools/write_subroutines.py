@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
@@ -44,9 +45,13 @@ FIRST_LAYERS = (
     (28, 1, 16, 5, 1),
 )
 """Sides of images, channels of images and results, windows and strides of convolutions."""
-PRODUCTS = ((784, 128), (128, 10), (64, 64), (256, 256), (256, 1024), (1024, 256), (2048, 1000))
+PRODUCTS = ((784, 128), (64, 64), (256, 256), (784, 512), (256, 1024), (1024, 256), (2048, 1000))
 """Widths of arguments and results of dense layers."""
-ROWS = (1, 32, 100, 128, 1024)
+CLASSIFIERS = ((64, 10), (128, 10), (512, 10), (512, 100))
+"""The same of the last layers of classifiers."""
+ROWS = (1, 32, 64, 100, 128, 256, 1024)
+ACTIVATIONS = ("leaky_relu", "tanh", "sigmoid", "gelu", "swish", "elu", "relu6")
+"""Those that follow a few layers; relu follows all others."""
 ATTENTION = ((8, 4, 64, 32), (8, 4, 128, 64), (4, 8, 64, 64))
 """Batch, heads, time, and the width of each head."""
 
@@ -61,8 +66,8 @@ class Layer(NamedTuple):
 def layers(tf: Any) -> Iterator[Layer]:
     """Yields the layers whose kernels' subroutines are compiled."""
 
-    def convolution(x: Any, w: Any, b: Any, stride: int) -> Any:
-        return tf.nn.relu(tf.nn.conv2d(x, w, stride, "SAME") + b)
+    def convolution(x: Any, w: Any, b: Any, stride: int, activation: Any) -> Any:
+        return activation(tf.nn.conv2d(x, w, stride, "SAME") + b)
 
     def normalized(x: Any, w: Any, scale: Any, offset: Any) -> Any:
         z = tf.nn.conv2d(x, w, 1, "SAME")
@@ -77,14 +82,14 @@ def layers(tf: Any) -> Iterator[Layer]:
         batch, side, width = x.shape[0], x.shape[1], w.shape[2]
         return tf.nn.relu(tf.nn.conv2d_transpose(x, w, (batch, 2 * side, 2 * side, width), 2, "SAME"))
 
-    def dense(x: Any, w: Any, b: Any) -> Any:
-        return tf.nn.relu(x @ w + b)
+    def dense(x: Any, w: Any, b: Any, activation: Any = tf.nn.relu) -> Any:
+        return activation(x @ w + b)
 
     def attention(q: Any, k: Any, v: Any) -> Any:
         return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * q.shape[-1] ** -0.5) @ v
 
-    def strided(stride: int) -> Callable[..., Any]:
-        return lambda x, w, b: convolution(x, w, b, stride)
+    def strided(stride: int, activation: Any = tf.nn.relu) -> Callable[..., Any]:
+        return partial(convolution, stride=stride, activation=activation)
 
     for batch in BATCHES:
         for side, channels, width, window, stride in FIRST_LAYERS:
@@ -100,16 +105,20 @@ def layers(tf: Any) -> Iterator[Layer]:
             yield Layer(block, (image, window, window))
             yield Layer(transposed, (image, (5, 5, width // 2, width)))
     for rows in ROWS:
-        for depth, width in PRODUCTS:
+        for depth, width in (*PRODUCTS, *CLASSIFIERS):
             yield Layer(dense, ((rows, depth), (depth, width), (width,)))
+    for activation in (getattr(tf.nn, name) for name in ACTIVATIONS):
+        for window, stride in ((1, 1), (3, 1), (3, 2), (5, 2)):
+            yield Layer(strided(stride, activation), ((8, 28, 28, 32), (window, window, 32, 64), (64,)))
+        yield Layer(partial(dense, activation=activation), ((64, 256), (256, 256), (256,)))
     for shape in ATTENTION:
         yield Layer(attention, (shape, shape, shape))
 
 
-def names_of(some_layers: Sequence[Layer], target: Any, optimizer: Any) -> set[str]:
+def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
     """Returns the names of the subroutines that kernels of layers call.
 
-    The kernels are those of results with constant parameters, and of steps of training.
+    The kernels are those of results with constant parameters, and of a step of training by SGD and Adam in turns.
     """
     import tvm
 
@@ -117,10 +126,13 @@ def names_of(some_layers: Sequence[Layer], target: Any, optimizer: Any) -> set[s
     from tvtf.frontend.function.executor import entry_module
     from tvtf.passes.pipeline import finisher, lower
     from tvtf.passes.schedule.cpu.subroutine import announced_to
+    from tvtf.plain_optimizers import SGD, Adam
 
     variables = [[tf.Variable(tf.zeros(shape)) for shape in layer.shapes[1:]] for layer in some_layers]
     own = [variable for each in variables for variable in each]
-    optimizer.build(own)
+    optimizers = [optimizer() for each, optimizer in zip(variables, cycle((SGD, Adam))) for _ in each]
+    for variable, optimizer in zip(own, optimizers):
+        optimizer.build([variable])
     specs = [tf.TensorSpec(layer.shapes[0], tf.float32) for layer in some_layers]
 
     def results(*inputs: Any) -> list[Any]:
@@ -134,7 +146,8 @@ def names_of(some_layers: Sequence[Layer], target: Any, optimizer: Any) -> set[s
                 tf.reduce_sum(layer.function(x, *each) ** 2) for layer, x, each in zip(some_layers, inputs, variables)
             ]
         gradients = tape.gradient(losses, [*inputs, *own])
-        optimizer.apply_gradients(zip(gradients[len(inputs) :], own))
+        for variable, gradient, optimizer in zip(own, gradients[len(inputs) :], optimizers):
+            optimizer.apply_gradients([(gradient, variable)])
         return gradients[: len(inputs)]
 
     names: set[str] = set()
@@ -156,13 +169,11 @@ def write(model: str) -> Path:
     from tvtf.passes.codegen.shipped_subroutines import target_of, write_archive
     from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
     from tvtf.passes.schedule.cpu.subroutine import function
-    from tvtf.plain_optimizers import SGD, Adam
 
     found, names = list(layers(tf)), set()
     target = Target({"kind": "llvm", "mcpu": model, "num-cores": CORES})
-    optimizers = cycle((SGD, Adam))
     for first in range(0, len(found), LAYERS_AT_ONCE):
-        names |= names_of(found[first : first + LAYERS_AT_ONCE], target, next(optimizers)())
+        names |= names_of(found[first : first + LAYERS_AT_ONCE], target)
     compiler = SubroutineCompiler(target_of(model), {}, None)
     code = {name: compiler.code(name, lambda name=name: function(name)) for name in sorted(names)}
     missing = {callee for each in code.values() for callee in names_in(each)} - set(code)

@@ -13,7 +13,6 @@ from tvtf.passes.codegen import shipped_subroutines, subroutines
 from tvtf.passes.codegen.shipped_subroutines import archive_for, shipped_code, target_of, write_archive
 from tvtf.passes.codegen.subroutines import SubroutineCompiler
 from tvtf.passes.schedule.cpu import subroutine
-from tvtf.plain_optimizers import SGD
 from tvtf.runtime import cache
 from tvtf.runtime.target import host_target
 
@@ -74,7 +73,7 @@ def test_subroutines_of_a_wheel_are_not_compiled_again_and_results_are_the_same(
     own_cache, folder, compiled_names, tool, monkeypatch
 ):
     model = model_of_this_processor()
-    names = tool.names_of([tool.Layer(convolved, SHAPES)], host_target(), SGD())
+    names = tool.names_of([tool.Layer(convolved, SHAPES)], host_target())
     compiler = SubroutineCompiler(target_of(model), {}, None)
     code = {name: compiler.code(name, lambda name=name: subroutine.function(name)) for name in names}
     write_archive(model, code)
