@@ -260,3 +260,19 @@ def test_subroutines_have_one_name_only_if_they_do_the_same():
     names = [named(value) for value in values]
     assert names == [named(value) for value in values]
     assert len({*names, named(0.0, are_distinct=False)}) == len(values) + 1
+
+
+@pytest.mark.parametrize("is_passed", [False, True])
+def test_sums_that_a_tile_in_the_kernel_holds_in_registers_are_not_passed(is_passed):
+    sums = emit.scratch([LANES * 8], "float32", "sums", "local")
+
+    def vectors(value, kind=ForKind.UNROLLED):
+        lanes = lambda u: emit.vectorized(LANES, lambda lane: value(u * LANES + lane))  # noqa: E731
+        return emit.loop(8, lanes, kind)
+
+    clear = vectors(lambda item: emit.store(sums, tirx.const(0.0), [item]), ForKind.SERIAL)
+    add = vectors(lambda item: emit.store(sums, emit.load(sums, [item]) + emit.load(ROW, [item % COLUMNS]), [item]))
+    others = [doubled(X, [emit.index(0), emit.index(0)], sums)] if is_passed else [mark(ROW)]
+    steps = emit.loop(10**6, lambda _: add)  # long enough to hide a call
+    body = with_called_loops(emit.sequence([emit.allocate(sums), clear, steps, *others]))
+    assert calls_and_stores(body) == (1 + is_passed, 2 - is_passed)

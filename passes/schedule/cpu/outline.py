@@ -7,8 +7,10 @@ kernel that only calls subroutines needs no optimization.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tvm import ir
-from tvm.tirx import For, ForKind, IfThenElse, SeqStmt, Stmt
+from tvm.tirx import For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.product_tile import product_tile_of
@@ -27,14 +29,14 @@ def with_called_loops(body: Stmt, overlapping: Pairs = ()) -> Stmt:
 
     ``overlapping`` has the pairs of arrays that may be the same memory.
     """
-    return _Outliner(overlapping).statement(body) if subroutine.has_calls(body) else body
+    return _Outliner(overlapping, subroutine.passed(body)).statement(body) if subroutine.has_calls(body) else body
 
 
 class _Outliner:
     """Replaces the outermost loops that can be subroutines by calls of them."""
 
-    def __init__(self, overlapping: Pairs) -> None:
-        self.overlapping = overlapping
+    def __init__(self, overlapping: Pairs, in_memory: Collection[Var]) -> None:
+        self.overlapping, self.in_memory = overlapping, in_memory
 
     def statement(self, stmt: Stmt, room: float = 0) -> Stmt:
         """Returns a statement with calls for the loops in it.
@@ -57,7 +59,7 @@ class _Outliner:
 
     def _call(self, stmt: Stmt, room: float) -> Stmt | None:
         """Returns the call of a subroutine that does what loops do; None if it can't be one, or does too little."""
-        region = Region(stmt)
+        region = Region(stmt, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
         is_worthwhile = max(region.cycles, room) >= CYCLES_BESIDE_A_CALL
@@ -70,7 +72,7 @@ class _Outliner:
 
     def _parts(self, loop: For) -> Stmt | None:
         """Returns a parallel loop of calls, each of which does a part of a parallel elementwise loop; None if it can't."""
-        region, extent = Region(loop), emit.static(loop.extent)
+        region, extent = Region(loop, self.in_memory), emit.static(loop.extent)
         if region.cycles is None or extent is None or region.calls:
             return None
         count = min(MOST_PARTS, extent, int(region.cycles / FEWEST_CYCLES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -98,11 +98,12 @@ class Region:
     """A statement of a kernel as a subroutine: with the extents of its loops, and the strides of its arrays, as numbers.
 
     Local arrays, to which subroutines that the region calls store, and the loops over their items keep their sizes. Tiles
-    that the region sums itself stay in the kernel: there are too many kinds of them.
+    that the region sums itself stay in the kernel: there are too many kinds of them. Local arrays of the kernel are passed
+    only if they are ``in_memory`` anyway: the sums of a tile in the kernel are in registers.
     """
 
-    def __init__(self, stmt: Stmt) -> None:
-        self.stmt = stmt
+    def __init__(self, stmt: Stmt, in_memory: Collection[Var] = ()) -> None:
+        self.stmt, self.in_memory = stmt, in_memory
         self.loops: list[For] = []
         self.stores: list[tuple[BufferStore, Loops]] = []
         self.calls: list[tuple[ir.Call, Loops]] = []
@@ -169,6 +170,8 @@ class Region:
         if not self.results or not all(self._add(load, load.source, loops) for load, loops in read):
             return False
         sources = [array.source for array in self.arrays]
+        if any(_is_local(source) and source not in self.in_memory for source in sources):
+            return False
         if any(sources[number].same_as(other) for number in range(self.results) for other in sources[number + 1 :]):
             return False
         strides = [stride for array in self.arrays for stride in array.strides.values()]

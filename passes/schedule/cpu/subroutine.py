@@ -168,6 +168,18 @@ def written(stmt: Stmt) -> set[Var]:
     return buffers
 
 
+def passed(stmt: Stmt) -> set[Var]:
+    """Returns the buffers whose addresses a statement passes to subroutines. LLVM can't hold these in registers."""
+    buffers: set[Var] = set()
+
+    def add_passed_buffers(call: ir.Call) -> None:
+        if is_call(call):
+            buffers.update(element.source for element in arguments(call)[1])
+
+    structural_walk(stmt, (ir.Call, add_passed_buffers))
+    return buffers
+
+
 def has_calls(stmt: Stmt) -> bool:
     """Returns whether a statement calls subroutines."""
     return structural_walk(stmt, (ir.Call, lambda c: tvm_ffi.VisitInterrupt(c) if is_call(c) else None)) is not None
