@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from tvtf.frontend.autograph.errors import code_objects
 from tvtf.frontend.autograph.whole_malt import anno
@@ -109,7 +110,7 @@ def _is_blank(line: str) -> bool:
 
 def _lambda(lines: Sequence[str], code: types.CodeType) -> ast.Lambda:
     """Returns the lambda that starts in the line of ``code``. If there are several, the one with the same parameters."""
-    found = list(_lambdas(ast.parse("".join(lines)), code.co_firstlineno))
+    found = _lambdas_by_line("".join(lines)).get(code.co_firstlineno, [])
     if len(found) > 1:
         found = [node for node in found if _parameters(node.args) == inspect.getargs(code)]
     if len(found) != 1:
@@ -117,18 +118,29 @@ def _lambda(lines: Sequence[str], code: types.CodeType) -> ast.Lambda:
             f"{len(found)} lambdas with these parameters start in line {code.co_firstlineno} of {code.co_filename}; "
             "define each one in a line of its own"
         )
-    return found[0]
+    return _parsed_again(lines, found[0])
 
 
-def _lambdas(node: ast.AST, line: int) -> Iterator[ast.Lambda]:
-    """Yields all lambdas under ``node`` that start in a line. Nodes that don't have the line are left out."""
-    for child in ast.iter_child_nodes(node):
-        # A definition starts in the line of its ``def`` or ``class``, after its decorators.
-        start = 0 if hasattr(child, "decorator_list") else getattr(child, "lineno", 0)
-        if start <= line <= getattr(child, "end_lineno", line):
-            if isinstance(child, ast.Lambda) and start == line:
-                yield child
-            yield from _lambdas(child, line)
+@lru_cache(maxsize=16)
+def _lambdas_by_line(text: str) -> dict[int, list[ast.Lambda]]:
+    """Returns all lambdas of a program by their first line. Nobody may change them: a long program is parsed once."""
+    lambdas: dict[int, list[ast.Lambda]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Lambda):
+            lambdas.setdefault(node.lineno, []).append(node)
+    return lambdas
+
+
+def _parsed_again(lines: Sequence[str], node: ast.Lambda) -> ast.Lambda:
+    """Parses the text of a lambda in ``lines``, in parentheses, so that a new tree has the same lines and columns."""
+    line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+    # Columns count the bytes of UTF-8.
+    text = [each.encode() for each in lines[line - 1 : end_line]]
+    text[-1] = text[-1][:end_column]
+    text[0] = text[0][column:]
+    before = b"\n" * (line - 2) + b"(\n" + b" " * column if line > 1 else b"(" + b" " * (column - 1)
+    tree: Any = ast.parse(before + b"".join(text) + b"\n)", mode="eval")
+    return tree.body  # type: ignore[no-any-return]
 
 
 def _parameters(arguments: ast.arguments) -> tuple[list[str], str | None, str | None]:
