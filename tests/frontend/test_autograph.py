@@ -1,13 +1,13 @@
 """AutoGraph: converted Python equals Python on eager tensors; errors name the user's own lines."""
 
 import gc
-import importlib.util
 import inspect
 import logging
 import weakref
 
 import numpy as np
 import pytest
+from program_files import loaded
 
 import tvtf as tf
 
@@ -769,10 +769,6 @@ def test_equal_code_in_two_files_keeps_its_own_file(tmp_path):
     """Code objects are equal whatever their file: the converted function of one must not serve the other."""
     files = []
     for name in ("first_of_two.py", "second_of_two.py"):
-        path = tmp_path / name
-        path.write_text("def plus_one(x):\n    return x + 1.0\n")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = loaded(tmp_path / name, "def plus_one(x):\n    return x + 1.0\n")
         files.append(str(tf.function(module.plus_one).ir(tf.TensorSpec([2]))))
     assert "first_of_two.py:2" in files[0] and "second_of_two.py:2" in files[1]

@@ -1,11 +1,11 @@
 """Code that AutoGraph has converted has the user's file and lines, wherever Python shows them."""
 
-import importlib.util
 import inspect
 import logging
 import traceback
 
 import pytest
+from program_files import loaded
 
 import tvtf as tf
 from tvtf.ir.user_lines import is_own_code
@@ -15,15 +15,6 @@ def line_of(function, text):
     """The number of the line of ``function`` that contains ``text``."""
     lines, first = inspect.getsourcelines(function)
     return first + next(i for i, line in enumerate(lines) if text in line)
-
-
-def loaded(path, source):
-    """The module of a new file."""
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def fails_in_branch(x):

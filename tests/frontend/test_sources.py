@@ -1,12 +1,12 @@
 """A function's syntax tree is found in its file, however the function is written, and never another function's."""
 
 import ast
-import importlib.util
 import linecache
 import os
 import types
 
 import pytest
+from program_files import loaded
 
 from tvtf.frontend.autograph.sources import ConversionError, syntax_tree
 
@@ -70,12 +70,7 @@ def last(x):
 @pytest.fixture
 def program(tmp_path):
     """The module of PROGRAM."""
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(tmp_path / "program.py", PROGRAM)
 
 
 def plain(tree):

@@ -230,8 +230,11 @@ def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr
 
     def copy_row(step: ir.Expr) -> Stmt:
         place = row_point(start + step)
-        gathered = lambda vector: _copy_vector(operand, number, place, vector * operand.lanes, operand.lanes)  # noqa: E731
-        vectors = emit.loop(looped, gathered) if looped else None
+
+        def copy_gathered(vector: ir.Expr) -> Stmt:
+            return _copy_vector(operand, number, place, vector * operand.lanes, operand.lanes)
+
+        vectors = emit.loop(looped, copy_gathered) if looped else None
         return emit.sequence([vectors, *(_copy_vector(operand, number, place, *span) for span in spans[looped:])])
 
     call = width % operand.lanes == 0 and called_copy(
