@@ -84,8 +84,7 @@ def called_copy(
     if (band_channel, image_channel) != (1, 1):
         return None
     is_dense = band_column == image_column == extents[2]
-    can_be_passed = subroutine.can_pass([*known, _items_per_image(load, axes)])
-    if not (also_small or _is_worth_a_call(extents, is_dense, lanes)) or not can_be_passed:
+    if not (also_small or _is_worth_a_call(extents, is_dense, lanes)):
         return None
     base_element, offset = _base_element_and_offset(load, axes)
     first_element = substitute(result_load, {axis: index(0) for axis in axes})
@@ -181,13 +180,6 @@ def _bound_of_test(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | 
         return None
     quotient = tirx.floordiv(slope_and_constant[1], index(abs(slope)))
     return (-quotient, None) if slope > 0 else (None, quotient + 1)
-
-
-def _items_per_image(load: TensorLoad, axes: Sequence[Var]) -> int:
-    """Returns the number of items in the part of a buffer over which the row and the column of a load move."""
-    moving_dims = (dim for dim, index_ in enumerate(load.indices) if variables(index_).intersection(axes[:2]))
-    sizes = [emit.static(extent) for extent in list(load.source.ty.shape)[next(moving_dims, 0) :]]
-    return prod(subroutine.MOST + 1 if size is None else size for size in sizes)
 
 
 def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[TensorLoad, ir.Expr]:

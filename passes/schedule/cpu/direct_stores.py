@@ -52,7 +52,7 @@ def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
     first_element, strides = target
     begin = tile.first_number
     passed = [*numbers[:begin], *strides, *numbers[begin + len(strides) :]]
-    return subroutine.call(name, [first_element, *addresses[1:]], passed) if subroutine.can_pass(strides) else None
+    return subroutine.call(name, [first_element, *addresses[1:]], passed)
 
 
 class _Copy(NamedTuple):

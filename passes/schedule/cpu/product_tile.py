@@ -100,7 +100,7 @@ def called_product(
         _strides(_result_load(stage), column.order) if stores_in_call else column.accumulators.row_strides(column.sizes)
     )
     strides = _array_strides(column, ranges, result_strides, factors)
-    if strides is None or not all(map(subroutine.can_pass, strides)):
+    if strides is None:
         return None
     width, rows = column.tile.sizes[column.vector.var], tuple(column.sizes)
     key = _TileKey(

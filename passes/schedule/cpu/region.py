@@ -174,10 +174,7 @@ class Region:
             return False
         if any(sources[number].same_as(other) for number in range(self.results) for other in sources[number + 1 :]):
             return False
-        strides = [stride for array in self.arrays for stride in array.strides.values()]
-        # Extents of loops that are merged are multiplied.
-        iterations = prod(extent_of(loop) for loop in self.loops)
-        return len(self.arrays) <= MOST_ARRAYS and subroutine.can_pass([*strides, iterations])
+        return len(self.arrays) <= MOST_ARRAYS
 
     def _add(self, place: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
         """Finds the array of a load or store, or adds one; returns False if its place isn't linear in the loops' variables."""

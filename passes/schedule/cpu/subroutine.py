@@ -1,6 +1,6 @@
 """Functions that kernels call: code which many kernels have in common, compiled once for all of them.
 
-A subroutine takes addresses of arrays and int32 numbers. Its name is a digest of what it does, so that equal ones are the
+A subroutine takes addresses of arrays and int64 numbers. Its name is a digest of what it does, so that equal ones are the
 same in all kernels, programs and processes. It writes to the first array, or to the first few; the arrays don't overlap, but for
 a result that may be computed in the memory of an operand.
 """
@@ -8,7 +8,7 @@ a result that may be computed in the memory of an operand.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -24,8 +24,6 @@ from tvtf.passes.codegen.floats import exact
 from tvtf.passes.schedule.cpu import emit
 
 PREFIX = "tvtf_sub_"
-MOST = 2**31 - 1
-"""The largest number that can be passed."""
 _CALL = ir.Op.get("tirx.call_extern")
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
 _FUNCTIONS: dict[str, PrimFunc] = {}
@@ -55,20 +53,18 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: 
     Args:
         arrays: the types and strides of its array arguments.
         numbers: the number of its integer arguments, without strides.
-        body: returns the statement, given the arrays (indices may exceed their shapes) and the numbers as int64.
+        body: returns the statement, given the arrays (indices may exceed their shapes) and the numbers.
         are_distinct: whether the arrays that are written share no memory with the others.
         results: how many arrays are written, which are the first ones.
     """
     pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
     passed_strides = sum(stride is None for array in arrays for stride in array.strides)
-    int32_args = [Var(f"n{i}", "int32") for i in range(numbers + passed_strides)]
-    int64_args = [Var(f"i{i}", "int64") for i in range(numbers + passed_strides)]
+    int64_args = [Var(f"n{i}", "int64") for i in range(numbers + passed_strides)]
     next_stride = iter(int64_args[numbers:])
     buffers = [_declared(f"a{i}", *each, next_stride) for i, each in enumerate(zip(arrays, pointers, strict=True))]
     declarations = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
-    widening = [tirx.Bind(var, tirx.Cast("int64", count)) for var, count in zip(int64_args, int32_args, strict=True)]
-    stmt = emit.sequence([*widening, *declarations, body(buffers, int64_args[:numbers])])
-    func = PrimFunc([*pointers, *int32_args], stmt).with_attr("tirx.noalias", are_distinct)
+    stmt = emit.sequence([*declarations, body(buffers, int64_args[:numbers])])
+    func = PrimFunc([*pointers, *int64_args], stmt).with_attr("tirx.noalias", are_distinct)
     name = _name_of(func)
     _RESULTS[name] = results
     _begin.get()(name)
@@ -119,29 +115,23 @@ def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir
     )
 
 
-def can_pass(numbers: Iterable[int]) -> bool:
-    """Returns whether all numbers fit int32, the type in which a subroutine's numbers are passed."""
-    return all(abs(number) <= MOST for number in numbers)
-
-
 def call(name: str, elements: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
     """Builds a statement that calls the subroutine `name`.
 
-    The arguments are the addresses of `elements`, which are the first elements of arrays, and int32 `numbers`.
+    The arguments are the addresses of `elements`, which are the first elements of arrays, and int64 `numbers`.
     """
     addresses = [tirx.address_of(place) for place in elements]
-    int32_numbers = [_as_int32(number) for number in numbers]
-    return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *int32_numbers))
+    return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *map(_as_int64, numbers)))
 
 
-def _as_int32(number: int | ir.Expr) -> ir.Expr:
+def _as_int64(number: int | ir.Expr) -> ir.Expr:
     if isinstance(number, (int, tirx.IntImm)):
-        return tirx.IntImm("int32", int(number))
-    return number if str(number.ty.dtype) == "int32" else tirx.Cast("int32", number)
+        return tirx.IntImm("int64", int(number))
+    return number if str(number.ty.dtype) == "int64" else tirx.Cast("int64", number)
 
 
 def arguments(node: ir.Call) -> tuple[str, list[TensorLoad], list[ir.Expr]]:
-    """Returns the name of the subroutine that a call calls, the first elements of the arrays, and the int32 numbers."""
+    """Returns the name of the subroutine that a call calls, the first elements of the arrays, and the numbers."""
     elements = [arg.args[0] for arg in node.args[1:] if isinstance(arg, ir.Call) and arg.op == _ADDRESS_OF]
     return str(node.args[0].value), elements, list(node.args[1 + len(elements) :])
 
