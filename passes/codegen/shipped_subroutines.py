@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 import zipfile
+import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +27,8 @@ FEATURES = {
     "x86-64-v3": AVX2,
 }
 """The instructions of each model, the better one first (System V ABI, AMD64 supplement, table 3.1)."""
+DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""What reading a damaged archive raises; the last one for a method of compression that it names by mistake."""
 
 
 def target_of(model: str) -> Target:
@@ -36,10 +40,16 @@ def shipped_code(name: str, host: Target, options: Mapping[str, Any]) -> bytes |
     """Returns the object code of a subroutine that was compiled when tvtf was built.
 
     Returns None if there is none for the processor ``host``, if TVM's passes have ``options``, or if the environment's
-    ``TVTF_SUBROUTINES`` is 0.
+    ``TVTF_SUBROUTINES`` is 0; and with a warning, if the archive is damaged.
     """
     archive = None if options or os.environ.get("TVTF_SUBROUTINES") == "0" else archive_for(host)
-    return None if archive is None or name not in archive.NameToInfo else archive.read(name)
+    if archive is None or name not in archive.NameToInfo:
+        return None
+    try:
+        return archive.read(name)
+    except DAMAGES as error:
+        _warn_of_damage(str(archive.filename), error)
+        return None
 
 
 def write_archive(model: str, code: Mapping[str, bytes]) -> Path:
@@ -71,9 +81,21 @@ def _opened(host: str, folder: Path) -> zipfile.ZipFile | None:
     path = None if model is None else _path(model, folder)
     if path is None or not path.exists():
         return None
-    # Read at once: processes that were forked would share the place in an open file.
-    archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
-    return archive if archive.comment.decode() == _digest_of_compiler() else None
+    try:
+        # Read at once: processes that were forked would share the place in an open file.
+        archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
+    except (*DAMAGES, OSError) as error:
+        _warn_of_damage(str(path), error)
+        return None
+    archive.filename = str(path)
+    return archive if archive.comment == _digest_of_compiler().encode() else None
+
+
+def _warn_of_damage(path: str, error: Exception) -> None:
+    warnings.warn(
+        f"{path} is damaged ({error}): what it holds is compiled instead, which takes longer. Installing tvtf again mends it.",
+        stacklevel=2,
+    )
 
 
 def _model_of(target: Target) -> str | None:

@@ -1,6 +1,7 @@
 """Subroutines that a wheel holds: used where they are what would be compiled, with the same results, and nowhere else."""
 
 import importlib.util
+import warnings
 import weakref
 from pathlib import Path
 
@@ -138,3 +139,26 @@ def test_an_archive_of_another_compiler_is_not_used(folder, monkeypatch):
         other.setattr(shipped_subroutines, "_digest_of_compiler", lambda: "another")
         write_archive("x86-64-v3", {"tvtf_sub_a": b"code"})
     assert shipped_code("tvtf_sub_a", target_of("x86-64-v3"), {}) is None
+
+
+@pytest.mark.parametrize("start", range(0, 400, 7))
+def test_a_damaged_archive_is_not_used(folder, start):
+    """Whatever bytes are overwritten: its code is found whole, or there is a warning, or it counts as another compiler's."""
+    code = bytes(np.random.default_rng(0).integers(0, 4, 400, dtype=np.uint8))
+    path = write_archive("x86-64-v3", {"tvtf_sub_a": code})
+    data = bytearray(path.read_bytes())
+    place = start * len(data) // 400
+    data[place : place + 5] = b"\xffzz\0\x08"
+    path.write_bytes(data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = shipped_code("tvtf_sub_a", target_of("x86-64-v3"), {})
+    assert found in (code, None) and (found is None or not caught)
+    assert all(f"{path} is damaged" in str(each.message) for each in caught)
+
+
+def test_an_archive_that_is_cut_off_gives_a_warning(folder):
+    path = write_archive("x86-64-v3", {"tvtf_sub_a": b"code"})
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.warns(UserWarning, match="is damaged .* Installing tvtf again mends it"):
+        assert shipped_code("tvtf_sub_a", target_of("x86-64-v3"), {}) is None
