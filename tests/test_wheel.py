@@ -16,7 +16,7 @@ from tvtf.api.namespaces import all_names
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"tvtf": "tvtf", "frontend": "tvtf/frontend", "passes": "tvtf/passes", "models": "tvtf/models"}
-FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md")
+FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md")
 PROGRAM = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL).group(1)
 USES = """import tvtf as tf
 import tvtf.experimental.numpy as tnp

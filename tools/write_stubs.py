@@ -1,7 +1,7 @@
 """Writes ``.pyi`` stubs of the public namespaces into a built package: ``python tools/write_stubs.py FOLDER``.
 
 ``tvtf.nn`` and most other namespaces are made when tvtf is imported, from what ops declare, so editors and type checkers find
-no source for them. The build of a wheel (``setup.py``) runs this on its folder of built files; nothing here is committed.
+no source for them. The build of a wheel (``build_backend.py``) runs this on its folder of built files; nothing here is committed.
 
 A class is imported from the module that defines it. A function has its signature, the first line of its docstring, and the
 annotations that are plain types; everything else is ``Any``, since most functions take whatever becomes a tensor.
