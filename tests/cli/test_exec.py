@@ -64,6 +64,19 @@ print(tf.function(lambda x: {type(x).__module__.partition('.')[0]: x + 1})(tf.co
     ]
 
 
+def test_every_module_names_the_same_version(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+print(tf.__version__, tf.version.VERSION, tf1.__version__, tf1.VERSION, tf1.version.VERSION)
+print(tf.version.GIT_VERSION, tf1.GIT_VERSION, tf1.version.GIT_VERSION)
+""",
+    )
+    assert lines == [" ".join(["2.21.0"] * 5), " ".join(["v2.21.0"] * 3)]
+
+
 def test_private_evaluation_finds_what_depends_on_constants_alone(tmp_path):
     lines = printed(
         tmp_path,

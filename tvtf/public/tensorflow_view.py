@@ -186,7 +186,11 @@ def _batch_size(dataset: Any) -> Any:
     return tvtf.constant(-1 if size is None else size, tvtf.int64)
 
 
+_VERSIONS = {"VERSION": VERSION, "GIT_VERSION": f"v{VERSION}", "__version__": VERSION}
+
 PRIVATE: dict[str, dict[str, Any]] = {
+    "compat.v1": _VERSIONS,
+    "compat.v1.version": _VERSIONS,
     "compiler.tf2xla.python.xla": {"dynamic_update_slice": dynamic_update_slice},
     "experimental.dtensor": {},
     "python.data.experimental.ops.distribute": {"compute_batch_size": _batch_size},
@@ -211,7 +215,7 @@ PRIVATE: dict[str, dict[str, Any]] = {
     "python.ops.math_ops": {"is_nan": tvtf.math.is_nan},
     "python.trackable.data_structures": {"ListWrapper": ListWrapper, "_DictWrapper": _DictWrapper},
     "python.types.core": {"Tensor": Tensor},
-    "version": {"VERSION": VERSION, "GIT_VERSION": f"v{VERSION}", "__version__": VERSION},
+    "version": _VERSIONS,
     "sysconfig": {"get_build_info": lambda: {"is_cuda_build": False, "is_rocm_build": False}},
 }
 """Modules of TensorFlow that tvtf lacks wholly or in part, with the names that programs on tvtf use."""
