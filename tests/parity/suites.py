@@ -1,6 +1,7 @@
 """What the test suites of libraries use: second derivatives, order of references, test cases in graphs."""
 
 import inspect
+import unittest
 from collections import OrderedDict, defaultdict, namedtuple
 from contextlib import contextmanager
 
@@ -157,6 +158,12 @@ def _test_cases(tf):
         with case.cached_session() as session:
             return session.run({"a": x()})
 
+    def skipped():
+        """What runners of tests report of the method whose name is a test's."""
+        result = unittest.TestResult()
+        Case("test_session").run(result)
+        return result.testsRun, [reason for _, reason in result.skipped]
+
     def made_inside():
         """The Variables that creators see while random numbers are drawn."""
         found = []
@@ -191,6 +198,7 @@ def _test_cases(tf):
     }
     return (
         {"creators are not asked for random numbers": made_inside, "a tape in a graph that is entered again": by_a_tape}
+        | {"test case, the method that is named like a test": skipped}
         | {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
         | {f"test case in a graph, {name}": lambda check=check: in_a_graph(check) for name, check in checks.items()}
     )  # fmt: skip
