@@ -230,6 +230,38 @@ except ModuleNotFoundError as error:
     assert lines == ["3 True True", "tensorflow.core.util.nothing_pb2"]
 
 
+def test_keras_2_is_tf_keras_where_the_environment_says_so(tmp_path):
+    """As in TensorFlow, by the package tf_keras, which is no dependency: here it is another one of that name."""
+    for module, names in {
+        "": "",
+        "api": "",
+        "api/_v1": "",
+        "api/_v1/keras": "from . import layers\nVERSION = 1",
+        "api/_v1/keras/layers": "Dense = 'a layer of version 1'",
+        "api/_v2": "",
+        "api/_v2/keras": "from . import layers, optimizers\nVERSION = 2",
+        "api/_v2/keras/layers": "Dense = 'a layer'",
+        "api/_v2/keras/optimizers": "Adam = 'an optimizer'",
+    }.items():
+        folder = tmp_path / "tf_keras" / module
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "__init__.py").write_text(names)
+    program = """
+import sys
+import tensorflow as tf
+print("tf_keras" in sys.modules)
+import tensorflow.compat.v1 as tf1
+import tensorflow.keras.optimizers
+from tensorflow import keras
+from tensorflow.keras.layers import Dense
+from tensorflow.compat.v1.keras import layers as layers_of_1
+print(tf.keras is keras, keras.VERSION, Dense, layers_of_1.Dense, tf1.keras.VERSION)
+print(tensorflow.keras.optimizers is tf.keras.optimizers, tf.optimizers.Adam, "layers" in dir(tf.keras))
+"""
+    lines = printed(tmp_path, program, TF_USE_LEGACY_KERAS="1")
+    assert lines == ["False", "True 2 a layer a layer of version 1 1", "True an optimizer True"]
+
+
 def test_private_names_of_tensorflow_that_keras_2_uses(tmp_path):
     """Modules that name what those of the package tf_keras name, which is no dependency, and use it as they do."""
     (tmp_path / "tensors.py").write_text(

@@ -135,6 +135,8 @@ def as_tensorflow() -> ModuleType:
             "call tvtf.as_tensorflow() before anything imports tensorflow."
         )
     tensorflow_view.add(private.names(), private.BEHIND)
+    if keras_choice.is_keras_2():
+        tensorflow_view.replace(keras_choice.OF_KERAS_2)
     sys.meta_path.insert(0, _Finder())
     namespaces.on_install.append(_move_classes)
     _move_classes([*vars(tvtf).values(), *public_names().values(), EagerTensor, SymbolicTensor])

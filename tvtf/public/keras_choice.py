@@ -1,4 +1,4 @@
-"""Decides whether ``import keras`` may mean Keras on tvtf.
+"""Decides whether ``import keras`` may mean Keras on tvtf, and whether ``tf.keras`` is Keras 2.
 
 Source: https://keras.io/getting_started/#configuring-your-backend
 """
@@ -11,9 +11,26 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from tvtf.api.namespaces import OF_KERAS
 from tvtf.public import tensorflow_view
 
 KERAS = "keras"
+_KERAS_2 = "tf_keras.api._v2.keras"
+OF_KERAS_2 = {
+    "keras": _KERAS_2,
+    **{name: f"{_KERAS_2}.{name}" for name in OF_KERAS},
+    "compat.v1.keras": "tf_keras.api._v1.keras",
+    "compat.v1.layers": "tf_keras.api._v1.keras.__internal__.legacy.layers",
+}
+"""The modules of Keras 2, the package ``tf_keras``, by the path in TensorFlow that they have where Keras 2 is chosen."""
+
+
+def is_keras_2() -> bool:
+    """Returns whether the user chose Keras 2 for ``tf.keras``, by the environment variable TF_USE_LEGACY_KERAS.
+
+    Source: https://www.tensorflow.org/guide/keras
+    """
+    return os.environ.get("TF_USE_LEGACY_KERAS") in {"true", "True", "1"}
 
 
 def is_free() -> bool:

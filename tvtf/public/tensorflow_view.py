@@ -76,6 +76,20 @@ class View(ModuleType):
         )
 
 
+class PackageView(View):
+    """A view of a module of another package, which is imported when the first of its names is looked up."""
+
+    def __init__(self, name: str, module_name: str) -> None:
+        super().__init__(name)
+        vars(self)["_module_name"] = module_name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(vars(self)["_module_name"]), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(import_module(vars(self)["_module_name"]))
+
+
 def public(path: str) -> Any:
     """Returns the object at a dotted path in tvtf, such as ``"math"``; for the empty path, tvtf itself."""
     return reduce(getattr, path.split(".") if path else [], tvtf)
@@ -237,6 +251,18 @@ def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
         _view_at(path).forget()
     for path, module_names in names.items():
         vars(_view_at(path)).update(module_names)
+
+
+def replace(modules: Mapping[str, str]) -> None:
+    """Makes modules of the package ``tensorflow`` those of another package.
+
+    Args:
+      modules: the full names of the other package's modules, by the path of the module that each replaces.
+    """
+    for path, module_name in modules.items():
+        parent, _, name = path.rpartition(".")
+        view = _view_at(parent)
+        vars(view)[name] = PackageView(f"{view.__name__}.{name}", module_name)
 
 
 def _view_at(path: str) -> View:
