@@ -8,7 +8,7 @@ from parity_calls import result_or_kind
 
 
 def programs(tf):
-    return _objects(tf) | _functions(tf) | _signatures(tf) | _errors(tf)
+    return _objects(tf) | _functions(tf) | _random_functions(tf) | _signatures(tf) | _errors(tf)
 
 
 def _round(tf, obj, **options):
@@ -172,6 +172,64 @@ def _files(tf):
     folder = tempfile.mkdtemp()
     tf.saved_model.save(_model(tf), folder)
     return sorted(os.listdir(folder + "/variables")), os.path.isdir(folder + "/assets")
+
+
+def _random_functions(tf):
+    """Functions that draw random numbers, loaded and run twice."""
+
+    def module(draw):
+        made = tf.Module()
+        made.rate = tf.Variable(0.5)
+        made.f = tf.function(lambda x: draw(x, made.rate), input_signature=[tf.TensorSpec([3])])
+        return made
+
+    def twice(f):
+        return [f(tf.ones([3])).numpy() for _ in range(2)]
+
+    def drawn(draw, set_later=None):
+        tf.random.set_seed(3)
+        made = module(draw)
+        trained = twice(made.f)
+        loaded = _round(tf, made)
+        if set_later is not None:
+            tf.random.set_seed(set_later)
+        found, again = twice(loaded.f), _round(tf, loaded)
+        return trained, found, twice(again.f)
+
+    def restarted():
+        tf.random.set_seed(3)
+        loaded = _round(tf, module(draws["uniform"]))
+        return twice(loaded.f), tf.random.set_seed(3), twice(loaded.f)
+
+    def without_seed():
+        made = module(lambda x, rate: x + tf.random.uniform([3]))
+        tf.random.set_seed(None)
+        made.f(tf.ones([3]))
+        first, second = _round(tf, made), _round(tf, made)
+        both = twice(first.f) + twice(second.f)
+        return [bool(np.all(a == b)) for i, a in enumerate(both) for b in both[:i]]
+
+    def signature():
+        tf.random.set_seed(3)
+        made = module(draws["normal"])
+        serve = _round(tf, made, signatures=made.f).signatures["serving_default"]
+        return [next(iter(serve(x=tf.ones([3])).values())).numpy() for _ in range(2)]
+
+    draws = {
+        "uniform": lambda x, rate: x + rate * tf.random.uniform([3], seed=5),
+        "normal": lambda x, rate: x + rate * tf.random.normal([3], seed=5),
+        "two ops": lambda x, rate: tf.random.uniform([3], seed=1) - tf.random.uniform([3], seed=2) * rate,
+        "dropout": lambda x, rate: tf.nn.dropout(x, rate, seed=7),
+        "shuffled": lambda x, rate: tf.random.shuffle(x * rate * [1.0, 2.0, 3.0], seed=7),
+        "in a branch": lambda x, rate: tf.cond(rate > 0, lambda: tf.random.uniform([3], seed=5), lambda: x),
+    }
+    return {
+        **{f"random numbers, {name}": lambda draw=draw: drawn(draw) for name, draw in draws.items()},
+        "random numbers, a seed that is set later": lambda: drawn(draws["uniform"], 4)[1:],
+        "random numbers, the seed set again": restarted,
+        "random numbers, no seed": without_seed,
+        "random numbers, a signature": signature,
+    }
 
 
 def _functions(tf):

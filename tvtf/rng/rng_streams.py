@@ -26,36 +26,67 @@ from tvtf.state.variable import ResourceVariable
 
 DEFAULT_SEED = 87654321
 """TensorFlow's global seed if only an op seed is given (DEFAULT_GRAPH_SEED)."""
+STREAM = "_random_stream"
+"""The attribute of a Variable with a generator state that holds its `Stream`."""
 
 
 class Stream:
     """The random stream of one op in a traced function: a Variable with the generator state."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
-        """Creates the Variable of a stream outside of the trace, because the state must survive the traced call.
-
-        ``position`` is the number of the op among the function's ops without a seed.
-        """
+        """Creates a stream. ``position`` is the number of the op among the function's ops without a seed."""
         self.op_seed = op_seed
         self.position = position
-        trace, thread.trace = thread.trace, None
-        try:
-            # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
-            self.variable = ResourceVariable(self._start(), trainable=False, name="random_state")
-        finally:
-            thread.trace = trace
-        seeds.functions.add(self)
+        self.variable = _state_of(self)
 
-    def _start(self) -> np.ndarray:
-        """Returns the initial generator state of the stream.
+    def saved_start(self) -> np.ndarray | None:
+        """Returns the generator state at which the stream starts; None without any seed, where it is a random one.
 
         If a global seed is set, an op without a seed uses its position among such ops as its seed.
         """
         op_seed = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
-        return first_state(op_seed)
+        return None if seeds.seed is None and op_seed is None else first_state(op_seed)
 
     def restart(self) -> None:
-        self.variable.assign(self._start())
+        self.variable.assign(_started(self.saved_start()))
+
+
+class SavedStream:
+    """The random stream of an op in a function of a loaded model, which starts where the saved one started."""
+
+    def __init__(self, start: np.ndarray | None) -> None:
+        """Creates a stream that starts at a generator state; None stands for a random one."""
+        self.start = start
+        self.variable = _state_of(self)
+
+    def saved_start(self) -> np.ndarray | None:
+        return self.start
+
+    def restart(self) -> None:
+        self.variable.assign(_started(self.start))
+
+
+def _state_of(stream: Stream | SavedStream) -> ResourceVariable:
+    """Creates the Variable of a stream outside of the trace, because the state must survive the traced call."""
+    trace, thread.trace = thread.trace, None
+    try:
+        # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
+        variable = ResourceVariable(_started(stream.saved_start()), trainable=False, name="random_state")
+    finally:
+        thread.trace = trace
+    vars(variable)[STREAM] = stream
+    seeds.functions.add(stream)
+    return variable
+
+
+def stream_of(variable: Any) -> Stream | SavedStream | None:
+    """Returns the random stream whose state a Variable holds; None for other Variables."""
+    return vars(variable).get(STREAM)
+
+
+def _started(start: np.ndarray | None) -> np.ndarray:
+    """Returns the generator state at which a stream starts, a random one for None."""
+    return np.frombuffer(os.urandom(24), np.uint64).copy() if start is None else start
 
 
 def first_state(op_seed: int | None) -> np.ndarray:
@@ -65,7 +96,7 @@ def first_state(op_seed: int | None) -> np.ndarray:
     any seed, the state is random.
     """
     if seeds.seed is None and op_seed is None:
-        return np.frombuffer(os.urandom(24), np.uint64).copy()
+        return _started(None)
     key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
     counter = (op_seed or 0) % MAX_INT32
     # TensorFlow's kernels take the seeds (0, 0) for no seed, so TensorFlow replaces them.

@@ -20,6 +20,7 @@ from tvtf.fileio.folder_locks import shared
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.lookup.tables import TableRead
+from tvtf.rng.rng_streams import SavedStream
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import entry
@@ -205,12 +206,15 @@ class _Model:
     def _checked_captures(self) -> list[tuple[str, Any]]:
         """Returns the objects that functions capture as pairs of a kind and a reference, after checking the pairs.
 
-        The kinds and references are: "object" with a node's number, "constant" with a key, and "table" with the list of
-        the keys of its arrays.
+        The kinds and references are: "object" with a node's number, "constant" with a key, "table" with the list of the
+        keys of its arrays, and "stream" with the list of the numbers of a generator state, or an empty list.
         """
         for capture in self.captures if isinstance(self.captures, list) else [None]:  # None is invalid
             kind, reference = capture if isinstance(capture, list) and len(capture) == 2 else (None, None)
             is_node = kind == "object" and type(reference) is int and 0 <= reference < len(self.nodes)
+            is_stream = kind == "stream" and isinstance(reference, list) and len(reference) in (0, STATE_SIZE)
+            if is_stream and all(type(number) is int and 0 <= number < 1 << 64 for number in reference):  # type: ignore[union-attr]
+                continue
             is_table = kind == "table" and isinstance(reference, list) and len(reference) == len(TABLE)
             keys: list[Any] = reference if is_table else [reference] if kind == "constant" else [None]  # type: ignore[assignment]
             if not is_node and not all(isinstance(key, str) for key in keys):
@@ -258,18 +262,21 @@ class _Model:
             program.bind(unbound_program, captures, self.description_path)
 
     def _captured(self, kind: str, reference: Any) -> Any:
-        """Returns the object that a function captures: a constant, a table, an asset's path or a Variable.
+        """Returns the object that a function captures: a constant, a table, a stream's state, an asset's path or a Variable.
 
         Returns None for other objects.
 
         Args:
-          kind: "constant", "table" or "object".
-          reference: the constant's key, the keys of the table's arrays, or the object's node number.
+          kind: "constant", "table", "stream" or "object".
+          reference: the constant's key, the keys of the table's arrays, the state at which the stream starts, or the
+            object's node number.
         """
         if kind == "constant":
             return self.constants[reference]
         if kind == "table":
             return self._table(*(self.constants[key].eager_array() for key in reference))
+        if kind == "stream":
+            return SavedStream(np.array(reference, np.uint64) if reference else None).variable
         node = self.objects_by_node.get(reference)
         if isinstance(node, Asset):
             return node.asset_path
@@ -366,6 +373,8 @@ def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMa
 
 TABLE = ("keys", "values", "default")
 """The names of the constants of a lookup in a table."""
+STATE_SIZE = 3
+"""The number of numbers in the state of a Philox generator."""
 FIRST = (*objects.CONTAINERS, "variable", "asset")
 """The kinds of objects that are created first: functions capture them, or they contain others."""
 

@@ -17,6 +17,7 @@ from tvtf.fileio import atomic_file
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.lookup.tables import TableRead
+from tvtf.rng.rng_streams import stream_of
 from tvtf.saved import layout, library, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
@@ -265,8 +266,13 @@ class _Writer:
         """Encodes an object that a function captures as a list of a kind and a reference.
 
         A Variable or asset is an "object" with a node number. A lookup table is a "table" with the keys of its arrays.
-        Another tensor is a "constant" with its key. The arrays of tables and constants are added to the model.
+        Another tensor is a "constant" with its key. The arrays of tables and constants are added to the model. The state
+        of an op's random numbers is a "stream" with the state at which it starts, or an empty list for a random one.
         """
+        stream = stream_of(captured) if isinstance(captured, Variable) else None
+        if stream is not None:
+            start = stream.saved_start()
+            return ["stream", [] if start is None else start.tolist()]
         owner = captured if isinstance(captured, Variable) else Asset.of(captured)
         if owner is not None:
             if id(owner) not in self.nodes:
