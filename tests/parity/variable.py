@@ -12,7 +12,30 @@ def programs(tf):
 
 def _making(tf):
     make = tf.Variable
+
+    class Doubled(tf.Variable):
+        """A Variable without memory: its value is made of a tensor, whose conversion is another one."""
+
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        shape = property(lambda self: self.tensor.shape)
+        dtype = property(lambda self: self.tensor.dtype)
+
+        def value(self):
+            return 2.0 * self.tensor
+
+        def __sub__(self, other):
+            return "its own"
+
+    tf.register_tensor_conversion_function(Doubled, lambda value, dtype=None, name=None, as_ref=False: value.tensor)
+
+    def of_a_subclass():
+        v = Doubled(tf.constant([1.0, 3.0]))
+        return [v + 1.0, 1.0 + v, -v, v < 3.0, v[0], v**2.0, v - 1.0, 1.0 - v, tf.add(v, 1.0)]
+
     return {
+        "operators on the value of a subclass": of_a_subclass,
         "repr": lambda: repr(make([1.0, 2.0], name="v")),
         "repr scalar": lambda: repr(make(1.0)),
         "repr int": lambda: repr(make(3)),

@@ -18,7 +18,7 @@ from tvtf.state.variable import Variable
 
 def slice_of_variable(variable: Variable, key: Any) -> Tensor:
     """Returns ``variable[key]``, with the methods that assign to the slice."""
-    result = variable._as_tensor()[key]
+    result = variable.value()[key]
     if not is_mask(key):
         result._slice_of = (variable, key)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -92,6 +93,16 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     """Whether the memory may have been aliased since it was last known to be unshared."""
     _handle: Any
     _is_view_of_handle: bool
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Lets the operators of a subclass that overrides ``value`` compute with what it returns, as in TensorFlow."""
+        super().__init_subclass__(**options)
+        if "value" in vars(cls):
+            # Slices of Variables take `value` themselves: they can be assigned to.
+            others = {"__eq__", "__ne__", "__getitem__", *vars(cls)}
+            operators = Tensor.OVERLOADABLE_OPERATORS - others  # type: ignore[attr-defined]
+            for name in operators:
+                setattr(cls, name, _operator_on_value(name))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Variable:
         return object.__new__((state.variable_class or ResourceVariable) if cls is Variable else cls)
@@ -494,6 +505,17 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     def _value_text(self) -> str:
         return "" if state.trace is not None else f", numpy={_numpy_text(self._array, True)}"
+
+
+def _operator_on_value(name: str) -> Callable[..., Any]:
+    """Returns the method ``name`` of tensors as one of Variables, for what their method ``value`` returns."""
+    method = getattr(Tensor, name)
+
+    @functools.wraps(method)
+    def compute(self: Any, *args: Any) -> Any:
+        return method(self.value(), *args)
+
+    return compute
 
 
 class ResourceVariable(Variable):
