@@ -143,6 +143,9 @@ class Strategy:
     _devices: tuple[str, ...] = ()
     _should_use_with_coordinator = False
     """Whether separate workers run the program; libraries read it."""
+    should_checkpoint = should_save_summary = _global_batch_size = True
+    """What ``extended`` says of one replica: it writes all files, and its batches are whole ones. Keras 2 reads it."""
+    experimental_require_static_shapes = False
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:

@@ -12,6 +12,7 @@ def programs(tf):
     }.items():
         made[label] = _used(tf, make)
         made[f"{label}, a step"] = _step(tf, make)
+        made[f"{label}, what Keras 2 reads"] = lambda make=make: _extended(make())
     return made | _contexts(tf) | _input(tf)
 
 
@@ -32,6 +33,12 @@ def _used(tf, make):
         )
 
     return program
+
+
+def _extended(strategy):
+    extended = strategy.extended
+    written = extended.should_checkpoint, extended.should_save_summary
+    return written, extended._global_batch_size, extended.experimental_require_static_shapes
 
 
 def _step(tf, make):
