@@ -7,7 +7,14 @@ from typing import Any
 
 from benchmarks.workload import Workload
 from benchmarks.workloads.others import kinds, networks
-from benchmarks.workloads.others.frameworks import in_jax, in_tensorflow, in_torch
+from benchmarks.workloads.others.frameworks import (
+    in_jax,
+    in_tensorflow,
+    in_torch,
+    results_in_jax,
+    results_in_tensorflow,
+    results_in_torch,
+)
 from benchmarks.workloads.others.sizes import Images, Sequences, Vectors, data
 
 SIZES: dict[str, tuple[Any, Any, Any]] = {
@@ -45,17 +52,30 @@ def workload(name: str) -> Workload:
     return step(name, title, network, full, tiny, goal="<= 0.67x the best")
 
 
-def step(name: str, title: str, network: Any, full: Any, tiny: Any, goal: str = "") -> Workload:
-    """The workload of a training step of ``network(operations, size, *data)``."""
+def step(name: str, title: str, network: Any, full: Any, tiny: Any, goal: str = "", has_adam: bool = False) -> Workload:
+    """The workload of a training step of ``network(operations, size, *data)``, by Adam or by gradient descent."""
     return Workload(
         name=f"{name}-step",
         title=title,
         full=full,
         tiny=tiny,
-        tensorflow=partial(in_tensorflow, network, data),
-        jax=partial(in_jax, network, data),
-        torch=partial(in_torch, network, data),
+        tensorflow=partial(in_tensorflow, network, data, has_adam=has_adam),
+        jax=partial(in_jax, network, data, has_adam=has_adam),
+        torch=partial(in_torch, network, data, has_adam=has_adam),
         goal=goal,
+    )
+
+
+def inference(name: str, title: str, network: Any, full: Any, tiny: Any) -> Workload:
+    """The workload of the results of ``network(operations, size, *data)``."""
+    return Workload(
+        name=f"{name}-inference",
+        title=title,
+        full=full,
+        tiny=tiny,
+        tensorflow=partial(results_in_tensorflow, network, data),
+        jax=partial(results_in_jax, network, data),
+        torch=partial(results_in_torch, network, data),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.workload import Call
-from benchmarks.workloads.training import sgd_jax
+from benchmarks.workloads.training import adam_jax, adam_torch, sgd_jax, step_torch
 
 RATE = 1e-2
 EPSILON = 1e-3
@@ -44,6 +44,10 @@ class Ops:
     def tokens(self, x: Any) -> Any:
         """Flattens an image's positions to one axis; channels are last from here on."""
         return self.reshape(x, (x.shape[0], -1, x.shape[-1]))
+
+    def image(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Returns rows as images of a shape, NHWC."""
+        return self.reshape(x, shape)
 
     def signal(self, x: Any) -> Any:
         """Returns a sequence of positions as an image of one dim."""
@@ -236,6 +240,10 @@ class Torch(Ops):
         self.channels = -1
         return x.flatten(2).permute(0, 2, 1)
 
+    def image(self, x: Any, shape: tuple[int, ...]) -> Any:
+        self.channels = 1
+        return x.reshape(shape).permute(0, 3, 1, 2)
+
     def signal(self, x: Any) -> Any:
         self.channels = 1
         return x.permute(0, 2, 1)
@@ -329,17 +337,25 @@ Network = Callable[..., Any]
 """``network(ops, size, *data)`` gives the loss."""
 
 
-def in_tensorflow(network: Network, data: Any, tf: Any, function: Any, size: Any) -> Call:
+def in_tensorflow(network: Network, data: Any, tf: Any, function: Any, size: Any, has_adam: bool = False) -> Call:
+    """A training step, by Adam or by gradient descent."""
     inputs, ops = [tf.constant(each) for each in data(size)], TensorFlow(tf)
     network(ops, size, *inputs)
     variables = list(ops.made)
+    adam = tf.optimizers.Adam(RATE) if has_adam else None
+    if adam is not None:
+        adam.build(variables)
 
     @function
     def step(*inputs: Any) -> Any:
         ops.over(variables)
         with tf.GradientTape() as tape:
             loss = network(ops, size, *inputs)
-        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+        gradients = tape.gradient(loss, variables)
+        if adam is not None:
+            adam.apply_gradients(zip(gradients, variables))
+            return loss
+        for variable, gradient in zip(variables, gradients):
             if isinstance(gradient, tf.IndexedSlices):
                 variable.scatter_sub(tf.IndexedSlices(RATE * gradient.values, gradient.indices))
             else:
@@ -349,7 +365,7 @@ def in_tensorflow(network: Network, data: Any, tf: Any, function: Any, size: Any
     return lambda: step(*inputs)
 
 
-def in_jax(network: Network, data: Any, jax: Any, size: Any) -> Call:
+def in_jax(network: Network, data: Any, jax: Any, size: Any, has_adam: bool = False) -> Call:
     inputs, ops = [jax.numpy.asarray(each) for each in data(size)], Jax(jax)
     network(ops, size, *inputs)
 
@@ -357,29 +373,63 @@ def in_jax(network: Network, data: Any, jax: Any, size: Any) -> Call:
         ops.over(weights)
         return network(ops, size, *inputs)
 
-    return sgd_jax(jax, loss_of, list(ops.made), RATE, *inputs)
+    return (adam_jax if has_adam else sgd_jax)(jax, loss_of, list(ops.made), RATE, *inputs)
 
 
-def in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any) -> Call:
+def in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any, has_adam: bool = False) -> Call:
     ops = Torch(torch)
     inputs = [_in_torch(ops, each) for each in data(size)]
     network(ops, size, *inputs)
     weights = list(ops.made)
-    optimizer = torch.optim.SGD(weights, lr=RATE)
+    optimizer = adam_torch(torch, weights, RATE) if has_adam else torch.optim.SGD(weights, lr=RATE)
 
     @compiled
     def loss_of(weights: Any, *inputs: Any) -> Any:
         ops.over(weights)
         return network(ops, size, *inputs)
 
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(weights, *inputs)
-        loss.backward()
-        optimizer.step()
-        return loss
+    return step_torch(optimizer, loss_of, weights, *inputs)
 
-    return step
+
+def results_in_tensorflow(network: Network, data: Any, tf: Any, function: Any, size: Any) -> Call:
+    """The network's results alone; its weights are Variables."""
+    inputs, ops = [tf.constant(each) for each in data(size)], TensorFlow(tf)
+    network(ops, size, *inputs)
+    variables = list(ops.made)
+
+    @function
+    def results(*inputs: Any) -> Any:
+        ops.over(variables)
+        return network(ops, size, *inputs)
+
+    return lambda: results(*inputs)
+
+
+def results_in_jax(network: Network, data: Any, jax: Any, size: Any) -> Call:
+    inputs, ops = [jax.numpy.asarray(each) for each in data(size)], Jax(jax)
+    network(ops, size, *inputs)
+    weights = list(ops.made)
+
+    @jax.jit
+    def results(weights: Any, *inputs: Any) -> Any:
+        ops.over(weights)
+        return network(ops, size, *inputs)
+
+    return lambda: results(weights, *inputs).block_until_ready()
+
+
+def results_in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any) -> Call:
+    ops = Torch(torch)
+    inputs = [_in_torch(ops, each) for each in data(size)]
+    network(ops, size, *inputs)
+    weights = list(ops.made)
+
+    @compiled
+    def results(weights: Any, *inputs: Any) -> Any:
+        ops.over(weights)
+        return network(ops, size, *inputs)
+
+    return torch.inference_mode()(lambda: results(weights, *inputs))
 
 
 def _in_torch(ops: Torch, value: np.ndarray) -> Any:
