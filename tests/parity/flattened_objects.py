@@ -17,6 +17,19 @@ class Pair:
         return f"Pair(x={self.x!r}, y={self.y!r})"
 
 
+class Unpacked(Pair):
+    """A pair that is unpacked as a tuple is."""
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        return iter((self.x, self.y))
+
+    def __repr__(self):
+        return f"Unpacked(x={self.x!r}, y={self.y!r})"
+
+
 @dataclasses.dataclass
 class Named:
     a: Any
@@ -108,6 +121,10 @@ def _control(tf):
     def loop(start):
         return tf.while_loop(lambda s: s.x < 3, lambda s: [Pair(s.x + 1, s.y * 2.0)], [start])
 
+    def unpacked(most):
+        start = Unpacked(0, 1.0)
+        return tf.while_loop(lambda x, y: x < 3, lambda x, y: Unpacked(x + 1, y * 2.0), start, maximum_iterations=most)
+
     def python_loop(n):
         state = Pair(0, 1.0)
         while state.x < n:
@@ -118,6 +135,9 @@ def _control(tf):
 
     return {
         "while_loop": lambda: [run(Pair(0, 1.0)) for run in (loop, tf.function(loop))],
+        "while_loop of one that is unpacked": lambda: [
+            run(most) for run in (unpacked, tf.function(unpacked)) for most in (None, 2)
+        ],
         "while": lambda: tf.function(python_loop)(tf.constant(3)),
         "cond": lambda: tf.function(lambda t: tf.cond(t, lambda: Pair(1, 2), lambda: Pair(3, 4)))(tf.constant(True)),
         "scan": lambda: tf.scan(lambda a, x: Pair(a.x + x, a.y * 2), tf.constant([1, 2]), Pair(0, 1)),
