@@ -15,6 +15,7 @@ def programs(tf):
     return {
         **_second_derivatives(tf),
         **_ranges(tf),
+        **_sizes_of_constants(tf),
         **_references(tf),
         **_test_cases(tf),
         **_fetched(tf),
@@ -79,6 +80,69 @@ def _ranges(tf):
             tf.constant(1.5), tf.constant(4.5), tf.constant(1), tf.int32
         ),
         "ranges in other dtypes, traced": lambda: tf.function(sizes)(tf.constant(3)),
+    }
+
+
+def _sizes_of_constants(tf):
+    def rows(mask):
+        return tf.where(mask)[..., -1]
+
+    def to_the_last(x, last):
+        return x[..., : tf.reduce_max(rows(tf.not_equal(x, last))) + 2]
+
+    def traced(build):
+        shapes = []
+        result = tf.function(lambda: shapes.append(build().shape) or build())()
+        with tf.Graph().as_default():
+            shapes.append(build().shape)
+        return shapes, result
+
+    def fed():
+        with tf.compat.v1.Graph().as_default():
+            mask = tf.compat.v1.placeholder_with_default([True, False, True], [3])
+            return tf.range(9)[: tf.reduce_max(rows(mask)) + 1].shape
+
+    def shapes_of_parts():
+        kept = tf.boolean_mask([1.0, 0.0, 3.0], tf.constant([True, False, True]))
+        count, unique = tf.shape(kept)[0], tf.unique([3, 1, 3, 1, 7])[0]
+        ones = tf.ones([count, 3])
+        return [
+            x.shape
+            for x in (kept, tf.zeros([count * 2]), ones[:, 0] + kept, tf.broadcast_to(kept, [3, count]), ones[0, :count],
+                      tf.range(tf.shape(unique)[0] + unique[0]), tf.get_static_value(tf.shape(unique)) or unique)
+        ]  # fmt: skip
+
+    def sizes_in_a_loop(x):
+        count, size = tf.shape(tf.where(tf.constant([True, False, True])))[0], tf.shape(x)[0]
+        shapes = []
+
+        def body(i, total):
+            pair, row = tf.reshape(tf.constant([1.0, 2.0]), [count, 1]), tf.reshape(tf.ones([6])[:size], [size, 1])
+            shapes.extend([pair.shape, row.shape])
+            return i + 1, total + tf.reduce_sum(pair) + tf.reduce_sum(row)
+
+        return *tf.while_loop(lambda i, total: i < count, body, (0, 0.0)), tf.constant(str(shapes))
+
+    def sizes_in_a_graph():
+        with tf.Graph().as_default():
+            return shapes_of_parts()
+
+    def sizes_in_a_function():
+        shapes = []
+        tf.function(lambda: shapes.extend(shapes_of_parts()))()
+        return shapes
+
+    return {
+        "sizes of parts of constants": sizes_in_a_graph,
+        "sizes of parts of constants, traced": sizes_in_a_function,
+        "sizes of parts of constants, in a loop": lambda: tf.function(
+            sizes_in_a_loop, input_signature=[tf.TensorSpec([None], tf.float32)]
+        )(tf.ones(3)),
+        "a slice to the last true place": lambda: traced(lambda: to_the_last(tf.constant([[1, 2, 3, 3, 3]]), 3)),
+        "a range of as many as are true": lambda: traced(
+            lambda: tf.range(tf.reduce_sum(tf.ones_like(rows(tf.constant([True, False, True])))))
+        ),
+        "a size that may be fed": fed,
     }
 
 

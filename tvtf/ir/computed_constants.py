@@ -9,12 +9,14 @@ import math
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
-from tvtf.core.shape import is_static_shape
+from tvtf.core.primitive import as_tuple
+from tvtf.core.shape import substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, static_value
 from tvtf.errors import OpError
 from tvtf.ir import dialect
+from tvtf.ir.dim_equations import symbols_of
 
 MOST_ELEMENTS = 1 << 16
 """The most elements of any tensor in a folded subgraph: NumPy computes as many in less than a millisecond."""
@@ -49,13 +51,15 @@ class ComputedConstants:
     def __init__(self, trace: Any, ops: frozenset[str] | None = None) -> None:
         self.trace, self.ops = trace, ops
         self.calls: dict[Any, Any] = {}  # the expression that each variable is bound to
+        self.carriers: dict[Any, Any] = {}  # the first variable whose shape has each symbolic dim as an element
         self.recorded = 0  # how many of the trace's bindings are in `calls`
-        self.values: dict[Any, np.ndarray | None] = {}
+        self.recorded_params = 0  # and how many of its parameters are in `carriers`
+        self.values: dict[Any, Any] = {}
 
-    def value(self, var: Any, depth: int = 0) -> np.ndarray | None:
+    def value(self, var: Any, depth: int = 0) -> Any:
         """Returns the value of a Relax constant, or of a variable that depends on constants only; else None.
 
-        ``depth`` counts the recursive calls.
+        The value is an array, or a tuple of arrays. ``depth`` counts the recursive calls.
         """
         if isinstance(var, ir.Constant):
             return np.array(var.value.numpy(), dialect.from_relax_type(var.ty).dtype.np)
@@ -66,14 +70,17 @@ class ComputedConstants:
             self.values[var] = self._evaluate(var, depth + 1)
         return self.values[var]
 
-    def _evaluate(self, var: Any, depth: int) -> np.ndarray | None:
+    def _evaluate(self, var: Any, depth: int) -> Any:
         """Evaluates a Relax variable: runs the call bound to it or, for a parameter, evaluates the captured tensor.
 
         Returns None if the value isn't constant or has too many elements.
         """
         call = self._bound_expression(var)
+        if isinstance(call, relax.TupleGetItem):
+            results = self.value(call.tuple_value, depth)
+            return None if results is None else results[call.index]
         if call is not None:
-            return self._run_call(call, depth) if dialect.is_dialect(call) else None
+            return self._run_call(var, call, depth) if dialect.is_dialect(call) else None
         outer: Any = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
         if isinstance(outer, SymbolicTensor):  # captured from an enclosing trace, whose calls are evaluated
             outside = outer._trace.computed_constants if self.ops is None else ComputedConstants(outer._trace, self.ops)
@@ -85,47 +92,130 @@ class ComputedConstants:
 
     def _bound_expression(self, var: Any) -> Any:
         """Returns the expression that a variable is bound to; None for a parameter."""
-        bindings = self.trace.bindings
-        # Only bindings that the trace appended since the last search; all of them if the trace has dropped bindings.
-        for binding in bindings[self.recorded if self.recorded <= len(bindings) else 0 :]:
-            self.calls[binding.var] = binding.value
-        self.recorded = len(bindings)
+        self._record_bindings()
         return self.calls.get(var)
 
-    def _run_call(self, call: Any, depth: int) -> np.ndarray | None:
-        """Runs a primitive's call eagerly on its constant inputs and returns the result.
+    def _record_bindings(self) -> None:
+        """Records the bindings that the trace appended since the last search; all of them if it has dropped bindings."""
+        for param in self.trace.params[self.recorded_params :]:
+            self._record_dims(param._var)
+        self.recorded_params = len(self.trace.params)
+        bindings = self.trace.bindings
+        for binding in bindings[self.recorded if self.recorded <= len(bindings) else 0 :]:
+            self.calls[binding.var] = binding.value
+            self._record_dims(binding.var)
+        self.recorded = len(bindings)
 
-        Returns None if an input isn't constant or a tensor is large. The same holds for primitives that have side effects or
-        run on the host.
+    def _record_dims(self, var: Any) -> None:
+        """Records the symbolic dims that no earlier variable has."""
+        for dim in _dims(var.ty):
+            if isinstance(dim, tirx.Var):
+                self.carriers.setdefault(dim, var)
+
+    def _run_call(self, var: Any, call: Any, depth: int) -> Any:
+        """Runs a primitive's call eagerly on its constant inputs and returns the result, the value of ``var``.
+
+        Returns None if an input isn't constant or a tensor is large. The same holds for primitives that have side effects.
         """
         decoded = dialect.read(call)
         prim = decoded.primitive
-        if not prim.pure or prim.host:
+        if not prim.pure or (self.ops is not None and prim.name not in self.ops):
             return None
-        if self.ops is not None and prim.name not in self.ops:
+        if not all(_is_small(x.ty) for x in (*decoded.inputs, call)):
             return None
-        if _has_expression(tuple(decoded.attrs.values())) or not all(_is_small(x.ty) for x in (*decoded.inputs, call)):
+        attrs = {name: self._attribute(value, var, depth) for name, value in decoded.attrs.items()}
+        if any(value is _UNKNOWN for value in attrs.values()):
             return None
         values = [self.value(x, depth) for x in decoded.inputs]
         inputs = [EagerTensor(x) for x in values if x is not None]
         if len(inputs) < len(values):  # some input isn't constant
             return None
         try:
-            return prim.run(inputs, decoded.attrs).eager_array()  # type: ignore[no-any-return]
+            results = prim.run(inputs, attrs)
         except (ValueError, OpError):  # the program raises the error, if it runs the op at all
             return None
+        arrays = tuple(each.eager_array() for each in as_tuple(results))
+        if any(each.size > MOST_ELEMENTS for each in arrays):
+            return None
+        return arrays if isinstance(results, tuple) else arrays[0]
+
+    def _attribute(self, value: Any, var: Any, depth: int) -> Any:
+        """Returns an attribute of the call that computes ``var``, with symbolic dims replaced by constants.
+
+        A dim that only the call itself determines, as the number of a mask's true elements, remains. ``_UNKNOWN`` stands for
+        a subgraph and for dims that aren't constant.
+        """
+        if isinstance(value, tuple):
+            elements = tuple(self._attribute(each, var, depth) for each in value)
+            return _UNKNOWN if any(each is _UNKNOWN for each in elements) else elements
+        if isinstance(value, ir.GlobalVar):
+            return _UNKNOWN
+        if not isinstance(value, ir.Expr):
+            return value
+        dims = {dim: self._dim(dim, var, depth) for dim in symbols_of(value)}
+        return _UNKNOWN if any(dim is None for dim in dims.values()) else substitute_dim(value, dims)
+
+    def size(self, dim: Any) -> Any:
+        """Returns the constant that a dim is, or the dim itself if it isn't constant."""
+        if isinstance(dim, int):
+            return dim
+        self._record_bindings()
+        constant = self._attribute(dim, None, 0)
+        return dim if constant is _UNKNOWN else constant
+
+    def _dim(self, dim: Any, var: Any, depth: int) -> Any:
+        """Returns the constant that a symbolic dim is, read from the shape of a constant tensor that has the dim.
+
+        Returns the dim itself if ``var`` is the first to have it, and None if the dim isn't constant.
+        """
+        outer = self._of_outer(dim)
+        if outer is not None:
+            return outer._dim(dim, None, depth)
+        carrier = self.carriers.get(dim)
+        if carrier is None:
+            return None
+        if carrier.same_as(var):
+            return dim
+        value = self.value(carrier, depth)
+        if value is None:
+            return None
+        sizes = [size for array in as_tuple(value) for size in array.shape]
+        return next(size for size, each in zip(sizes, _dims(carrier.ty)) if dim.same_as(each))
+
+    def _of_outer(self, dim: Any) -> ComputedConstants | None:
+        """Returns the constants of the trace around this one if that, or one around it, has a symbolic dim; else None."""
+        trace = self.trace.parent or self.trace.caller
+        if trace is None:
+            return None
+        outer: ComputedConstants = trace.computed_constants
+        outer._record_bindings()
+        return outer if dim in outer.carriers else outer._of_outer(dim)
+
+
+_UNKNOWN = object()
+"""Stands for an attribute that isn't constant."""
+
+
+def _tensors(ty: Any) -> list[Any]:
+    """Returns the types of the tensors of a value of a Relax type."""
+    return list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+
+
+def _has_rank(ty: Any) -> bool:
+    return isinstance(ty, relax.TensorType) and ty.shape is not None
+
+
+def _dims(ty: Any) -> list[Any]:
+    """Returns the dims of a tensor's Relax type, or of the types in a tuple; those of unknown rank have none."""
+    return [dim for each in _tensors(ty) if _has_rank(each) for dim in dialect.from_relax_type(each).shape]
 
 
 def _is_small(ty: Any) -> bool:
-    """Returns whether a Relax type is a tensor of static shape with at most ``MOST_ELEMENTS`` elements."""
-    if not isinstance(ty, relax.TensorType) or ty.shape is None:
-        return False
-    dims = dialect.from_relax_type(ty).shape
-    return is_static_shape(dims) and math.prod(dims) <= MOST_ELEMENTS
+    """Returns whether the static dims of each tensor of a Relax type make at most ``MOST_ELEMENTS`` elements.
 
-
-def _has_expression(attribute: Any) -> bool:
-    """Returns whether an attribute is, or contains, a subgraph or a symbolic dim."""
-    return (
-        isinstance(attribute, ir.Expr) or isinstance(attribute, (tuple, list)) and any(map(_has_expression, attribute))
+    A type of unknown rank isn't small.
+    """
+    return all(
+        _has_rank(each) and math.prod(dim for dim in _dims(each) if isinstance(dim, int)) <= MOST_ELEMENTS
+        for each in _tensors(ty)
     )

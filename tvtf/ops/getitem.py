@@ -19,7 +19,7 @@ from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
 from tvtf.ops.indexing import boolean_mask, without_rows
 from tvtf.ops.operands import attributes, integers
-from tvtf.ops.rules import bind, is_computed, static_dims, static_value
+from tvtf.ops.rules import bind, is_computed, static_dims, static_value, with_constant_sizes
 
 MSG_INDEX = (
     "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
@@ -149,7 +149,7 @@ def _number(value: Any) -> Any:
 def _scalar_value(value: Tensor) -> Any:
     if isinstance(value, EagerTensor):
         return int(value)
-    known = value.known if isinstance(value, SymbolicTensor) else None
+    known = with_constant_sizes(value).known if isinstance(value, SymbolicTensor) else None
     return value if known is None else known.item()
 
 

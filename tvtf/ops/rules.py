@@ -271,7 +271,7 @@ def as_dims(value: Any, name: str) -> Any:
     if type(value) in (list, tuple):
         return type(value)(as_dims(_cast_float(each), name) for each in value)
     if not is_computed(value):
-        return value
+        return with_constant_sizes(value)
     require_dtype(value._type, (int32, int64), name)
     if isinstance(value._type.shape, AnyShape):
         return value
@@ -286,6 +286,21 @@ def as_dims(value: Any, name: str) -> Any:
         state.trace.known_elements[tensor._var] = _bind_dims(tensor, name) if outer_dims is None else outer_dims
     alias = tensor.alias()  # `tensor` itself keeps no known value: as a number it may be negative
     alias.known = state.trace.known_elements[tensor._var]
+    return alias
+
+
+def with_constant_sizes(value: Any) -> Any:
+    """Replaces the sizes in a tensor's known value that depend on constants only, as the number of a mask's true elements.
+
+    Values without such sizes are returned unchanged.
+    """
+    if not isinstance(value, SymbolicTensor) or not isinstance(value.known, np.ndarray):
+        return value
+    if is_static_shape(value.known.flat):
+        return value
+    alias = value.alias()
+    sizes = [value._trace.computed_constants.size(dim) for dim in value.known.flat]
+    alias.known = np.array(sizes, object).reshape(value.known.shape)
     return alias
 
 
