@@ -67,6 +67,11 @@ def _ranges(tf):
         steps = tf.range(n, dtype=tf.float32)
         return tf.gradients(tf.reduce_sum(steps * steps * x), [steps, x])
 
+    def by_a_number(n):
+        return [r - tf.cast(tf.range(7), r.dtype) * tf.cast(0.1, r.dtype) for r in (
+            tf.range(0.0, n, 0.1, dtype=tf.float64), tf.range(0.0, n, 0.1), tf.range(0, tf.cast(n, tf.float32), 0.1)
+        )]  # fmt: skip
+
     def sizes(n):
         total = 0.0
         for i in tf.range(n, dtype=tf.float32):
@@ -79,6 +84,7 @@ def _ranges(tf):
         "a range in another dtype, of all bounds": lambda: tf.range(
             tf.constant(1.5), tf.constant(4.5), tf.constant(1), tf.int32
         ),
+        "ranges by a Python number, traced": lambda: tf.function(by_a_number)(tf.constant(0.7, tf.float64)),
         "ranges in other dtypes, traced": lambda: tf.function(sizes)(tf.constant(3)),
     }
 

@@ -253,7 +253,9 @@ def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
 
     The program checks that the step is not 0, and that the step has the sign of ``limit - start``.
     """
-    first, last, step = (bind.cast(convert_to_tensor(bound), dtype=dtype) for bound in (start, limit, delta))
+    # a Python float is rounded already, perhaps to a wider dtype than float32
+    bounds = (convert_to_tensor(bound, dtype if type(bound) is float else None) for bound in (start, limit, delta))
+    first, last, step = (bind.cast(bound, dtype=dtype) for bound in bounds)
     zero = number(0, step)
     bind.guard(bind.not_equal(step, zero), step, message=f"Requires delta != 0: {HOLE}", shown=1)
     negative_distance = bind.subtract(first, last)
