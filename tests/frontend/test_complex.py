@@ -55,6 +55,13 @@ def test_complex_numbers_through_control_flow():
     np.testing.assert_allclose(traced.numpy(), Z.numpy() ** 4, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (53, 3, 1)])
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
+def test_rows_of_complex_numbers_that_fill_no_vectors(shape, dtype):
+    x = tf.cast(tf.reshape(tf.range(float(np.prod(shape))), shape), dtype) * 1j
+    same(lambda x: tf.map_fn(lambda row: row[::-1], x), x)
+
+
 def test_complex_numbers_with_unknown_dims():
     f = tf.function(
         lambda x: tf.reshape(tf.concat([x, x], 0), [-1]), input_signature=[tf.TensorSpec([None, 2], Z.dtype)]

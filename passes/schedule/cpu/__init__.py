@@ -41,6 +41,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc, Stmt, Var
 
 from tvtf.passes.schedule.choices import Decisions, deciding
+from tvtf.passes.schedule.cpu.access import with_scalar_pairs
 from tvtf.passes.schedule.cpu.cache_conflicts import with_padded_rows
 from tvtf.passes.schedule.cpu.direct_stores import with_direct_stores
 from tvtf.passes.schedule.cpu.emit import with_scalar_calls
@@ -95,8 +96,10 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
     """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
-    loops = with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
-    return with_direct_stores(loops)
+    loops = with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target)))
+    if kernel.has_pairs():
+        loops = with_scalar_pairs(loops)
+    return with_direct_stores(with_slow_paths(loops))
 
 
 def _overlapping(func: PrimFunc) -> list[tuple[Var, Var]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import Var
+from tvm.tirx import BufferStore, For, ForKind, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static
@@ -153,3 +153,31 @@ def moves_as_one_axis(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
     if outer_stride is None or inner_stride is None:
         return False
     return bool(sym.Analyzer().can_prove_equal(outer_stride, inner_stride * inner.extent))
+
+
+def with_scalar_pairs(body: Stmt) -> Stmt:
+    """Makes vectorized loops serial that access scattered items of a buffer of pairs, which complex numbers are.
+
+    TVM generates code only for vectors of pairs that follow each other in memory.
+    """
+
+    def serial_if_scattered(node: For) -> For:
+        if node.kind != ForKind.VECTORIZED or not _scatters_pairs(node):
+            return node
+        return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
+
+    return structural_map(body, (For, serial_if_scattered))
+
+
+def _scatters_pairs(node: For) -> bool:
+    """Returns whether the pairs that a loop loads from a buffer, or stores in it, aren't one or next to each other."""
+    accesses: list[tuple[Var, list[ir.Expr]]] = []
+    structural_walk(
+        node.body,
+        [
+            (TensorLoad, lambda load: accesses.append((load.source, list(load.indices)))),
+            (BufferStore, lambda store: accesses.append((store.buffer, list(store.indices)))),
+        ],
+    )
+    steps = [stride(flat_offset(*access), node.loop_var) for access in accesses if "x" in str(access[0].ty.dtype)]
+    return any(step is None or static(step) not in (0, 1) for step in steps)

@@ -141,6 +141,15 @@ class Kernel:
         """Returns whether a buffer exists only inside the kernel."""
         return any(buffer.same_as(other) for other in self.local)
 
+    def has_pairs(self) -> bool:
+        """Returns whether the kernel stores or loads pairs, which complex numbers are; a buffer's dtype is float32x2 then."""
+        for member in self.stages:
+            loaded = loads(member.body) if isinstance(member, Opaque) else member.loads
+            stored = [] if isinstance(member, Opaque) else [member.buffer]
+            if any("x" in str(buffer.ty.dtype) for buffer in (*stored, *(load.source for load in loaded))):
+                return True
+        return False
+
 
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
     """Replaces variables by expressions.
