@@ -16,6 +16,8 @@ def programs(tf):
         **_second_derivatives(tf),
         **_ranges(tf),
         **_sizes_of_constants(tf),
+        **_sizes_of_variables(tf),
+        **_computed_broadcasts(tf),
         **_references(tf),
         **_test_cases(tf),
         **_fetched(tf),
@@ -149,6 +151,47 @@ def _sizes_of_constants(tf):
             lambda: tf.range(tf.reduce_sum(tf.ones_like(rows(tf.constant([True, False, True])))))
         ),
         "a size that may be fed": fed,
+    }
+
+
+def _sizes_of_variables(tf):
+    def traced(build):
+        def program():
+            size = tf.Variable([2, 3])
+            return tf.function(lambda: build(size))()
+
+        return program
+
+    return {
+        f"a variable as a size, {name}": traced(build)
+        for name, build in {
+            "zeros": tf.zeros,
+            "fill": lambda v: tf.fill(v, 1.0),
+            "reshape": lambda v: tf.reshape(tf.range(6), v),
+            "broadcast_to": lambda v: tf.broadcast_to(tf.constant([1]), v),
+            "tile": lambda v: tf.tile([[1.0]], v),
+            "slice": lambda v: tf.slice(tf.ones([4, 4]), [0, 0], v),
+            "repeat": lambda v: tf.repeat([1, 2], v),
+            "broadcast_dynamic_shape": lambda v: tf.broadcast_dynamic_shape(v, [1, 3]),
+        }.items()
+    }
+
+
+def _computed_broadcasts(tf):
+    def program(first, second, **options):
+        f = tf.function(tf.broadcast_dynamic_shape, **options)
+        try:
+            return f(tf.constant(first), second)
+        except tf.errors.InvalidArgumentError as error:
+            return "Incompatible shapes" in str(error)
+
+    any_length = {"input_signature": [tf.TensorSpec([None], tf.int32)] * 2}
+    return {
+        "shapes that broadcast": lambda: program([2, 1], tf.constant([1, 3])),
+        "shapes that don't broadcast": lambda: program([2, 3], tf.constant([4, 1])),
+        "shapes that don't broadcast, of any length": lambda: program([2, 3], tf.constant([4, 1]), **any_length),
+        "a shape that doesn't broadcast to a list": lambda: program([2, 4], [3]),
+        "a shape that broadcasts to a list": lambda: program([2, 1], [3]),
     }
 
 

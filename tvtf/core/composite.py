@@ -219,6 +219,10 @@ class CompositeTensor(abc.ABC):
     def _type_spec(self) -> TypeSpec:
         """The value's type."""
 
+    def _convert_variables_to_tensors(self) -> Any:
+        """Returns the composite with its Variables replaced by tensors of their values: itself, unless a class overrides it."""
+        return self
+
     def _gradient_components(self) -> Any:
         """Returns the nest of tensors in this value that stand for it as the source or target of a gradient.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
+from tvtf.core import nest
 from tvtf.core.primitive import as_tuple
 from tvtf.core.shape import substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, static_value
@@ -126,6 +127,9 @@ class ComputedConstants:
         attrs = {name: self._attribute(value, var, depth) for name, value in decoded.attrs.items()}
         if any(value is _UNKNOWN for value in attrs.values()):
             return None
+        # Only NumPy's functions find dims of their results in the values; a kernel takes all its dims as given.
+        if not prim.host and any(map(_is_dim, nest.flatten(list(attrs.values())))):
+            return None
         values = [self.value(x, depth) for x in decoded.inputs]
         inputs = [EagerTensor(x) for x in values if x is not None]
         if len(inputs) < len(values):  # some input isn't constant
@@ -194,6 +198,10 @@ class ComputedConstants:
 
 _UNKNOWN = object()
 """Stands for an attribute that isn't constant."""
+
+
+def _is_dim(value: Any) -> bool:
+    return isinstance(value, ir.Expr)
 
 
 def _tensors(ty: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from tvtf.core.shape import (
     show_shape,
     simplify_dim,
 )
-from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
+from tvtf.core.tensor import SymbolicTensor, Tensor, constant, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, INTEGER, as_dtype, float32, int32, int64
@@ -324,12 +324,13 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     if result is None:
         raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").for_op("BroadcastArgs")
     dtype = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
-    if all(isinstance(dim, int) for dim in result):
+    if is_static_shape((*first, *second)):
         return constant(np.array(result, dtype.np))
-    vector = bind.shape(bind.broadcast_to(EagerTensor(np.array(False)), shape=result), dtype=dtype)
-    if isinstance(vector, SymbolicTensor):
-        vector.known = np.array([*result], object)
-    return vector
+    sizes = _broadcast_sizes(shape_x, shape_y)  # checks the sizes that are unknown while tracing
+    if isinstance(sizes, SymbolicTensor):
+        sizes = sizes.alias()
+        sizes.known = np.array([*result], object)
+    return sizes
 
 
 def _is_of_any_length(sizes: Any) -> bool:
@@ -344,7 +345,7 @@ def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
 
     The two shapes are vectors. The shorter vector is padded with ones in front.
     """
-    dtype = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
+    dtype = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor)), int32)
     vectors = [convert_to_tensor(s, dtype) for s in (shape_x, shape_y)]
     one = constant(np.array(1, dtype.np))
     rank = dim_max(*(v._type.shape[0] for v in vectors))

@@ -285,6 +285,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     Source: https://www.tensorflow.org/api_docs/python/tf/repeat
     """
     x = convert_to_tensor(input)
+    repeats = repeats._as_tensor() if hasattr(repeats, "_as_tensor") else repeats  # of a Variable
     if axis is None:
         x, axis = bind.reshape(x, shape=(size_of(x._type.shape),)), 0
     axis = static_int(axis, "axis") % max(x.ndim, 1)

@@ -270,6 +270,8 @@ def as_dims(value: Any, name: str) -> Any:
     """
     if type(value) in (list, tuple):
         return type(value)(as_dims(_cast_float(each), name) for each in value)
+    if hasattr(value, "_as_tensor"):  # a Variable
+        value = value._as_tensor()
     if not is_computed(value):
         return with_constant_sizes(value)
     require_dtype(value._type, (int32, int64), name)

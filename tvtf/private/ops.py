@@ -5,6 +5,7 @@ Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -109,7 +110,8 @@ def add_operators(operators: Sequence[Any], operator_name: str | None = None, ad
     """
     if len(operators) == 1:  # keeps the structure of the matrix
         return list(operators)
-    total = tvtf.add_n([each.to_dense() for each in operators])
+    # The operators' batches may be of different shapes, which `add_n` doesn't broadcast.
+    total = functools.reduce(tvtf.add, [each.to_dense() for each in operators])
     return [tvtf.linalg.LinearOperatorFullMatrix(total, name=operator_name or "add")]
 
 

@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
 from tvtf.core.primitive import public_names
 from tvtf.frontend.function.polymorphic_function import Function as GenericFunction
@@ -384,8 +385,14 @@ class WeakReference(Reference):
 
 
 def convert_variables_to_tensors(values: Any) -> Any:
-    """Replaces the Variables in a nested structure by tensors of their values."""
-    return nest.map_structure(lambda x: x._as_tensor() if isinstance(x, Variable) else x, values)
+    """Replaces the Variables in a nested structure, and in composite tensors in it, by tensors of their values."""
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, CompositeTensor):
+            return value._convert_variables_to_tensors()
+        return value._as_tensor() if isinstance(value, Variable) else value
+
+    return nest.map_structure(converted, values)
 
 
 def _inspect_names() -> dict[str, Any]:
