@@ -535,6 +535,12 @@ def _of_any_rank(tf):
 def _used_by_libraries(tf):
     rows = np.arange(6.0).reshape(2, 3)
 
+    class Unprintable:
+        dtype, name = tf.float32, "x"
+
+        def __str__(self):
+            raise ValueError("no text")
+
     def map_to(signature):
         return lambda: tf.map_fn(lambda row: (row, 2.0 * row), rows, fn_output_signature=signature)
 
@@ -579,6 +585,10 @@ def _used_by_libraries(tf):
         return total
 
     return {
+        "a dtype of what has no text": lambda: tf.debugging.assert_same_float_dtype([Unprintable(), tf.constant(1.0)]),
+        "a transposed convolution's shape as floats": lambda: tf.nn.conv2d_transpose(
+            tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 1, 1]), np.array([1.0, 4.0, 4.0, 1.0], np.float32), 2
+        ),
         "rows to NumPy's classes": map_to((np.float64, np.float64)),
         "rows to NumPy's dtypes": map_to((np.dtype("float64"), "float64")),
         "no rows to NumPy's classes": lambda: tf.map_fn(lambda row: row, rows[:0], fn_output_signature=np.float64),

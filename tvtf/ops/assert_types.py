@@ -326,17 +326,22 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType |
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_same_float_dtype
     """
-    reference = ""
-    for x in (x for x in tensors or () if x is not None):
+    present = [x for x in tensors or () if x is not None]
+    expected = dtype
+    for x in present:
         dtype = dtype or x.dtype
-        described = called(x, str(x))
         if x.dtype is not dtype:
-            raise ValueError(f"{described}, type={x.dtype}, must be of the same type ({dtype}){reference}.")
-        reference = reference or f" as {described}"
+            # Only here, as printing an object may take long or fail.
+            reference = "" if expected or x is present[0] else f" as {_described(present[0])}"
+            raise ValueError(f"{_described(x)}, type={x.dtype}, must be of the same type ({dtype}){reference}.")
     dtype = dtype or dtypes.float32
     if not dtype.is_floating:
         raise ValueError(f"Expected floating point type, got {dtype}.")
     return dtype
+
+
+def _described(x: Any) -> str:
+    return called(x, "") or str(x)
 
 
 @export("debugging.is_numeric_tensor")

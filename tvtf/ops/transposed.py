@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, show_shape
@@ -44,6 +46,12 @@ def _result_shape(
     return (shape[0], *shape[2:], shape[1]) if has_channels_first else tuple(shape)
 
 
+def _sizes(output_shape: Any) -> tuple[Any, ...]:
+    """Returns the dims of the argument ``output_shape``. As an attribute of int32, it may be a NumPy array of floats."""
+    is_floating = isinstance(output_shape, np.ndarray) and output_shape.dtype.kind == "f"
+    return static_dims(output_shape.astype(np.int32) if is_floating else output_shape, "output_shape")
+
+
 def transposed(
     x: Any,
     filters: Any,
@@ -59,7 +67,7 @@ def transposed(
     has_channels_first = is_channels_first(data_format, rank, op)
     x, filters = _checked(x, filters, rank, op)
     x = channels_last(x) if has_channels_first else x
-    shape = _result_shape(static_dims(output_shape, "output_shape"), x, filters, has_channels_first, op)
+    shape = _result_shape(_sizes(output_shape), x, filters, has_channels_first, op)
     stride_sizes = spatial_steps(strides, rank, has_channels_first, "strides", op)
     dilation_sizes = spatial_steps(dilations, rank, has_channels_first, "dilations", op)
     padding_pairs = paddings(
@@ -182,7 +190,7 @@ def conv_transpose(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv_transpose
     """
-    shape = static_dims(output_shape, "output_shape")
+    shape = _sizes(output_shape)
     if len(shape) not in (3, 4, 5):
         raise ValueError(
             f"`output_shape` must be of length 3, 4 or 5. Received: output_shape={output_shape} of length {len(shape)}."
