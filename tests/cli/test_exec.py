@@ -257,9 +257,22 @@ from tensorflow.keras.layers import Dense
 from tensorflow.compat.v1.keras import layers as layers_of_1
 print(tf.keras is keras, keras.VERSION, Dense, layers_of_1.Dense, tf1.keras.VERSION)
 print(tensorflow.keras.optimizers is tf.keras.optimizers, tf.optimizers.Adam, "layers" in dir(tf.keras))
+from tensorflow.compat.v2.keras import *
+print(layers.Dense, VERSION)
 """
     lines = printed(tmp_path, program, TF_USE_LEGACY_KERAS="1")
-    assert lines == ["False", "True 2 a layer a layer of version 1 1", "True an optimizer True"]
+    assert lines == ["False", "True 2 a layer a layer of version 1 1", "True an optimizer True", "a layer 2"]
+
+
+def test_all_names_of_a_module_are_imported(tmp_path):
+    program = """
+from tensorflow.math import *
+print(abs(-1.0).numpy(), reduce_sum([1, 2]).numpy())
+from tensorflow import *  # `print`, too
+import sys
+sys.stdout.write(f"{int(constant(3))} {int(math.add(1, 2))}")
+"""
+    assert printed(tmp_path, program) == ["1.0 3", "3 3"]
 
 
 def test_private_names_of_tensorflow_that_keras_2_uses(tmp_path):

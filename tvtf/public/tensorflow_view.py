@@ -36,6 +36,8 @@ class View(ModuleType):
         If no module has the attribute, the last module raises the AttributeError. Its message may explain why tvtf lacks the
         name.
         """
+        if name == "__all__":
+            return self._public_names()
         modules = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
         if name.startswith("__"):  # for such names the modules' own ``__getattr__`` is not called
             modules = [module for module in modules if name in vars(module)]
@@ -46,6 +48,10 @@ class View(ModuleType):
             if hasattr(module, name):
                 return self._cached_view(name, getattr(module, name))
         return self._cached_view(name, getattr(last, name))
+
+    def _public_names(self) -> list[str]:
+        """Returns the names that ``from ... import *`` imports: by default Python would take only those looked up before."""
+        return [name for name in dir(self) if not name.startswith("_") and hasattr(self, name)]
 
     def __reduce__(self) -> Any:
         """Pickles a view by its name, for libraries that pickle functions with their globals."""
@@ -84,7 +90,8 @@ class PackageView(View):
         vars(self)["_module_name"] = module_name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(vars(self)["_module_name"]), name)
+        module = import_module(vars(self)["_module_name"])
+        return self._public_names() if name == "__all__" and not hasattr(module, name) else getattr(module, name)
 
     def __dir__(self) -> list[str]:
         return dir(import_module(vars(self)["_module_name"]))
