@@ -198,7 +198,31 @@ def _shapes(tf):
     both = linalg.LinearOperatorComposition([diag, linalg.LinearOperatorDiag(tf.reshape(tf.range(8.0), [4, 2]))])
     update = linalg.LinearOperatorLowRankUpdate(diag, tf.ones([4, 2, 1]))
     eye = linalg.LinearOperatorIdentity(2, [3, 4])
+
+    class Scaling(linalg.LinearOperator):
+        """An operator of a user, of a size that may be unknown while tracing."""
+
+        def __init__(self, scale):
+            self.scale = scale
+            super().__init__(scale.dtype, is_square=True)
+
+        def _shape(self):
+            return self.scale.shape.concatenate(self.scale.shape[-1:])
+
+        def _shape_tensor(self):
+            return tf.concat([tf.shape(self.scale), tf.shape(self.scale)[-1:]], 0)
+
+        def _matmul(self, x, adjoint=False, adjoint_arg=False):
+            return self.scale[..., None] * (tf.linalg.adjoint(x) if adjoint_arg else x)
+
+    def of_unknown_size(scale):
+        operator = Scaling(scale)
+        return operator.to_dense(), operator.shape_tensor(), operator.diag_part(), operator.trace()
+
     return {
+        "a user's operator of unknown size": lambda: tf.function(
+            of_unknown_size, input_signature=[tf.TensorSpec([None, None], tf.float32)]
+        )(tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])),
         "shape": lambda: (wide.shape, wide.batch_shape, wide.tensor_rank, wide.is_square),
         "zeros": lambda: _shown(
             linalg.LinearOperatorZeros(2, 3, [2], is_square=False, is_self_adjoint=False).to_dense()

@@ -16,7 +16,7 @@ from tvm.ir import _ffi_api as ir_ffi
 from tvtf import dtypes
 from tvtf.core.deferred_shape import RANK_GAP, RANKS, AnyShape
 from tvtf.core.primitive import Primitive, table
-from tvtf.core.shape import TensorType, fresh_dim, simplify_dim
+from tvtf.core.shape import TensorShape, TensorType, fresh_dim, simplify_dim
 from tvtf.core.specialization import UnknownRank
 from tvtf.core.variable_lock import Lock
 
@@ -110,6 +110,8 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
     if isinstance(tensor_type.shape, AnyShape):  # of unknown rank
         return relax.TensorType(dtype=relax_dtype(tensor_type.dtype))
     if any(not isinstance(d, int) for d in tensor_type.shape):
+        if any(d is None for d in tensor_type.shape):  # TVM would crash
+            raise TypeError(f"a tensor of the shape {TensorShape(tensor_type.shape)} needs its sizes")
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     cached = _types.get(tensor_type)
     if cached is None:  # another thread may cache the type meanwhile: `setdefault` returns its object then

@@ -36,7 +36,7 @@ from tvtf.core.shape import Dim, TensorShape, agree_dim
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor
 from tvtf.dtypes import as_dtype
 from tvtf.ops.lapack import diagonal
-from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.rules import bind, static_dims, zeros_like
 from tvtf.ops.solve import cholesky_solve, slogdet
 from tvtf.ops.spectral import eigvalsh, svd
 from tvtf.state.module import Module
@@ -165,8 +165,15 @@ class LinearOperator(Module, CompositeTensor):
         return is_known_square
 
     def _dims(self) -> tuple[Dim, ...]:
-        """Returns the shape as dims; a subclass defines this or ``_shape``."""
-        return tuple(self._shape())
+        """Returns the shape as dims; a subclass defines this, or ``_shape`` and, for unknown sizes, ``_shape_tensor``."""
+        shape = self._shape()
+        if shape.is_fully_defined() or type(self)._shape_tensor is LinearOperator._shape_tensor:
+            return tuple(shape)
+        return static_dims(self._shape_tensor())
+
+    def _shape_tensor(self) -> Tensor:
+        """Returns the shape of a user's operator as a vector, for sizes that are unknown while tracing."""
+        raise NotImplementedError("_shape_tensor is not implemented.")
 
     def _shape(self) -> TensorShape:
         return declared_shape(self._dims)
