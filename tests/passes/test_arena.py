@@ -7,9 +7,12 @@ import threading
 
 import numpy as np
 import pytest
+from tvm import relax
 
 import tvtf as tf
 from tests.training_programs import cnn, transformer
+from tvtf.passes.memory import memory_plan
+from tvtf.runtime.arena import Layout
 
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
 
@@ -170,3 +173,12 @@ def _dumped(program, folder):
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, **names})
     (plan,) = folder.glob("000/*_arena.py")
     return plan.read_text()
+
+
+@pytest.mark.parametrize("dtype, item_bytes", [("float32x2", 8), ("float64x2", 16), ("bfloat16", 2), ("bool", 1)])
+def test_temporary_tensors_have_room_for_their_items(dtype, item_bytes):
+    """Complex numbers are pairs of floats in compiled code."""
+    size = memory_plan.bytes_of(relax.TensorType([100, 3], dtype))
+    assert size == memory_plan.rounded(300 * item_bytes)
+    (tensor,) = Layout([size, 0, [100, 3], dtype]).tensors(np.zeros(size, np.uint8))
+    assert (str(tensor.dtype), tuple(tensor.shape)) == (dtype, (100, 3))

@@ -106,7 +106,7 @@ class Stage:
     @cached_property
     def item_bytes(self) -> int:
         """The size of one item of the result."""
-        return max(1, self.buffer.ty.dtype.dtype.bits // 8)
+        return max(1, self.buffer.ty.dtype.dtype.itemsize)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
