@@ -114,9 +114,11 @@ def _sizes_of_constants(tf):
         kept = tf.boolean_mask([1.0, 0.0, 3.0], tf.constant([True, False, True]))
         count, unique = tf.shape(kept)[0], tf.unique([3, 1, 3, 1, 7])[0]
         ones = tf.ones([count, 3])
+        places = tf.concat([tf.where(tf.constant([True, False, True])), [[5]]], 0)
         return [
             x.shape
             for x in (kept, tf.zeros([count * 2]), ones[:, 0] + kept, tf.broadcast_to(kept, [3, count]), ones[0, :count],
+                      tf.tensor_scatter_nd_add(tf.zeros([9]), places, tf.ones(tf.shape(places)[:1])),
                       tf.range(tf.shape(unique)[0] + unique[0]), tf.get_static_value(tf.shape(unique)) or unique)
         ]  # fmt: skip
 

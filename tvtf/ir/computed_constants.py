@@ -160,12 +160,21 @@ class ComputedConstants:
         return _UNKNOWN if any(dim is None for dim in dims.values()) else substitute_dim(value, dims)
 
     def size(self, dim: Any) -> Any:
-        """Returns the constant that a dim is, or the dim itself if it isn't constant."""
+        """Returns the constant that a dim is, or the dim itself if it isn't constant.
+
+        The trace takes the symbols in the dim for equal to their constants from now on: other tensors keep the symbols.
+        """
         if isinstance(dim, int):
             return dim
         self._record_bindings()
-        constant = self._attribute(dim, None, 0)
-        return dim if constant is _UNKNOWN else constant
+        constants = {symbol: self._dim(symbol, None, 0) for symbol in symbols_of(dim)}
+        if any(constant is None for constant in constants.values()):
+            return dim
+        root = self.trace.root
+        for symbol, constant in constants.items():
+            if symbol not in root.assumptions:
+                root.assume_equal(symbol, constant)
+        return substitute_dim(dim, constants)
 
     def _dim(self, dim: Any, var: Any, depth: int) -> Any:
         """Returns the constant that a symbolic dim is, read from the shape of a constant tensor that has the dim.
