@@ -84,11 +84,11 @@ def measured(peer: Peer, workload: Workload, tiny: bool, folder: str, log: Any =
 
 
 def _write_subroutines() -> None:
-    """Writes the subroutines that a wheel holds beside the sources, unless they lie there."""
+    """Writes the subroutines that a wheel holds beside the sources, unless they lie there or aren't used."""
     from tvtf.passes.codegen.shipped_subroutines import archive_for
     from tvtf.runtime.target import host_target
 
-    if archive_for(host_target()) is None:
+    if os.environ.get("TVTF_SUBROUTINES") != "0" and archive_for(host_target()) is None:
         subprocess.run([sys.executable, ROOT / "tools" / "write_subroutines.py"], check=True, stdout=subprocess.DEVNULL)
 
 
