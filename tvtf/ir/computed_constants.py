@@ -122,7 +122,7 @@ class ComputedConstants:
         prim = decoded.primitive
         if not prim.pure or (self.ops is not None and prim.name not in self.ops):
             return None
-        if not all(_is_small(x.ty) for x in (*decoded.inputs, call)):
+        if not all(_is_small(x.ty) for x in (*decoded.inputs, call)) or not self._stays_small(var, call.ty, depth):
             return None
         attrs = {name: self._attribute(value, var, depth) for name, value in decoded.attrs.items()}
         if any(value is _UNKNOWN for value in attrs.values()):
@@ -142,6 +142,11 @@ class ComputedConstants:
         if any(each.size > MOST_ELEMENTS for each in arrays):
             return None
         return arrays if isinstance(results, tuple) else arrays[0]
+
+    def _stays_small(self, var: Any, ty: Any, depth: int) -> bool:
+        """Returns whether a call's result, the value of ``var``, has few elements, as far as its sizes are known beforehand."""
+        sizes = [[self._attribute(dim, var, depth) for dim in _dims(each)] for each in _tensors(ty)]
+        return all(math.prod(size for size in each if isinstance(size, int)) <= MOST_ELEMENTS for each in sizes)
 
     def _attribute(self, value: Any, var: Any, depth: int) -> Any:
         """Returns an attribute of the call that computes ``var``, with symbolic dims replaced by constants.
