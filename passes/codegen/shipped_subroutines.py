@@ -11,7 +11,6 @@ import io
 import os
 import warnings
 import zipfile
-import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -27,8 +26,6 @@ FEATURES = {
     "x86-64-v3": AVX2,
 }
 """The instructions of each model, the better one first (System V ABI, AMD64 supplement, table 3.1)."""
-DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-"""What reading a damaged archive raises; the last one for a method of compression that it names by mistake."""
 
 
 def target_of(model: str) -> Target:
@@ -47,7 +44,7 @@ def shipped_code(name: str, host: Target, options: Mapping[str, Any]) -> bytes |
         return None
     try:
         return archive.read(name)
-    except DAMAGES as error:
+    except Exception as error:  # of many kinds, as bytes may name another method, another place or encryption
         _warn_of_damage(str(archive.filename), error)
         return None
 
@@ -84,7 +81,7 @@ def _opened(host: str, folder: Path) -> zipfile.ZipFile | None:
     try:
         # Read at once: processes that were forked would share the place in an open file.
         archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
-    except (*DAMAGES, OSError) as error:
+    except Exception as error:  # as above, or the file can't be read
         _warn_of_damage(str(path), error)
         return None
     archive.filename = str(path)
