@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.workload import Workload
@@ -34,10 +35,7 @@ def resnet50_results(ops: Any, size: Images, x: Any, _y: Any) -> Any:
 
 def _resnet50(ops: Any, size: Images, x: Any, norm: Callable[[Any], Any]) -> Any:
     """He et al. 2016, with the stride in the 3x3 convolution. ``size.widths`` are the blocks' inner widths."""
-
-    def convolved(x: Any, width: int, **how: Any) -> Any:
-        return ops.relu(norm(ops.conv(x, width, **how)))
-
+    convolved = partial(_convolved, ops, norm=norm)
     x = ops.pool(convolved(x, size.widths[0], window=7, stride=2))
     for stage, (width, count) in enumerate(zip(size.widths, RESNET)):
         for block in range(count):
@@ -87,8 +85,8 @@ def _inverted(ops: Any, x: Any, width: int, factor: int, stride: int) -> Any:
     return x + z if stride == 1 and channels == width else z
 
 
-def _convolved(ops: Any, x: Any, width: int, **how: Any) -> Any:
-    return ops.relu(ops.batch_norm(ops.conv(x, width, **how)))
+def _convolved(ops: Any, x: Any, width: int, norm: Callable[[Any], Any] | None = None, **how: Any) -> Any:
+    return ops.relu((norm or ops.batch_norm)(ops.conv(x, width, **how)))
 
 
 def _step(name: str, title: str, network: Any, full: Images, tiny: Images) -> Workload:

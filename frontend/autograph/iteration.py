@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tvtf.core.composite import is_ragged
 from tvtf.core.deferred_shape import AnyShape
-from tvtf.core.tensor import MSG_ITERATE, EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import MSG_ITERATE, EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.dtypes import as_dtype
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.ops import create
@@ -154,7 +154,7 @@ def _bound(x: Any, like: Tensor) -> Tensor | None:
 
 def _depends_on_data(*bounds: Any) -> bool:
     """Returns whether a bound of a range is computed at run time, and not only from shapes."""
-    values = [bound._as_tensor() if hasattr(bound, "_as_tensor") else bound for bound in bounds]
+    values = [read_if_variable(bound) for bound in bounds]
     return any(isinstance(value, SymbolicTensor) and value.known is None for value in values)
 
 

@@ -12,7 +12,7 @@ from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.shape import TensorType
-from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, read_if_variable, static_value
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import CONTROL, evaluate
@@ -133,7 +133,7 @@ def read_in_active_trace(outer: Tensor) -> Tensor:
     If the tensor is a Variable's value, active gradient tapes record a read of the Variable.
     """
     if state.trace is None:
-        return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
+        return read_if_variable(outer)
     for variable, value in state.trace.variables.values():
         if value is outer:
             return _recorded_read(variable, state.trace.read_before(variable, value))

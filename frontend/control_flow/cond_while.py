@@ -13,7 +13,7 @@ from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import export, hooks
 from tvtf.core.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
 from tvtf.core.specialization import UnknownSize, of_any_rank
-from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.late_types import takes_type, typed_as, typed_as_returned
 from tvtf.frontend.control_flow.tensor_array import Growth, params_of, with_array_buffers
@@ -387,7 +387,7 @@ def while_loop(
         raise TypeError("'parallel_iterations' must be a positive integer.")
     if not len(loop_vars):
         raise ValueError("'loop_vars' must be provided.")
-    loop_vars = nest.map_structure(lambda v: v._as_tensor() if hasattr(v, "_as_tensor") else v, loop_vars)
+    loop_vars = nest.map_structure(read_if_variable, loop_vars)
     if state.trace is None:
         return _eager_while(cond, body, loop_vars, maximum_iterations)
     if maximum_iterations is not None:

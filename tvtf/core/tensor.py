@@ -516,6 +516,11 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, AnyTensor) or hasattr(value, "_as_tensor")
 
 
+def read_if_variable(value: Any) -> Any:
+    """Returns the value of a Variable as a tensor; other values unchanged."""
+    return value._as_tensor() if hasattr(value, "_as_tensor") else value
+
+
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
     """Converts a Python number or nested list, a NumPy array, a Variable or a tensor to a tensor.
 

@@ -92,7 +92,8 @@ def relax_dtype(dtype: dtypes.DType) -> str:
     return _PAIR_OF.get(dtype) or dtype.name
 
 
-def _dtype_of(name: str) -> dtypes.DType:
+def dtype_of(name: str) -> dtypes.DType:
+    """Returns the dtype that has a name in compiled code, where complex numbers and strings are pairs."""
     return PAIRS.get(name) or dtypes.as_dtype(name)
 
 
@@ -135,7 +136,7 @@ def from_relax_type(ty: relax.TensorType) -> TensorType:
         return cached
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
-    return TensorType(tuple(map(simplify_dim, ty.shape.values[:])), _dtype_of(str(ty.dtype)))
+    return TensorType(tuple(map(simplify_dim, ty.shape.values[:])), dtype_of(str(ty.dtype)))
 
 
 def static_type(ty: Any) -> TensorType | None:
@@ -159,7 +160,7 @@ def static_types(ty: Any) -> Any:
 
 def of_unknown_dims(ty: relax.TensorType) -> TensorType:
     """Converts a Relax tensor type of known rank and unknown dims to a TensorType with a new symbol for each dim."""
-    return TensorType(tuple(fresh_dim("any") for _ in range(ty.ndim)), _dtype_of(str(ty.dtype)))
+    return TensorType(tuple(fresh_dim("any") for _ in range(ty.ndim)), dtype_of(str(ty.dtype)))
 
 
 def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: Any, span: Any) -> relax.Call:

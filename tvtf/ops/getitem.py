@@ -12,7 +12,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.shape import Dim, brackets, same_shape
 from tvtf.core.specialization import unknown_size
-from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import int64
@@ -132,9 +132,7 @@ def _number(value: Any) -> Any:
 
     A tensor remains one only if it is computed at run time. Raises TypeError for anything but an integer.
     """
-    original = value
-    if hasattr(value, "_as_tensor"):  # a Variable
-        value = value._as_tensor()
+    original, value = value, read_if_variable(value)
     if isinstance(value, Tensor):
         if not value.dtype.is_integer or value.ndim:
             raise TypeError(MSG_INDEX.format(original))

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, int32, int64
 from tvtf.dtypes import bool as bool_dtype
@@ -285,7 +285,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     Source: https://www.tensorflow.org/api_docs/python/tf/repeat
     """
     x = convert_to_tensor(input)
-    repeats = repeats._as_tensor() if hasattr(repeats, "_as_tensor") else repeats  # of a Variable
+    repeats = read_if_variable(repeats)
     if axis is None:
         x, axis = bind.reshape(x, shape=(size_of(x._type.shape),)), 0
     axis = static_int(axis, "axis") % max(x.ndim, 1)

@@ -22,7 +22,15 @@ from tvtf.core.shape import (
     show_shape,
 )
 from tvtf.core.specialization import UnknownRank, of_any_rank, unknown_rank, unknown_size
-from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
+from tvtf.core.tensor import (
+    EagerTensor,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    read_if_variable,
+    to_array,
+)
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import import_whole
 from tvtf.core.v1_dimension import Dimension, is_dim
@@ -270,8 +278,7 @@ def as_dims(value: Any, name: str) -> Any:
     """
     if type(value) in (list, tuple):
         return type(value)(as_dims(_cast_float(each), name) for each in value)
-    if hasattr(value, "_as_tensor"):  # a Variable
-        value = value._as_tensor()
+    value = read_if_variable(value)
     if not is_computed(value):
         return with_constant_sizes(value)
     require_dtype(value._type, (int32, int64), name)

@@ -31,13 +31,39 @@ STREAM = "_random_stream"
 
 
 class Stream:
-    """The random stream of one op in a traced function: a Variable with the generator state."""
+    """The random stream of one op in a function: a Variable with the generator state."""
+
+    def __init__(self) -> None:
+        """Creates the Variable outside of the trace, because the state must survive the traced call."""
+        trace, thread.trace = thread.trace, None
+        try:
+            # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
+            self.variable = ResourceVariable(self._start(), trainable=False, name="random_state")
+        finally:
+            thread.trace = trace
+        vars(self.variable)[STREAM] = self
+        seeds.functions.add(self)
+
+    def saved_start(self) -> np.ndarray | None:
+        """Returns the generator state at which the stream starts; None where it is a random one."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        self.variable.assign(self._start())
+
+    def _start(self) -> np.ndarray:
+        start = self.saved_start()
+        return _random_state() if start is None else start
+
+
+class TracedStream(Stream):
+    """The random stream of one op in a traced function."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
         """Creates a stream. ``position`` is the number of the op among the function's ops without a seed."""
         self.op_seed = op_seed
         self.position = position
-        self.variable = _state_of(self)
+        super().__init__()
 
     def saved_start(self) -> np.ndarray | None:
         """Returns the generator state at which the stream starts; None without any seed, where it is a random one.
@@ -47,46 +73,26 @@ class Stream:
         op_seed = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
         return None if seeds.seed is None and op_seed is None else first_state(op_seed)
 
-    def restart(self) -> None:
-        self.variable.assign(_started(self.saved_start()))
 
-
-class SavedStream:
+class SavedStream(Stream):
     """The random stream of an op in a function of a loaded model, which starts where the saved one started."""
 
     def __init__(self, start: np.ndarray | None) -> None:
         """Creates a stream that starts at a generator state; None stands for a random one."""
         self.start = start
-        self.variable = _state_of(self)
+        super().__init__()
 
     def saved_start(self) -> np.ndarray | None:
         return self.start
 
-    def restart(self) -> None:
-        self.variable.assign(_started(self.start))
 
-
-def _state_of(stream: Stream | SavedStream) -> ResourceVariable:
-    """Creates the Variable of a stream outside of the trace, because the state must survive the traced call."""
-    trace, thread.trace = thread.trace, None
-    try:
-        # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
-        variable = ResourceVariable(_started(stream.saved_start()), trainable=False, name="random_state")
-    finally:
-        thread.trace = trace
-    vars(variable)[STREAM] = stream
-    seeds.functions.add(stream)
-    return variable
-
-
-def stream_of(variable: Any) -> Stream | SavedStream | None:
+def stream_of(variable: Any) -> Stream | None:
     """Returns the random stream whose state a Variable holds; None for other Variables."""
     return vars(variable).get(STREAM)
 
 
-def _started(start: np.ndarray | None) -> np.ndarray:
-    """Returns the generator state at which a stream starts, a random one for None."""
-    return np.frombuffer(os.urandom(24), np.uint64).copy() if start is None else start
+def _random_state() -> np.ndarray:
+    return np.frombuffer(os.urandom(24), np.uint64).copy()
 
 
 def first_state(op_seed: int | None) -> np.ndarray:
@@ -96,7 +102,7 @@ def first_state(op_seed: int | None) -> np.ndarray:
     any seed, the state is random.
     """
     if seeds.seed is None and op_seed is None:
-        return _started(None)
+        return _random_state()
     key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
     counter = (op_seed or 0) % MAX_INT32
     # TensorFlow's kernels take the seeds (0, 0) for no seed, so TensorFlow replaces them.
@@ -171,11 +177,11 @@ def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
         return before
 
 
-_streams_by_trace: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictionary()
+_streams_by_trace: weakref.WeakKeyDictionary[Any, list[TracedStream]] = weakref.WeakKeyDictionary()
 
 
 def _new_stream(root: Any, op_seed: int | None) -> Stream:
     """Creates the random stream of an op in a trace. The stream lives as long as the outermost trace, ``root``."""
     streams = _streams_by_trace.setdefault(root, [])
-    streams.append(Stream(op_seed, sum(stream.op_seed is None for stream in streams)))
+    streams.append(TracedStream(op_seed, sum(stream.op_seed is None for stream in streams)))
     return streams[-1]

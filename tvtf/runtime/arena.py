@@ -17,14 +17,7 @@ import numpy as np
 
 from tvtf.core import aligned_array
 from tvtf.core.dlpack_view import to_handle
-from tvtf.dtypes import DType, as_dtype
-
-_COMPLEX = {"float32x2": "complex64", "float64x2": "complex128"}
-"""Complex dtypes by the names that they have in compiled code, where a complex number is a pair of floats."""
-
-
-def _dtype(name: str) -> DType:
-    return as_dtype(_COMPLEX.get(name, name))
+from tvtf.ir.dialect import dtype_of
 
 
 class Layout:
@@ -37,7 +30,7 @@ class Layout:
     def __init__(self, described: Sequence[Any]) -> None:
         self.size = int(described[0])
         fields = zip(described[1::3], described[2::3], described[3::3])
-        self.places = [(int(offset), tuple(map(int, shape)), _dtype(str(dtype))) for offset, shape, dtype in fields]
+        self.places = [(int(offset), tuple(map(int, shape)), dtype_of(str(dtype))) for offset, shape, dtype in fields]
 
     def tensors(self, memory: np.ndarray) -> list[Any]:
         """Returns the temporary tensors as TVM tensors that view ``memory``."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import BufferStore, For, ForKind, Stmt, Var
+from tvm.tirx import BufferStore, For, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static
+from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static, with_serial_loops
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 
 REMEMBERED = 2048
@@ -160,13 +160,7 @@ def with_scalar_pairs(body: Stmt) -> Stmt:
 
     TVM generates code only for vectors of pairs that follow each other in memory.
     """
-
-    def serial_if_scattered(node: For) -> For:
-        if node.kind != ForKind.VECTORIZED or not _scatters_pairs(node):
-            return node
-        return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
-
-    return structural_map(body, (For, serial_if_scattered))
+    return with_serial_loops(body, _scatters_pairs)
 
 
 def _scatters_pairs(node: For) -> bool:

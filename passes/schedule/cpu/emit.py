@@ -194,9 +194,14 @@ def vector_spans(extent: int, lanes: int) -> list[tuple[int, int]]:
 
 def with_scalar_calls(body: Stmt) -> Stmt:
     """Makes vectorized loops serial if they call a function for which TVM generates scalar code only."""
+    return with_serial_loops(body, _calls_scalar_function)
+
+
+def with_serial_loops(body: Stmt, is_scalar: Callable[[For], bool]) -> Stmt:
+    """Makes the vectorized loops serial for which ``is_scalar`` says that TVM generates no vector code."""
 
     def serial_if_scalar(node: For) -> For:
-        if node.kind != ForKind.VECTORIZED or not _calls_scalar_function(node):
+        if node.kind != ForKind.VECTORIZED or not is_scalar(node):
             return node
         return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
 
