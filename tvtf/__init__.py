@@ -22,7 +22,7 @@ from tvtf.api import namespaces as _namespaces  # noqa: E402
 from tvtf.core import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf.core import nest  # noqa: E402
 from tvtf.core.shape import TensorShape  # noqa: E402
-from tvtf.core.tensor import Tensor, constant, convert_to_tensor, register_tensor_conversion_function
+from tvtf.core.tensor import Tensor, constant, register_tensor_conversion_function
 from tvtf.core.tensor_spec import TensorSpec  # noqa: E402
 from tvtf.core.thread_state import executing_eagerly  # noqa: E402
 from tvtf.dtypes import (  # noqa: E402
@@ -75,6 +75,7 @@ from tvtf.frontend.host import printing as _printing  # noqa: E402,F401 - declar
 from tvtf.frontend.host import python_call as _host  # noqa: E402,F401 - declares tf.py_function, tf.numpy_function
 from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
 from tvtf.ops.array import shape  # noqa: E402 - for type checkers, to whom tf.shape were the module of that name
+from tvtf.ops.conversion import convert_to_tensor  # noqa: E402
 from tvtf.rng import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf.rng import stateful as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.state.module import Module, name_scope  # noqa: E402

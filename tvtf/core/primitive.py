@@ -147,8 +147,11 @@ class Primitive(Generic[P]):
         if state.batches and any(x.is_batched for x in inputs):
             return hooks.batch(self, inputs, attrs)
         trace = state.trace
-        if trace is not None and self.broadcasts:
-            inputs = hooks.broadcast_operands(inputs, self.broadcasts == "batches")
+        if trace is not None:
+            if self.broadcasts:
+                inputs = hooks.broadcast_operands(inputs, self.broadcasts == "batches")
+            if state.tapes:  # they record the tensors that programs get from this trace
+                inputs = [trace.own_result(x) for x in inputs]
         outputs = self.run(inputs, attrs) if trace is None else trace.emit(self, inputs, attrs)
         for tape in state.tapes:
             tape.record(self, inputs, outputs, attrs)
@@ -443,7 +446,8 @@ def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, 
         try:
             if convert is not None:
                 args, kwargs = convert(args, kwargs)
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            return result if state.trace is None else state.trace.own_result(result)
         except (Unspecialized, NoRank):  # tracing needs an unknown rank or size: a caller defers the call
             raise
         except ArgumentError as error:

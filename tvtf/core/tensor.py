@@ -522,20 +522,10 @@ def read_if_variable(value: Any) -> Any:
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
-    """Converts a Python number or nested list, a NumPy array, a Variable or a tensor to a tensor.
+    """Converts an op's argument to a tensor, as the public ``tf.convert_to_tensor`` (``ops/conversion.py``) does.
 
-    Python ints become int32, floats float32, unless ``dtype`` or ``dtype_hint`` is given. ``dtype`` is required of the
-    result; ``dtype_hint`` is ignored where the value doesn't fit it.
-
-    >>> import tvtf as tf
-    >>> tf.convert_to_tensor([1.5, 2])
-    <tf.Tensor: shape=(2,), dtype=float32, numpy=array([1.5, 2. ], dtype=float32)>
-
-    Raises:
-      ValueError: ``value`` is a tensor of another dtype than ``dtype``, a ragged list, or an int that does not fit.
-      TypeError: ``value`` can't have the dtype.
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/convert_to_tensor
+    While tracing, known values stay eager tensors here: an op checks its arguments by them. The primitive that they are
+    passed to makes them constants of the trace.
     """
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
@@ -880,7 +870,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if state.trace is not None and any(isinstance(each, SymbolicTensor) for each in _leaves(value)):
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
-        return _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
+        tensor = _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
+        return tensor if state.trace is None else state.trace.own_result(tensor)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
         array = _reshaped_or_filled(array, tuple(as_shape(shape).as_list()), value)  # type: ignore[arg-type]

@@ -424,7 +424,20 @@ class Trace:
 
     def own_constant(self, tensor: EagerTensor, name: str | None = None) -> Tensor:
         """Returns a ``tf.constant`` of the traced program as a symbolic tensor, as in TensorFlow."""
-        return self._constant(tensor)
+        return self.own(tensor)
+
+    def own_result(self, result: Any) -> Any:
+        """Returns what a public function called in this trace returns: for an eager tensor, the one that stands for it.
+
+        It is the same symbolic tensor each time, as in TensorFlow. Tapes record that it is computed from the eager one.
+        """
+        if type(result) is not EagerTensor:
+            return result
+        symbol = self.own_constant(result)
+        for tape in state.tapes:
+            if tape.watches(result) and not tape.watches(symbol):
+                tape.record(table["identity"], (result,), symbol, {})
+        return symbol
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
         """Returns the parameter that stands for an eager tensor, whose value stays out of the IR.

@@ -174,9 +174,6 @@ class GraphTrace(Trace):
             return function(*args, **kwargs)
         with self.unnamed():  # the ops inside the function are no ops of the graph
             result = function(*args, **kwargs)
-            is_new_constant = isinstance(result, EagerTensor) and all(result is not x for x in _leaves(args))
-            if kwargs.get("name") and is_new_constant:
-                result = self.own_constant(result)  # only a tensor of the graph can have a name
         self.name_results(result, kwargs.get("name") or default_name, kind, (args, kwargs))
         return result
 
