@@ -151,7 +151,7 @@ class Primitive(Generic[P]):
             if self.broadcasts:
                 inputs = hooks.broadcast_operands(inputs, self.broadcasts == "batches")
             if state.tapes:  # they record the tensors that programs get from this trace
-                inputs = [trace.own_result(x) for x in inputs]
+                inputs = trace.own_operands(inputs)
         outputs = self.run(inputs, attrs) if trace is None else trace.emit(self, inputs, attrs)
         for tape in state.tapes:
             tape.record(self, inputs, outputs, attrs)

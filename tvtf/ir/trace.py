@@ -426,17 +426,25 @@ class Trace:
         """Returns a ``tf.constant`` of the traced program as a symbolic tensor, as in TensorFlow."""
         return self.own(tensor)
 
-    def own_result(self, result: Any) -> Any:
-        """Returns what a public function called in this trace returns: for an eager tensor, the one that stands for it.
+    def own_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns a primitive's operands as tapes record them: for eager ones, the tensors that stand for them."""
+        return tuple([self._stand_in(x) for x in operands])
 
-        It is the same symbolic tensor each time, as in TensorFlow. Tapes record that it is computed from the eager one.
+    def own_result(self, result: Any) -> Any:
+        """Returns what a public function called in this trace returns: for an eager tensor, the one that stands for it."""
+        return self._stand_in(result)
+
+    def _stand_in(self, value: Any) -> Any:
+        """Returns the symbolic tensor for an eager tensor, the same one each time as in TensorFlow; other values unchanged.
+
+        Tapes that watch the eager tensor record that the symbolic one is computed from it.
         """
-        if type(result) is not EagerTensor:
-            return result
-        symbol = self.own_constant(result)
+        if type(value) is not EagerTensor:
+            return value
+        symbol = self.own(value)
         for tape in state.tapes:
-            if tape.watches(result) and not tape.watches(symbol):
-                tape.record(table["identity"], (result,), symbol, {})
+            if tape.watches(value) and not tape.watches(symbol):
+                tape.record(table["identity"], (value,), symbol, {})
         return symbol
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
