@@ -1,6 +1,6 @@
 """Assertions: when they fail, and their messages."""
 
-from parity_calls import result_or_kind
+from parity_calls import result_or_kind, value_or_kind
 
 NAN, INF = float("nan"), float("inf")
 
@@ -150,7 +150,67 @@ def _numerics(tf):
         "every op": lambda: log(c([1.0, -1.0, 0.0])),
         "every op of two": lambda: (d.enable_check_numerics(), _ended(d, lambda: c([2.0, INF]) - c([0.0, INF])))[1],
     }
-    return _both(tf, found) | once
+    return _both(tf, found) | once | _unused_checks(tf)
+
+
+def _unused_checks(tf):
+    """Checks whose results nothing uses: they run all the same in functions, and in graphs where control inputs are."""
+    d, v1 = tf.debugging, tf.compat.v1
+
+    def alone(x):
+        d.check_numerics(x, "here")
+        return tf.identity(5.0)
+
+    def scaled(x):
+        d.check_numerics(x, "here") * 2.0
+        return tf.identity(5.0)
+
+    def ordered(x):
+        with tf.control_dependencies([d.assert_all_finite(x, "here")]):
+            return tf.identity(5.0)
+
+    def grouped(x):
+        with tf.control_dependencies([tf.group(d.check_numerics(x, "here"))]):
+            return tf.identity(5.0)
+
+    def in_a_branch(x):
+        return tf.cond(tf.size(x) > 1, lambda: alone(x), lambda: tf.identity(6.0))
+
+    def in_a_branch_not_taken(x):
+        return tf.cond(tf.size(x) > 2, lambda: alone(x), lambda: tf.identity(6.0))
+
+    def in_a_loop(x):
+        for _ in tf.range(2):
+            d.check_numerics(x, "here")
+        return tf.identity(5.0)
+
+    def in_a_gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            d.check_numerics(x, "here")
+            y = tf.reduce_sum(tf.where(tf.math.is_nan(x), 0.0, x * x))
+        return tape.gradient(y, x)
+
+    bodies = (alone, scaled, ordered, grouped, in_a_branch, in_a_branch_not_taken, in_a_loop, in_a_gradient)
+
+    def in_graph(body, value):
+        def run():
+            with v1.Graph().as_default(), v1.Session() as session:
+                x = v1.placeholder(tf.float32, [2])
+                return session.run(body(x), {x: value})
+
+        return run
+
+    found = {}
+    for body in bodies:
+        for label, value in (("fine", [1.0, 2.0]), ("NaN", [1.0, NAN])):
+            name = body.__name__.replace("_", " ")
+            found[f"unused check {name}, {label}"] = value_or_kind(
+                lambda body=body, value=value: tf.function(body)(tf.constant(value))
+            )
+            if body in (alone, scaled, ordered, grouped):
+                found[f"unused check {name}, {label}, graph"] = value_or_kind(in_graph(body, value))
+    return found
 
 
 def _ended(d, run):

@@ -50,6 +50,7 @@ def _any(x: Tensor) -> Tensor:
 
 
 @primitive(
+    name="check_numerics",
     type=_type,
     numpy=_numpy,
     lower=lambda x, *, message: scalar(lambda t, value: value)(x),
@@ -58,8 +59,13 @@ def _any(x: Tensor) -> Tensor:
     guard=_guard,
     onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs, outputs),
     samples=lambda: [Sample((draw(0, s),), {"message": "x"}, FLOATING) for s in ((2, 3), ())],
-    public=("debugging.check_numerics",),
 )
+def numerics_checked(x: Any, *, message: str) -> Any:
+    """Returns ``x``. Where the result is used, the program fails if it has an infinity or NaN."""
+    return (x,), {"message": message}
+
+
+@export("debugging.check_numerics")
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
     """Returns ``tensor`` after a check that it has no infinity or NaN.
 
@@ -68,7 +74,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
       message: begins the error's text.
 
     Raises:
-      InvalidArgumentError: the tensor has one. A traced function raises it when it runs, if the result is used.
+      InvalidArgumentError: the tensor has one. A traced function raises it when it runs, even if nothing uses the result.
 
     >>> import tvtf as tf
     >>> tf.debugging.check_numerics(tf.constant([1., 2.]), "weights").numpy()
@@ -76,7 +82,14 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/check_numerics
     """
-    return (convert_to_tensor(tensor),), {"message": attribute_text(message, "message")}
+    x, text = convert_to_tensor(tensor), attribute_text(message, "message")
+    if state.trace is None:
+        return bind.check_numerics(x, message=text)
+    with state.trace.together():
+        checked = bind.check_numerics(x, message=text)
+        for holds, failure in _guard(x, message=text):
+            bind.guard(holds, message=failure)
+    return checked
 
 
 @export("debugging.assert_all_finite")
