@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from tvm.tirx import PrimFunc
 
 from tvtf.core.thread_state import dials
 from tvtf.core.tvm_import import without_collection
+from tvtf.ir import check_lines
 from tvtf.ir.user_lines import compiling
 from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
@@ -252,7 +254,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
         together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
         stored = None if together else Hooks.stored
         with SubroutineCompiler(host_target(target), tvm.transform.PassContext.current().config, stored) as subroutines:
-            with announced_to(subroutines.begin):
+            with announced_to(subroutines.begin), nullcontext() if exported else check_lines.numbered(mod):
                 lowered = lower(mod, target, polls=not exported, kernels=together)
             lowered_at = time.perf_counter()
             costs = build_library(

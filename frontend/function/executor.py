@@ -152,7 +152,7 @@ class GraphFunction:
         except Exception as error:  # TVM raises many types; `raised_by` translates each
             if self.speculative and self.graph.speculated_equalities and is_of_other_sizes(error):
                 return self._for_any_sizes._run(inputs)
-            raise raised_by(self.graph.name, error) from error
+            raise raised_by(self.graph.name, error, self._module) from error
 
     @cached_property
     def _for_any_sizes(self) -> GraphFunction:
@@ -163,10 +163,11 @@ class GraphFunction:
         """Returns the executable for the device in use, compiled at the first request."""
         executable = self._executables.get(state.device)
         if executable is None:
-            executable = self._executables[state.device] = executable_for(
-                self.graph.speculative_module() if self.speculative else self.graph.module()
-            )
+            executable = self._executables[state.device] = executable_for(self._module())
         return executable
+
+    def _module(self) -> ir.IRModule:
+        return self.graph.speculative_module() if self.speculative else self.graph.module()
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
         """Returns the cotangents of the inputs for the cotangents ``cts`` of the outputs (the vector-Jacobian product)."""
@@ -669,7 +670,7 @@ class Compiled:
         except Exception as error:  # TVM raises many types; `raised_by` translates each
             if self.speculative and is_of_other_sizes(error):
                 raise OtherSizes from error
-            raise raised_by(self.name, error) from error
+            raise raised_by(self.name, error, self.module) from error
 
     def _computed(self, outputs: Any) -> Any:
         """Packs the code's outputs into the function's result; used if every part of the result is an output."""

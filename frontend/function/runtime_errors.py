@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from tvtf import errors
 from tvtf.core.thread_state import state
@@ -22,18 +24,21 @@ def is_of_other_sizes(error: Exception) -> bool:
     return _MISMATCH.search(str(error)) is not None
 
 
-def raised_by(name: str, error: Exception) -> Exception:
-    """Returns the exception for a failure inside the compiled function ``name``."""
+def raised_by(name: str, error: Exception, module: Callable[[], Any] | None = None) -> Exception:
+    """Returns the exception for a failure inside the compiled function ``name``.
+
+    ``module`` returns the function's module before all passes. An exported library has none; its messages hold lines.
+    """
     for callback in on_failure:
         callback(state.depth)
     text = str(error)
     raised = take_failure(text)
     if raised is not None:
-        return raised
+        return _with_line(raised, module)
     guard = _GUARD.search(text)
     if guard:
         kind = getattr(errors, guard[1], errors.InvalidArgumentError)
-        return kind(None, None, guard[2])
+        return _with_line(kind(None, None, guard[2]), module)
     mismatch = _MISMATCH.search(text)
     if mismatch and "previous populated" in mismatch[3]:
         message = f"{name}: Incompatible shapes: the sizes of {mismatch[1]!r} do not fit those of the arguments before"
@@ -55,6 +60,17 @@ def raised_by(name: str, error: Exception) -> Exception:
     if _OUT_OF_MEMORY.search(text):
         return errors.ResourceExhaustedError(None, None, f"{name}: OOM when allocating a tensor: {text}")
     return errors.InternalError(None, None, f"the compiled function {name!r} failed: {text}")
+
+
+def _with_line(error: Exception, module: Callable[[], Any] | None) -> Exception:
+    """Returns an error of a failed check with the user's line in its message, in place of what compiled code holds."""
+    if module is None or not isinstance(error, errors.OpError):
+        return error
+    from tvtf.ir import check_lines  # libraries fail without TVM's compiler
+
+    if not check_lines.has_numbers(error.message):
+        return error
+    return type(error)(error.node_def, error.op, check_lines.with_lines(error.message, module()))
 
 
 def _shape_in(annotation: str) -> str:

@@ -17,7 +17,7 @@ from tvtf.core.primitive import Primitive, Rule, table
 from tvtf.core.shape import same_shape, substitute_dim
 from tvtf.core.tensor import SymbolicTensor
 from tvtf.core.thread_state import state
-from tvtf.ir import dialect
+from tvtf.ir import check_lines, dialect
 from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.analysis.dead_code import drop_dead
@@ -285,6 +285,6 @@ def _assignments(function: relax.Function) -> Iterator[list[Any]]:
 
 
 def _user_line() -> str:
-    """Returns the user's file and line, for the message in the compiled code."""
+    """Returns the user's file and line, or what stands for them in compiled code, for the end of a guard's message."""
     span = state.trace.span
-    return "" if span is None else f" ({span.source_name.name}, line {span.line})"
+    return "" if span is None else check_lines.text_of(span)

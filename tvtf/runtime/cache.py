@@ -13,6 +13,7 @@ from tvm import tirx
 from tvm_ffi import structural_equal, structural_hash
 
 from tvtf import core, ir, ops, passes
+from tvtf.ir.check_lines import without_lines
 from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.schedule.tuned_choices import describe
 from tvtf.passes.schedule.tuning_records import digest
@@ -52,7 +53,7 @@ class Compilation:
 
     def key(self) -> str:
         """Returns a digest of the compilation and of the versions of tvtf and TVM. The digest is the cache key on disk."""
-        structure = tvm.ir.save_json(self.mod)
+        structure = without_lines(tvm.ir.save_json(self.mod))
         user_kernels = digest_of(foreign_kernels(structure))
         parts = (structure, tvm.__version__, __version__, sources_digest(), user_kernels, *self.settings)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
