@@ -81,6 +81,18 @@ def test_what_depends_on_the_rank_of_a_placeholder_with_a_default(name):
         assert session.run(found).shape == shape
 
 
+def test_a_session_compiles_for_the_ranks_of_variables():
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, y = (tf.Variable(v, shape=tf.TensorShape(None)) for v in ([1.0, 2.0], [[3.0], [4.0]]))
+        total, sizes = tf.reduce_sum(x * y), tf.shape(x + y)
+        session.run([x.initializer, y.initializer])
+        assert session.run([total, sizes])[0] == 21.0 and session.run(sizes).tolist() == [2, 2]
+        session.run(x.assign([[[1.0]], [[2.0]]]))
+        assert session.run(total) == 21.0 and session.run(sizes).tolist() == [2, 2, 1]
+        session.run(y.assign(5.0))
+        assert session.run(total) == 15.0 and session.run(sizes).tolist() == [2, 1, 1]
+
+
 def test_a_default_is_no_known_value():
     with tf.Graph().as_default(), v1.Session() as session:
         shape = v1.placeholder_with_default([1, -1], [2])

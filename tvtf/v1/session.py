@@ -146,11 +146,11 @@ class _PrunedGraph:
     def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Computes the fetched tensors and the variables' new values from the values of the feeds and captured tensors.
 
-        If feeds have unknown ranks, one function is compiled for each combination of ranks.
+        If feeds or variables have unknown ranks, one function is compiled for each combination of ranks.
         """
         if self._calls_python_of_any_rank:
             return self._run_uncompiled(inputs)
-        if not any(isinstance(t._type.shape, AnyShape) for t in self.feeds):
+        if not any(isinstance(t._type.shape, AnyShape) for t in self.function.graph.all_params):
             return self.function.run(inputs)
         specialized = self._specialized(inputs)
         return specialized.run([*inputs, *(outer for outer, _ in specialized.graph.captures)])
