@@ -257,14 +257,16 @@ class Call:
         """Traces the call for one example of the arguments' ranks. If the call needs sizes, sample sizes are tried."""
         inputs = [_argument_in_example(*argument, example, self.specialization.dim_examples) for argument in arguments]
         try:
-            return self._example(inputs, example, self.specialization.may_know_more)
+            is_refinable = self.specialization.may_know_more or self.specialization.runs_eagerly
+            return self._example(inputs, example, is_refinable)
         except UnknownSize as needed:
             merged = self._for_any_sizes(inputs, example) if self.specialization.defers_sizes else None
             if merged is not None:
                 return merged
             if needed.is_required and not self.specialization.defers_sizes:
                 raise
-            self.needed = needed
+            if not self.specialization.runs_eagerly:  # a graph can't be traced again
+                self.needed = needed
             raise needed.error from None
 
     def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, is_refinable: bool = False) -> Example:

@@ -104,7 +104,8 @@ class RankEvaluation(Instance):
         """
         assignments: Assignments = state.effects
         # Deferred calls other than those of Python can be made now, as all ranks are known.
-        if prim is waiting and not isinstance(deferred := calls[attrs["key"]], PythonCall):
+        is_deferred = prim is waiting
+        if is_deferred and not isinstance(deferred := calls[attrs["key"]], PythonCall):
             prim = table["cond"] if deferred.function is one_of else getattr(deferred.function, "__self__", prim)
             if prim.name not in CONTROL:
                 return bare(deferred(inputs, RankEvaluation))
@@ -119,7 +120,7 @@ class RankEvaluation(Instance):
             outputs = tuple(map(EagerTensor, prim.numpy(*(x.eager_array() for x in inputs), **attrs)))
             for tape in state.tapes:
                 tape.record(prim, inputs, outputs, attrs)
-            return outputs
+            return bare(outputs) if is_deferred else outputs
         result = super().bind(prim, inputs, attrs)
         if prim.name == "assign":
             assignments.assigned(inputs[0], result, *inputs[2:])

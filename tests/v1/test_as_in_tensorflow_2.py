@@ -93,6 +93,40 @@ def test_a_session_compiles_for_the_ranks_of_variables():
         assert session.run(total) == 15.0 and session.run(sizes).tolist() == [2, 1, 1]
 
 
+BY_COMPUTED_SIZES = {
+    "broadcast_to": (lambda x, s: tf.broadcast_to(x, s), [[1.0, 2.0], [1.0, 2.0]]),
+    "broadcast_to, used": (lambda x, s: tf.reduce_sum(tf.broadcast_to(x, s), 0) * 2.0, [4.0, 8.0]),
+    "zeros": (lambda x, s: tf.zeros(s) + x, [[1.0, 2.0], [1.0, 2.0]]),
+    "reshape": (lambda x, s: tf.reshape(tf.concat([x, x], -1), s), [[1.0, 2.0], [1.0, 2.0]]),
+    "gradient": (lambda x, s: tf.gradients(tf.broadcast_to(x * x, s), x)[0], [4.0, 8.0]),
+    "a branch": (lambda x, s: tf.cond(s[0] > 1, lambda: tf.broadcast_to(x, s), lambda: x), [[1.0, 2.0], [1.0, 2.0]]),
+}
+
+
+@pytest.mark.parametrize("name", BY_COMPUTED_SIZES)
+def test_what_depends_on_how_many_sizes_are_computed(name):
+    build, expected = BY_COMPUTED_SIZES[name]
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder_with_default([1.0, 2.0], shape=None)
+        y = v1.placeholder_with_default([[0.0], [0.0]], shape=None)
+        counter = tf.Variable(0)
+        found = build(x, tf.broadcast_dynamic_shape(tf.shape(x), tf.shape(y)))
+        session.run(counter.initializer)
+        for _ in range(2):
+            result, _ = session.run([found, counter.assign_add(1)])
+            assert result.tolist() == expected
+        assert session.run(counter) == 2
+
+
+def test_computed_sizes_that_do_not_fit_fail_in_the_run():
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, y = (v1.placeholder_with_default(value, shape=None) for value in ([1.0, 2.0], [1.0, 2.0, 3.0]))
+        found = tf.broadcast_to(x, tf.broadcast_dynamic_shape(tf.shape(x), tf.shape(y)))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="ncompatible"):
+            session.run(found)
+        assert session.run(found, {y: [[[1.0]]]}).tolist() == [[[1.0, 2.0]]]
+
+
 def test_a_default_is_no_known_value():
     with tf.Graph().as_default(), v1.Session() as session:
         shape = v1.placeholder_with_default([1, -1], [2])

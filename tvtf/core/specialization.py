@@ -73,6 +73,7 @@ class Specialization:
       has_call_shapes: whether the arguments have the shapes of one call. Branches that this call never takes may be invalid.
       python_ranks: the ranks that Python returns in this instance, by the key of its deferred call.
       example: the index in ``RANKS`` of the example that a deferred call is traced for.
+      runs_eagerly: whether calls that need sizes may be deferred because they run op by op (a TensorFlow 1 graph).
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class Specialization:
         has_call_shapes: bool = False,
         python_ranks: Mapping[int, tuple[int, ...]] | None = None,
         example: int | None = None,
+        runs_eagerly: bool = False,
     ) -> None:
         self.level = level
         self.is_refinable = is_refinable
         self.has_call_shapes = has_call_shapes
         self.python_ranks = python_ranks or {}
         self.example = example
+        self.runs_eagerly = runs_eagerly
         self.deferred: dict[int, Any] | None = None
         """The deferred calls by key; None while nothing is of unknown rank and nothing was deferred."""
         self.needs_shapes = False
@@ -98,7 +101,7 @@ class Specialization:
     @property
     def defers_sizes(self) -> bool:
         """Whether calls that need sizes may be deferred."""
-        return self.level is Level.SPECS
+        return self.level is Level.SPECS or self.runs_eagerly
 
     @property
     def may_know_more(self) -> bool:

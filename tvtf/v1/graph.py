@@ -16,7 +16,7 @@ from tvtf.core import nest
 from tvtf.core.graph_operation import Operation as AnyOperation
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
-from tvtf.core.specialization import UnknownRank
+from tvtf.core.specialization import Specialization, UnknownRank
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
@@ -139,7 +139,7 @@ class GraphTrace(Trace):
 
     def __init__(self, graph: Graph) -> None:
         """Creates the trace of a TensorFlow 1 graph. The trace stays open: ops are added to it at any time."""
-        super().__init__("graph")
+        super().__init__("graph", specialization=Specialization(runs_eagerly=True))
         self.graph = graph
         self.effects: list[Effect] = []
         """All effects, in program order."""

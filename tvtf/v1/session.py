@@ -157,7 +157,7 @@ class _PrunedGraph:
 
     @cached_property
     def _calls_python_of_any_rank(self) -> bool:
-        return any(_is_python(b.value) for b in self._bindings())
+        return any(_is_python(b.value) or _needs_sizes(b.value) for b in self._bindings())
 
     def _run_uncompiled(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Works as ``run`` without compiling: for graphs whose Python functions return tensors of unknown rank."""
@@ -187,6 +187,12 @@ def _is_python(call: Any) -> bool:
     if not is_dialect(call):
         return False
     return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)
+
+
+def _needs_sizes(call: Any) -> bool:
+    """Returns whether a call was deferred until sizes are known, which the program itself may compute."""
+    deferred = calls.get(read(call).attrs.get("key", -1)) if is_dialect(call) else None
+    return deferred is not None and deferred.needs_sizes
 
 
 class _EagerEvaluation(RankEvaluation):
