@@ -68,9 +68,9 @@ def _with_line(error: Exception, module: Callable[[], Any] | None) -> Exception:
         return error
     from tvtf.ir import check_lines  # libraries fail without TVM's compiler
 
-    if not check_lines.has_numbers(error.message):
+    if not check_lines.has_number(error.message):
         return error
-    return type(error)(error.node_def, error.op, check_lines.with_lines(error.message, module()))
+    return type(error)(error.node_def, error.op, check_lines.with_line(error.message, module()))
 
 
 def _shape_in(annotation: str) -> str:

@@ -19,7 +19,7 @@ from tvtf.core.thread_state import state
 from tvtf.ir.provenance import calls_in
 
 _NUMBER = "\x05{}\x05"
-_NUMBERED = re.compile(_NUMBER.format(r"(\d+)"))
+_NUMBERED = re.compile(_NUMBER.format(r"(\d+)") + r"\Z")
 _SPAN = re.compile(r'"line":\d+,"column":\d+,"end_line":\d+')
 _SOURCE = re.compile(r'("type":"ir.SourceName","data":)"(?:[^"\\]|\\.)*"')
 
@@ -68,13 +68,13 @@ def _as_text(span: ir.Span | None) -> str:
     return "" if span is None else f" ({span.source_name.name}, line {span.line})"
 
 
-def with_lines(message: str, mod: ir.IRModule) -> str:
-    """Replaces the numbers in a message of compiled code by the lines of the module that it was compiled from."""
-    spans = list(_spans(mod))
-    return _NUMBERED.sub(lambda match: _as_text(spans[int(match[1])]), message)
+def with_line(message: str, mod: ir.IRModule) -> str:
+    """Replaces the number at the end of a message of compiled code by the line in the module that it was compiled from."""
+    spans = dict(enumerate(_spans(mod)))
+    return _NUMBERED.sub(lambda match: _as_text(spans.get(int(match[1]))), message)
 
 
-def has_numbers(message: str) -> bool:
+def has_number(message: str) -> bool:
     return _NUMBERED.search(message) is not None
 
 
