@@ -15,6 +15,7 @@ from tvtf.core import thread_count as _threads
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
 from tvtf import dtypes, errors, ops
+from tvtf import v1 as _v1  # noqa: E402
 from tvtf.api import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf.api import former_modules as _former_modules  # noqa: E402
 from tvtf.api import late_dispatch as _late_dispatch  # noqa: E402
@@ -80,7 +81,6 @@ from tvtf.rng import generator as _generator  # noqa: E402,F401 - declares tf.ra
 from tvtf.rng import stateful as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.state.module import Module, name_scope  # noqa: E402
 from tvtf.state.variable import Variable  # noqa: E402
-from tvtf.v1 import find as _v1_find  # noqa: E402
 from tvtf.version import __version__  # noqa: E402
 
 newaxis = None
@@ -104,7 +104,7 @@ def __dir__() -> list[str]:
 
 _late_dispatch.add_handlers()
 _namespaces.install()
-vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
+vars(_import_module("tvtf.compat.v1")).update(__getattr__=_v1.find, __dir__=_v1.listed)
 vars(_sys.modules["tvtf.compat"])["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
     _namespaces.make_lazy(_module, _module.__name__.rpartition(".")[2])

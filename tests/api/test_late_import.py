@@ -21,6 +21,24 @@ found = {path: functools.reduce(getattr, path.split('.'), tf) for path in LATE_M
 late = {path for path in set(all_names()) - core if not path.startswith(tuple(f'{room}.' for room in LATE_MODULES))}
 print(core & set(LATE_MODULES), late - set(LATE_MODULES), len(found) == len(LATE_MODULES))
 """,
+    "names in lists": """
+from importlib.resources import files
+from tvtf.api import unsupported
+paths = [p for p in (files('tvtf.api') / 'tensorflow_names.txt').read_text().split() if not p.startswith(('compat.', 'keras.'))]
+value = lambda path: functools.reduce(getattr, filter(None, path.split('.')), tf)
+def found(path):
+    try:
+        return not unsupported.class_of_unsupported(path) and path not in unsupported.SPACES and [value(path)]
+    except AttributeError:
+        return False
+listed = {space: dir(value(space)) for space in {p.rpartition('.')[0] for p in paths} if not space or found(space)}
+lacking = [p for p in paths for space, _, name in [p.rpartition('.')] if name not in listed.get(space, [name]) and found(p)]
+print(lacking, sum(map(len, listed.values())) > 1500)
+""",
+    "names of TensorFlow 1 in lists": """
+v1 = tf.compat.v1
+print({'placeholder', 'Session', 'nn', 'abs'} <= {*dir(v1)}, {'relu_layer', 'relu'} <= {*dir(v1.nn)}, 'Saver' in dir(v1.train))
+""",
     "late primitives": """
 from tvtf.core.primitive import table
 print('tvtf.ops.bessel' in str(list(sys.modules)), 'bessel_i0' in table, table['bessel_i0'].name, 'bessel_i0' in table)
@@ -69,6 +87,8 @@ PRINTED = {
     "import tvtf alone": "False",
     "rooms": "[] True True Csv",
     "late names": "set() set() True",
+    "names in lists": "[] True",
+    "names of TensorFlow 1 in lists": "True True True",
     "late primitives": "False False bessel_i0 True",
     "a room whose parts come before it": "save True",
     "lessons": "set() set()",

@@ -304,7 +304,7 @@ def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
 def make_lazy(module: ModuleType, path: str) -> ModuleType:
     """Gives the module ``tf.<path>`` a ``__getattr__`` that imports a public name on its first use; returns the module.
 
-    For a name that tvtf does not have, the AttributeError explains why.
+    For a name that tvtf does not have, the AttributeError explains why. ``dir`` lists the names that aren't imported yet, too.
     """
 
     def import_attribute(name: str) -> Any:
@@ -313,7 +313,17 @@ def make_lazy(module: ModuleType, path: str) -> ModuleType:
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return late(module, f"{path}.{name}")
 
+    def list_names() -> list[str]:
+        if path.startswith(V1_PREFIX):
+            return sys.modules["tvtf.compat.v1"].__dir__(path.removeprefix(V1_PREFIX))  # type: ignore[call-arg,return-value]
+        if path in SPACES:
+            _import(SPACES[path])
+            install()
+        late_names = (each.removeprefix(f"{path}.") for each in LATE_MODULES if each.startswith(f"{path}."))
+        return sorted({*vars(module), *(name.partition(".")[0] for name in late_names)})
+
     vars(module).setdefault("__getattr__", import_attribute)
+    vars(module).setdefault("__dir__", list_names)
     return module
 
 

@@ -27,6 +27,18 @@ def find(name: str) -> Any:
     from tvtf.v1 import registry
 
     if not name.endswith("__"):  # AutoGraph reads every module's file name
-        for module_name in _FILES:
-            import_module(f"tvtf.v1.{module_name}")
+        _declare()
     return registry.find(name)
+
+
+def listed(path: str = "") -> list[str]:
+    """Returns the names in ``tf.compat.v1.<path>``, as ``dir`` and the completion of editors show them."""
+    from tvtf.v1 import registry
+
+    _declare()
+    return registry.listed(path)
+
+
+def _declare() -> None:
+    for module_name in _FILES:
+        import_module(f"tvtf.v1.{module_name}")

@@ -76,6 +76,9 @@ class Space(ModuleType):
             raise AttributeError(name)
         return find(f"{self._path}.{name}")
 
+    def __dir__(self) -> list[str]:
+        return listed(self._path)
+
 
 class Alias:
     """Another path of a value in ``tf``; it is looked up, and its module imported, on the first access."""
@@ -130,6 +133,16 @@ def _value_in_tf2(path: str) -> Any:
         except AttributeError as error:
             raise error if isinstance(error, NotImplementedError) else missing(path) from None
     return value
+
+
+def listed(path: str) -> list[str]:
+    """Returns the declared names in ``tf.compat.v1.<path>``."""
+    prefix = path and f"{path}."
+    declared = {name.removeprefix(prefix).partition(".")[0] for name in (*names, *PATHS) if name.startswith(prefix)}
+    space: Any = sys.modules["tvtf"]
+    for name in filter(None, path.split(".")):
+        space = getattr(space, name, None)  # a namespace that only TensorFlow 1 has
+    return sorted({*declared, *(name for name in dir(space or object()) if not name.startswith("_"))})
 
 
 OP_NAMES = {
