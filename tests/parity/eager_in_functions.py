@@ -61,7 +61,7 @@ def _derivatives(tf):
     """Gradients where the tensor, or what it is converted to, is watched and differentiated by."""
     x = tf.constant([1.0, 3.0])
 
-    def gradient(watched_is_x, source_is_x, around=False):
+    def gradient(watched_is_x, source_is_x):
         def run():
             c = tf.convert_to_tensor(x)
             with tf.GradientTape() as tape:
