@@ -234,6 +234,9 @@ RANDOM_CALLS = (
 """Parts of names whose values are not compared while traced: seeds come of the number of nodes there."""
 CALLS_OF_ANY_SIGN = ("linalg.eig", "linalg.svd", "linalg.qr", "eig", "eigvals")
 """Names whose values are not compared: LAPACK's builds choose the signs of vectors, and eigenvalues have no order."""
+CALLS_OF_JPEG = "encode_jpeg("
+"""In calls, what makes JPEG files. Decoded values are not compared: TensorFlow's default transform is a fast one, Pillow
+knows the accurate one only, as which TensorFlow's ``dct_method="INTEGER_ACCURATE"`` gives the same values."""
 CALLS_WITH_OTHER_ERRORS = 12
 """Of 100 random calls so many may be refused with another class, or by one library alone: which of several wrong things is
 told first differs."""
