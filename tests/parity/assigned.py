@@ -1,5 +1,7 @@
 """Gradients with respect to Variables that the differentiated function assigns, for reads before and after."""
 
+from parity_calls import value_or_kind
+
 
 def programs(tf):
     made = {}
@@ -9,7 +11,53 @@ def programs(tf):
         made[f"{label}, traced"] = _outside(tf, body, tf.function)
     for body in _bodies(tf)[:3]:
         made[f"{body.__name__.replace('_', ' ')}, the tape inside"] = _inside(tf, body)
-    return made | _unused(tf)
+    return made | _unused(tf) | _operations(tf)
+
+
+def _operations(tf):
+    """What an assignment that isn't read returns, and programs that use it as an operation."""
+    changes = {
+        "assign": lambda v: v.assign(5.0, read_value=False),
+        "assign_add": lambda v: v.assign_add(1.0, read_value=False),
+        "assign_sub": lambda v: v.assign_sub(1.0, read_value=False),
+    }
+
+    def ordered(v, change):
+        with tf.control_dependencies([change(v)]):
+            return tf.identity(v) + 1.0
+
+    uses = {
+        "kind": lambda v, change: type(change(v)).__name__,
+        "returned": lambda v, change: change(v),
+        "control input": ordered,
+        "group": lambda v, change: tf.group(change(v), change(v)),
+        "branches": lambda v, change: tf.cond(v > 0.0, lambda: change(v), lambda: tf.no_op()) is None,
+        "loop": lambda v, change: [change(v) is None for _ in range(2)],
+    }
+
+    def program(use, change, wrap):
+        def run():
+            v, kinds = tf.Variable(2.0), []
+
+            def body():
+                result = use(v, change)
+                if isinstance(result, (str, bool, list)):
+                    kinds.append(result)
+                    return None
+                return result
+
+            result = wrap(body)()
+            return None if result is None else type(result).__name__, kinds, float(v)
+
+        return run
+
+    return {
+        f"operation of {name}, {label}, {way}": value_or_kind(program(use, change, wrap))
+        for name, change in changes.items()
+        for label, use in uses.items()
+        for way, wrap in (("eager", lambda f: f), ("traced", tf.function))
+        if (label, way) != ("branches", "eager")
+    }
 
 
 def _outside(tf, body, wrap):

@@ -663,8 +663,8 @@ class Trace:
         """Records that ``value``, the next value assigned, was computed from the Variable's value (``assign_add``)."""
 
     def assigned_value(self, variable: Any, read_value: bool) -> Any:
-        """Returns the result of the assignment that was just bound: the new value if ``read_value``, else None."""
-        return variable._as_tensor() if read_value else None
+        """Returns the result of the assignment that was just bound: the new value if ``read_value``, else the operation."""
+        return variable._as_tensor() if read_value else self.operation("AssignVariableOp", None, ())
 
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
         """Returns the Variables to write back at the end of the trace, each paired with its last assigned value.

@@ -278,7 +278,8 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         Args:
           value: the new value.
           use_locking, name: accepted without effect.
-          read_value: whether to return the Variable, so that assignments can be chained; otherwise returns None.
+          read_value: whether to return the Variable, so that assignments can be chained; otherwise returns None or, in a
+            trace, the ``Operation`` that assigns.
 
         Raises:
           ValueError: the shape or dtype of ``value`` doesn't fit; the Variable keeps its value.
