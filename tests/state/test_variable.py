@@ -71,10 +71,16 @@ def test_bfloat16_keeps_its_value_too():
     assert (taken.numpy().tolist(), v.numpy().tolist()) == ([1.0] * 4, [3.0] * 4)
 
 
+def adding_ones(v):
+    def step():  # without a result: a function can't return the operation
+        v.assign_add(tf.ones([4]), read_value=False)
+
+    return step
+
+
 def test_an_unshared_variable_is_updated_in_place():
     v = tf.Variable(FOUR)
-    step = tf.function(lambda: v.assign_add(tf.ones([4]), read_value=False))
-    for update in lambda: v.assign_add(tf.ones([4]), read_value=False), step:
+    for update in adding_ones(v), tf.function(adding_ones(v)):
         update()
         place = v._array.ctypes.data
         update()
@@ -84,7 +90,7 @@ def test_an_unshared_variable_is_updated_in_place():
 
 def test_a_shared_variable_is_copied_once():
     v = tf.Variable(FOUR)
-    step = tf.function(lambda: v.assign_add(tf.ones([4]), read_value=False))
+    step = tf.function(adding_ones(v))
     step()
     place = v._array.ctypes.data
     taken = v.read_value()
