@@ -428,23 +428,20 @@ class Trace:
 
     def own_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Returns a primitive's operands as tapes record them: for eager ones, the tensors that stand for them."""
-        return tuple([self._stand_in(x) for x in operands])
+        return tuple([self._followed(x, self.own(x)) if type(x) is EagerTensor else x for x in operands])
 
     def own_result(self, result: Any) -> Any:
-        """Returns what a public function called in this trace returns: for an eager tensor, the one that stands for it."""
-        return self._stand_in(result)
+        """Returns what a public function called in this trace returns: for an eager tensor, the one that stands for it.
 
-    def _stand_in(self, value: Any) -> Any:
-        """Returns the symbolic tensor for an eager tensor, the same one each time as in TensorFlow; other values unchanged.
-
-        Tapes that watch the eager tensor record that the symbolic one is computed from it.
+        That is the same symbolic tensor each time, as in TensorFlow.
         """
-        if type(value) is not EagerTensor:
-            return value
-        symbol = self.own(value)
+        return self._followed(result, self.own_constant(result)) if type(result) is EagerTensor else result
+
+    def _followed(self, tensor: EagerTensor, symbol: Tensor) -> Tensor:
+        """Returns ``symbol``, which stands for ``tensor``: tapes that watch the one record that the other comes of it."""
         for tape in state.tapes:
-            if tape.watches(value) and not tape.watches(symbol):
-                tape.record(table["identity"], (value,), symbol, {})
+            if tape.watches(tensor) and not tape.watches(symbol):
+                tape.record(table["identity"], (tensor,), symbol, {})
         return symbol
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:

@@ -229,12 +229,6 @@ class GraphTrace(Trace):
             self.name_results(constant, name or "Const", "Const")
         return constant
 
-    def own_result(self, result: Any) -> Any:
-        owned = super().own_result(result)
-        if owned is not result and not self.is_naming:
-            self.name_results(owned, "Const", "Const")
-        return owned
-
     # -- bindings
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
