@@ -5,7 +5,23 @@ from parity_calls import value_or_kind
 
 
 def programs(tf):
-    return _sizes(tf) | _colours(tf) | _random(tf) | _measures(tf) | _boxes(tf) | _files(tf) | _distorted(tf)
+    return (
+        _sizes(tf) | _colours(tf) | _random(tf) | _measures(tf) | _boxes(tf) | _files(tf) | _jpegs(tf) | _distorted(tf)
+    )
+
+
+def _jpegs(tf):
+    """Noise, whose pixels the fast transform of TensorFlow's default decodes to other values than the accurate one."""
+
+    def decoded(shape):
+        pixels = np.random.RandomState(1).randint(0, 255, shape).astype(np.uint8)
+        picture = tf.io.decode_jpeg(tf.io.encode_jpeg(pixels), dct_method="INTEGER_ACCURATE")
+        weights = tf.range(tf.size(picture), dtype=tf.int64) % 101
+        total = tf.reduce_sum(tf.reshape(tf.cast(picture, tf.int64), [-1]) * weights)
+        return picture.shape, int(total), picture[:2, :3].numpy().tolist()
+
+    shapes = ((8, 8, 3), (37, 51, 3), (20, 33, 1))
+    return {f"accurate jpeg of {shape}": lambda shape=shape: decoded(shape) for shape in shapes}
 
 
 def _rounded(tf, x):
