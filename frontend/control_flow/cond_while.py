@@ -258,10 +258,13 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
 def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
     """Emits the ``cond`` of a deferred call, when the ranks of the operands are known.
 
-    The branches, which were traced for unknown ranks, are traced again for the known ranks.
+    The branches, which were traced for unknown ranks, are traced again for the known ranks. Eagerly, as in the gradient of
+    a call that a session runs op by op, the branch is simply called.
     """
     from tvtf.ir.trace import trace_graph
 
+    if state.trace is None:
+        return tuple((then_branch if pred else else_branch)(*captured))
     types = [x._type for x in captured]
     graphs = [trace_graph("branch", branch, types, state.trace) for branch in (then_branch, else_branch)]
     return _bound_cond(pred, captured, graphs)

@@ -530,7 +530,12 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
 
 
 def _with_new_identity(x: Tensor) -> Tensor:
-    """Returns the same value under a new identity, so that tapes distinguish it from its source."""
+    """Returns the same value under a new identity, so that tapes distinguish it from its source.
+
+    Tapes around the gradient record that the one is the other: without that, the gradient of a gradient would be None.
+    """
+    if state.tapes:
+        return bind.identity(x)
     return EagerTensor(x.eager_array()) if state.trace is None else state.trace.own(x).alias()
 
 

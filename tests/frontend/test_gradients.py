@@ -95,6 +95,16 @@ def test_gradients_and_hessians_of_unknown_shapes(spec):
         assert np.allclose(seconds, np.diag(6 * np.array(values)))
 
 
+@pytest.mark.parametrize("spec", [tf.TensorSpec([None]), tf.TensorSpec(None)], ids=["sizes", "rank"])
+def test_gradients_of_gradients_of_unknown_shapes(spec):
+    @tf.function(input_signature=[spec])
+    def second(x):
+        return tf.gradients(tf.gradients(x * x * x, x)[0], x)[0]
+
+    for values in ([1.0, 2.0], [1.0, 2.0, 3.0]):
+        assert np.allclose(second(tf.constant(values)), 6 * np.array(values))
+
+
 def test_gradients_by_what_python_gives():
     @tf.function
     def slope(x):

@@ -100,6 +100,53 @@ BY_COMPUTED_SIZES = {
     "reshape": (lambda x, s: tf.reshape(tf.concat([x, x], -1), s), [[1.0, 2.0], [1.0, 2.0]]),
     "gradient": (lambda x, s: tf.gradients(tf.broadcast_to(x * x, s), x)[0], [4.0, 8.0]),
     "a branch": (lambda x, s: tf.cond(s[0] > 1, lambda: tf.broadcast_to(x, s), lambda: x), [[1.0, 2.0], [1.0, 2.0]]),
+    "the gradient of branches of other sizes": (
+        lambda x, s: tf.gradients(
+            tf.cond(s[0] > 1, lambda: tf.concat([x + tf.zeros(s), tf.zeros(s)], 0), lambda: x + tf.zeros(s)), x
+        )[0],
+        [2.0, 2.0],
+    ),
+    "a second derivative": (
+        lambda x, s: tf.gradients(tf.gradients(tf.broadcast_to(x * x * x, s), x)[0], x)[0],
+        [12.0, 24.0],
+    ),
+    "the second derivative of a loop": (
+        lambda x, s: tf.gradients(
+            tf.gradients(tf.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * x), (0, tf.ones(s)))[1], x)[0], x
+        )[0],
+        [4.0, 4.0],
+    ),
+    "a loop": (
+        lambda x, s: tf.while_loop(
+            lambda i, v: i < 2, lambda i, v: (i + 1, tf.where(tf.ones(s, tf.bool), v + x, v)), (0, tf.zeros(s))
+        )[1],
+        [[2.0, 4.0], [2.0, 4.0]],
+    ),
+    "a loop that changes sizes": (
+        lambda x, s: tf.shape(
+            tf.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, tf.concat([v, v], 0)), (0, tf.zeros(s)))[1]
+        ),
+        [8, 2],
+    ),
+    "a loop that exchanges two variables": (
+        lambda x, s: tf.shape(
+            tf.while_loop(
+                lambda i, a, b: i < 3,
+                lambda i, a, b: (i + 1, b, a),
+                (0, tf.zeros(s), tf.concat([tf.zeros(s), tf.zeros(s)], 1)),
+            )[1]
+        ),
+        [2, 4],
+    ),
+    "the gradient of a loop": (
+        lambda x, s: tf.gradients(
+            tf.while_loop(
+                lambda i, v: i < 2, lambda i, v: (i + 1, tf.where(tf.ones(s, tf.bool), v * x, v)), (0, tf.ones(s))
+            )[1],
+            x,
+        )[0],
+        [4.0, 8.0],
+    ),
 }
 
 

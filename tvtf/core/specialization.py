@@ -120,6 +120,11 @@ def of_any_rank() -> bool:
     return state.trace is not None and state.trace.specialization.deferred is not None
 
 
+def traces_example() -> bool:
+    """Returns whether the active trace infers the result types of a deferred call from an example of its arguments."""
+    return state.trace is not None and state.trace.specialization.example is not None
+
+
 def unknown_size(error: Exception, is_required: bool = True) -> BaseException:
     """Returns the exception to raise for a symbolic size: :class:`UnknownSize` in a function's trace, else ``error``.
 

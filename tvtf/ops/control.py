@@ -16,7 +16,8 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Primitive, Sample, primitive
-from tvtf.core.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
+from tvtf.core.shape import Dim, TensorType, fresh_dim, may_be_same, same_dim, same_shape, show_shape, substitute_dim
+from tvtf.core.specialization import traces_example
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ops.rules import bind, draw, scalar, stretch
@@ -60,8 +61,13 @@ def _result_type(ty: Any) -> TensorType:
 def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[TensorType, ...]:
     """Returns the result types of a branch or loop body for arguments of the given types.
 
-    Symbolic dims of the parameters are replaced by the arguments' dims.
+    Symbolic dims of the parameters are replaced by the arguments' dims. A function that was traced for unknown ranks is
+    traced again for the arguments' ranks.
     """
+    if hasattr(function, "mod") and any(p.ty.shape is None for p in function.mod[function.name].params):
+        from tvtf.ir.trace import trace_graph
+
+        return tuple(trace_graph(function.name, function, arguments).output_types)
     params, results = signature(function)
     dims: dict[Any, Any] = {}
     for param, argument in zip(params, arguments):
@@ -161,16 +167,34 @@ def _while_type(
         return carried_types
     (condition_type,) = result_types(condition, loop_types)
     require_condition(condition_type, "the loop's condition")
-    for i, (entry_type, exit_type) in enumerate(zip(carried_types, result_types(body, loop_types), strict=True)):
+    exit_types = result_types(body, loop_types)
+    # the traces for the sizes of calls are checked, an example only for what no call can have
+    is_same = may_be_same if traces_example() else same_dim
+    for i, (entry_type, exit_type) in enumerate(zip(carried_types, exit_types, strict=True)):
         if entry_type.dtype is not exit_type.dtype or not _same_but(
-            varying_dims(inputs[i], shapes, i), entry_type.shape, exit_type.shape
+            varying_dims(inputs[i], shapes, i), entry_type.shape, exit_type.shape, is_same
         ):
             raise ArgumentError(
                 f"loop variable {i} enters with shape {show_shape(entry_type.shape)} and dtype {entry_type.dtype.name}, "
                 f"but has shape {show_shape(exit_type.shape)} and dtype {exit_type.dtype.name} after one iteration; "
                 "both must be the same"
             )
-    return carried_types
+    if shapes or is_same is same_dim:
+        return carried_types
+    return tuple(map(_with_unknown_sizes, carried_types, exit_types))
+
+
+def _with_unknown_sizes(entry: TensorType, end: TensorType) -> TensorType:
+    """Returns a carried value's type with a new symbol for each symbolic size that an iteration may change.
+
+    Args:
+      entry, end: the value's types before and after an iteration.
+    """
+    sizes = [
+        a if same_dim(a, b) or isinstance(a, int) else fresh_dim(state.trace.root.unique("size"))
+        for a, b in zip(entry.shape, end.shape)
+    ]
+    return entry._replace(shape=tuple(sizes))
 
 
 def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
@@ -187,9 +211,9 @@ def _loop_types(inputs: Sequence[TensorType], shapes: Any) -> tuple[TensorType, 
     return (*(t._replace(shape=tuple(s)) for t, s in zip(inputs, shapes)), *inputs[len(shapes) :])
 
 
-def _same_but(varying: set[int], a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Returns whether two shapes are equal in all axes that don't vary."""
-    return len(a) == len(b) and all(i in varying or same_dim(x, y) for i, (x, y) in enumerate(zip(a, b)))
+def _same_but(varying: set[int], a: Sequence[Dim], b: Sequence[Dim], is_same: Callable[[Dim, Dim], bool]) -> bool:
+    """Returns whether two shapes are equal, by ``is_same``, in all axes that don't vary."""
+    return len(a) == len(b) and all(i in varying or is_same(x, y) for i, (x, y) in enumerate(zip(a, b)))
 
 
 def _while_operands(name: str, inputs: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
