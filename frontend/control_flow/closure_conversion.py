@@ -12,6 +12,7 @@ from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.shape import TensorType
+from tvtf.core.specialization import traces_example
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, read_if_variable, static_value
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
@@ -169,7 +170,7 @@ def define_dims(trace: Trace) -> None:
       ValueError: no tensor has the dim, and the function doesn't compute it.
     """
     missing = capture_dims(trace)
-    if missing:
+    if missing and not traces_example():  # nothing runs what is traced for an example
         raise ValueError(f"no tensor has the symbolic dim {missing[0]}; return it from the function that computes it")
 
 

@@ -174,7 +174,7 @@ class Call:
         self.result = first.structure
         indices = range(len(first.types))
         self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in indices]
-        self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in indices]
+        self.known = [self._value(i, first, second) for i in indices]
 
     def _varies(self, shape: Any) -> bool:
         """Returns whether a shape depends on an unknown rank."""
@@ -233,19 +233,18 @@ class Call:
     def _size_of(self, place: int, axis: int) -> Examples:
         return Examples(lambda index: self._from_example(index, lambda each: each.types[place].shape[axis]))
 
-    def _value(self, result_index: int, first: Any, second: Any) -> Any:
-        """Returns the value of an integer result for arguments of any rank, None if the value is unknown while tracing.
+    def _value(self, index: int, first: Example, second: Example | None) -> Any:
+        """Returns the value of integer result number ``index`` for arguments of any rank, or None if it is unknown while tracing.
 
-        ``first`` and ``second`` are the values in two examples. If they differ, the result has a value per example.
+        If the value differs between the two examples, or the function fails for the second one, the result has a value per
+        example.
         """
-        if first is None or second is None:
+        value = first.known[index]
+        if value is None or second is not None and second.known[index] is None:
             return None
-        are_equal = (
-            first.shape == second.shape and is_static_shape(first.flat) and all(map(same_dim, first.flat, second.flat))
-        )
-        if are_equal:
-            return first
-        return AnyValue(lambda number: self._from_example(number, lambda example: example.known[result_index]))
+        if second is not None and _are_same_ints(value, second.known[index]):
+            return value
+        return AnyValue(lambda number: self._from_example(number, lambda example: example.known[index]))
 
     def _from_example(self, index: int, pick: Callable[[Example], Any]) -> Any:
         """Returns ``pick(example)`` for example number ``index``, None if the function fails for that example."""
@@ -447,6 +446,11 @@ def _argument_in_example(
         shape = tuple(substitute_dim(dim, sizes) for dim in shape)
     known = known.example(example) if isinstance(known, AnyValue) else known
     return TensorType(known.shape if isinstance(known, np.ndarray) else shape, dtype), known
+
+
+def _are_same_ints(a: np.ndarray, b: np.ndarray) -> bool:
+    """Returns whether two arrays of dims hold the same ints."""
+    return a.shape == b.shape and is_static_shape(a.flat) and all(map(same_dim, a.flat, b.flat))
 
 
 def _have_one_rank(a: Any, b: Any) -> bool:

@@ -270,7 +270,19 @@ def _unknown_ranks(tf):
             x = tf.compat.v1.placeholder_with_default([[0, 2]], shape=None)
             return session.run([tf.one_hot(x, 3, dtype=np.float64), tf.cast(x, np.dtype("int8"))])
 
+    def by_ranks(sizes):
+        def run(x):
+            y = tf.image.flip_left_right(x)  # takes ranks 3 and 4 only
+            n = tf.rank(y)
+            inside = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.range(n), lambda: tf.range(1))
+            return n, tf.range(n), tf.shape(y), tf.reduce_sum(y, tf.range(n - 1)), inside
+
+        fn = tf.function(run, input_signature=[tf.TensorSpec(None)])
+        return [fn(tf.ones(size)) for size in sizes]
+
     return {
+        "what depends on the ranks of calls": lambda: by_ranks([[2, 3, 4], [5, 2, 3, 4]]),
+        "what depends on the ranks of calls, in the other order": lambda: by_ranks([[5, 2, 3, 4], [2, 3, 4]]),
         "dtypes of NumPy for tensors of unknown rank": of_type,
         "slices at computed places of a tensor of unknown rank": in_graph,
         "slices at computed places, in a function": lambda: tf.function(cut, input_signature=[tf.TensorSpec(None)])(
