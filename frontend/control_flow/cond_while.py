@@ -525,7 +525,7 @@ def traced_while(
         shapes = generalized
         traced_condition, traced_body, types = trace_functions()
     if growth.is_partial():
-        body = _without_reserved_rows(body)
+        body = _without_preallocation(body)
         traced_condition, traced_body, types = trace_functions()
     _check_carried(entry, traced_body, names, shapes)
     if bound is None:
@@ -580,10 +580,10 @@ def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[Tenso
     ]
 
 
-def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a loop body: in the wrapper, TensorArrays grow when they are written, and no rows are reserved before.
+def _without_preallocation(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a loop body so that its TensorArrays grow on write instead of being allocated before the loop.
 
-    If only some of the writes are known before the loop, the number of rows to reserve is unknown.
+    Preallocation needs the index of every write; here only some are known before the loop.
     """
 
     def body_without_rows(*values: Any) -> Any:

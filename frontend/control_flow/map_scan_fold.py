@@ -478,7 +478,7 @@ def _scan_of_any_rank(
 ) -> Any:
     """Traces the function of a ``scan`` for slices of unknown rank, and defers the scan until the rank is known.
 
-    ``start`` is the first value. With ``from_first`` it is the first slice. Returns the scan's results as a list.
+    ``start`` is the initial carry: with ``from_first``, the first slice. Returns the scan's results as a list.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
@@ -494,20 +494,21 @@ def _scan_of_any_rank(
         raise UnknownRank("the rank of `elems` scanned by a function that assigns Variables")
     captured = lift([inner])
     options = {"function": inner.graph(), "reverse": reverse, "from_first": from_first}
-    return hooks.defer_call(scanned_rows, (list(flat), values, captured), options)
+    return hooks.defer_call(run_deferred_scan, (list(flat), values, captured), options)
 
 
-def scanned_rows(
+def run_deferred_scan(
     flat: list[Tensor], start: list[Tensor], captured: list[Tensor], function: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """Runs a deferred ``scan`` over the rows of ``flat``, when their rank is known.
+    """Runs a ``tf.scan`` that was deferred until the rank of its inputs is known.
 
     Args:
-      flat: the tensors to scan.
-      start: the first values. They are not used with ``from_first``, which starts with the first row.
-      captured: the tensors that the function captures.
-      function: the traced function of the values so far, a row of each tensor, and the captured tensors.
+      flat: the tensors to scan along axis 0.
+      start: the initial carry; ignored if ``from_first``.
+      captured: the values of the function's free tensors.
+      function: the traced body: (carry, row of each tensor, captured) -> next carry.
       reverse: whether to go from the last row to the first.
+      from_first: whether the first row is the initial carry.
     """
 
     def step(values: list[Tensor], rows: list[Tensor]) -> list[Tensor]:

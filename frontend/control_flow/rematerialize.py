@@ -209,7 +209,7 @@ def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
 
 
 def zeros_for(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-    """Returns zeros of the types of a primitive's results: a tensor, or a tuple if the primitive returns a tuple."""
+    """Returns zeros of a primitive's result types: a tensor, or a tuple if the primitive returns a tuple."""
     types = prim.typed(*(x._type for x in inputs), **attrs)
     input_dims = dims_in(x._type for x in inputs)
     return (

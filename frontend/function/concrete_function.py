@@ -476,13 +476,16 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def _described_inputs(self) -> list[str]:
         """Returns a line for each argument: its name, its kind as ``inspect.Parameter`` names it, and its type."""
         args, kwargs = self.arguments.described(Leaf.typed_text)
-        positional = [f"{name} ({kind}): {_text(value)}" for (name, kind), value in zip(self._positions(), args)]
+        positional = [
+            f"{name} ({kind}): {_text(value)}" for (name, kind), value in zip(self._positional_parameters(), args)
+        ]
         return positional + [f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in kwargs.items()]
 
-    def _positions(self) -> Iterator[tuple[str, str]]:
-        """Yields pairs of name and kind of the positional arguments, without end if the signature has ``*args``.
+    def _positional_parameters(self) -> Iterator[tuple[str, str]]:
+        """Yields (name, kind) of each positional parameter; endlessly if the signature has ``*args``.
 
-        Arguments before ``*args`` are positional-only. The arguments in ``*args`` are named ``args_0``, ``args_1`` and so on.
+        So zip it with the arguments. Arguments before ``*args`` are positional-only. The arguments in ``*args`` are
+        named ``args_0``, ``args_1`` and so on.
         """
         parameters = list(self._signature.parameters.values())
         variadic = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]

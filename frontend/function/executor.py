@@ -193,7 +193,7 @@ class ForwardBackward:
             replay = EffectReplay(self.graph)
             outputs, effect_results = _recorded(recorder, lambda: replay.run_with_effects(params))
             with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
-                seeds = [(outputs[i], _cotangent(backward, outputs[i], params)) for i in self.seeded]
+                seeds = [(outputs[i], _add_cotangent_param(backward, outputs[i], params)) for i in self.seeded]
                 gradients = sweep(recorder.records, seeds, [params[i] for i in watched])
                 self.gradients = Gradients(watched, gradients)
         way_back = backward.finish(self.gradients.tensors)
@@ -225,7 +225,8 @@ class ForwardBackward:
         """Determines the source of each residual, and builds ``self.forward``, the function that computes the residuals.
 
         A residual (a forward value that the backward graph needs) is a constant, an input or a result of the forward
-        graph. ``self.sources`` gets a pair for each residual: the kind of its source, and the value or an index.
+        graph. ``self.sources`` has one (kind, payload) per residual: ``("value", tensor)``, ``("input", index)`` or
+        ``("result", index)``.
         """
         results = list(outputs)
         self.sources: list[tuple[str, Any]] = []
@@ -308,11 +309,11 @@ def _watching(params: Sequence[Any]) -> Recorder:
     return recorder
 
 
-def _cotangent(trace: Trace, output: Tensor, params: Sequence[Tensor]) -> Tensor:
-    """Adds a parameter for the cotangent of ``output`` to a trace, and returns the parameter.
+def _add_cotangent_param(trace: Trace, output: Tensor, params: Sequence[Tensor]) -> Tensor:
+    """Adds a parameter for the cotangent of ``output`` to a backward trace, and returns the parameter.
 
-    The parameter has the shape of the output. A dim that can't be computed from the dims of ``params`` gets a new
-    symbol, because the function itself computes the dim.
+    The parameter has the shape of the output. A dim that can't be computed from the dims of ``params``, the inputs, is
+    replaced by a new symbol: the forward function computes it, so the backward trace can't express it.
     """
     param_dims = dims_in(p._type for p in params)
     dims = tuple(
@@ -342,7 +343,7 @@ class Backward:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
             recorder = _watching(params)
             outputs = _recorded(recorder, lambda: evaluate(graph.module(), "main", params))
-            seeds = [(outputs[i], _cotangent(trace, outputs[i], params)) for i in self.seeded]
+            seeds = [(outputs[i], _add_cotangent_param(trace, outputs[i], params)) for i in self.seeded]
             cotangents = sweep(recorder.records, seeds, params)
             self.gradients = Gradients(range(len(params)), cotangents)
         self.function = GraphFunction(trace.finish(self.gradients.tensors))
@@ -362,7 +363,7 @@ class Gradients:
         found_at = {i: ct for i, ct in zip(indices, cotangents) if ct is not None}
         self.connected = list(found_at)
         self.rows = {i for i, ct in found_at.items() if isinstance(ct, IndexedSlices)}
-        self.tensors = [x for ct in found_at.values() for x in _computed(ct)]
+        self.tensors = [x for ct in found_at.values() for x in _cotangent_tensors(ct)]
 
     def of(self, inputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Any]:
         """Packs the tensors that the backward code returned into a gradient per input, None for inputs without one.
@@ -376,7 +377,7 @@ class Gradients:
         return gradients
 
 
-def _computed(ct: Any) -> list[Any]:
+def _cotangent_tensors(ct: Any) -> list[Any]:
     """Returns a cotangent as a list of tensors that compiled code can return.
 
     An ``IndexedSlices`` becomes its values and indices. Its dense shape is the shape of the input.
@@ -616,9 +617,9 @@ class Compiled:
         handles += code.prepared
         outputs = self._execute(handles)
         if self.only_computes:
-            return self._computed(outputs)
+            return self._pack_outputs(outputs)
         by_index = dict(zip(code.outputs, [outputs] if self.single else _items(outputs, len(code.outputs))))
-        return self._finish(tensors, captures, updates, by_index)
+        return self._assign_and_pack(tensors, captures, updates, by_index)
 
     def _own_memory(self, updates: list[tuple[Variable, int]]) -> None:
         """Gives each updated Variable memory of its own if a tensor may share the present memory.
@@ -672,12 +673,12 @@ class Compiled:
                 raise OtherSizes from error
             raise raised_by(self.name, error, self.module) from error
 
-    def _computed(self, outputs: Any) -> Any:
+    def _pack_outputs(self, outputs: Any) -> Any:
         """Packs the code's outputs into the function's result; used if every part of the result is an output."""
         tensors = [tensor_of(x) for x in ([outputs] if self.single else _items(outputs, self.count))]
         return self.results.packed([tensors[index] for _, index in self.results.leaves])
 
-    def _finish(
+    def _assign_and_pack(
         self,
         tensors: Sequence[EagerTensor],
         captures: list[Any],
@@ -695,7 +696,8 @@ class Compiled:
         self._assign_updates(updates, outputs)
         updated = self.updated if updates is self.updates else {index: variable for variable, index in updates}
 
-        def leaf(kind: str, source: Any) -> Any:
+        def resolve_leaf(kind: str, source: Any) -> Any:
+            """Returns the value of a leaf of the result; `Results._source` lists the kinds of sources."""
             if kind == "value":
                 return source
             if kind == "param":
@@ -704,7 +706,7 @@ class Compiled:
             variable = updated.get(source)
             return tensor_of(outputs[source]) if variable is None else EagerTensor(variable._array)
 
-        return self.results.packed([leaf(kind, source) for kind, source in self.results.leaves])
+        return self.results.packed([resolve_leaf(kind, source) for kind, source in self.results.leaves])
 
     def _assign_updates(self, updates: list[tuple[Variable, int]], outputs: dict[int, Any]) -> None:
         """Gives Variables their new values, where these are in new memory and not in the Variables' donated memory.

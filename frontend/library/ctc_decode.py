@@ -161,7 +161,7 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
     so on. The last result has the log-probabilities of the labels, of shape (batch, paths).
     """
     _check(inputs, lengths, "CTCBeamSearchDecoder")
-    paths_by_row = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
+    paths_by_row = [_prefix_beam_search(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
     if any(len(row_paths) < len(counts) for row_paths in paths_by_row):
         raise ArgumentError("requested more paths than the beam width.")
     components = [
@@ -173,11 +173,12 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
     return (*components, scores.reshape(inputs.shape[1], len(counts)))
 
 
-def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
-    """Returns the ``width`` best sequences of labels for one row with their log-probabilities, by a beam search.
+def _prefix_beam_search(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
+    """Decodes one batch element by CTC prefix beam search; returns the ``width`` most probable label sequences.
 
-    A beam maps prefixes of labels to two log-probabilities: of paths that end in a blank, and of paths that end in the
-    prefix's last label.
+    Each comes with its log-probability. Alignments that collapse to the same labels are summed, so a beam keeps two
+    log-probabilities for each prefix: of alignments that end in a blank, and of those that end in the last label. Only
+    the former may repeat that label. Sources: Graves et al. (2006), Hannun et al. (2014).
     """
     beam = {(): (0.0, -np.inf)}  # the empty prefix counts as ending in a blank
     for frame in frames.astype(np.float64):

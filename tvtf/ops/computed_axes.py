@@ -211,13 +211,13 @@ def _with_computed_axis(name: str, implementation: Callable[..., Any]) -> Callab
             op = getattr(function, "tf_name", function.__name__)
             raise not_among(axis.dtype, _INTEGERS, "Tidx", name).for_op(op)
         if isinstance(axis._type.shape, AnyShape):
-            return _deferred(handle, function, args, kwargs)
+            return _defer_until_rank_known(handle, function, args, kwargs)
         arguments.pop("name", None)
         if implementation is _concatenated:  # its first argument is a list of tensors
             return implementation(function, x, axis, arguments)
         x = convert_to_tensor(x)
         if isinstance(x._type.shape, AnyShape):
-            return _deferred(handle, function, args, kwargs)
+            return _defer_until_rank_known(handle, function, args, kwargs)
         return implementation(function, x, axis, arguments)
 
     return handle
@@ -227,10 +227,11 @@ _signature = functools.cache(inspect.signature)
 """The signature of a public function, which takes 30 us to read: as long as tracing a short function takes otherwise."""
 
 
-def _deferred(handle: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _defer_until_rank_known(handle: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Defers a call of ``function`` until the ranks of its tensors are known.
 
-    Then ``handle`` gets the arguments again. If it returns NotImplemented, ``function`` itself is called.
+    An axis that the program computes can be resolved only against a known rank. ``handle`` is then called with the same
+    arguments, and ``function`` itself if ``handle`` returns NotImplemented.
     """
 
     def call_with_known_ranks(*args: Any, **kwargs: Any) -> Any:

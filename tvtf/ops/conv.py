@@ -329,14 +329,23 @@ def _filter_grad_onnx(
 
     This gradient is a convolution of the input with the cotangent. Batch and channel axes are swapped, and so are
     strides and dilations.
+
+    Args:
+      emitter: adds the nodes to the ONNX graph.
+      inputs, outputs: the names of the values ``x`` and ``dy``, and of the filter's cotangent.
+      types: the types of the inputs and of the outputs.
+      shape: the filter's shape.
+      strides, padding, dilations, groups: the attributes of the convolution that is differentiated.
     """
     (x, dy), ((x_type, dy_type), _) = inputs, types
     rank, sizes = len(strides), x_type.shape[1:-1]
-    windows = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
-    read_sizes = [(count - 1) * stride + extent for count, stride, extent in windows]
-    ends = [read - size - low for read, size, (low, _) in zip(read_sizes, sizes, padding)]  # negative: unread elements
-    pads = [low for low, _ in padding] + [max(0, end) for end in ends]
-    x = _shortened(emitter, x, [size + min(0, end) for size, end in zip(sizes, ends)], sizes)
+    window_params = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
+    # the extent of x that each axis's windows span
+    spanned = [(count - 1) * stride + extent for count, stride, extent in window_params]
+    # the padding needed after the last element; negative: trailing elements that no window reads
+    pad_after = [span - size - low for span, size, (low, _) in zip(spanned, sizes, padding)]
+    pads = [low for low, _ in padding] + [max(0, after) for after in pad_after]
+    x = _shortened(emitter, x, [size + min(0, after) for size, after in zip(sizes, pad_after)], sizes)
     attrs = {"strides": list(dilations), "dilations": list(strides), "pads": pads}
     parts = [_filter_grad_group(emitter, [x, dy], group, groups, shape, rank, attrs) for group in range(groups)]
     filter_grad = parts[0]

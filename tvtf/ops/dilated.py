@@ -79,9 +79,9 @@ def with_space_to_batch(
 
 
 def _paddings(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
-    """Converts the padding "SAME" or "VALID" to numbers of zeros, for windows that are dilated by ``rates``.
+    """Returns the zero padding (before, after) of each spatial axis, for windows dilated by ``rates``.
 
-    The result has a row (before, after) for each spatial axis.
+    ``padding`` is "SAME" or "VALID". The result has a row for each axis.
     """
     if padding == "VALID":
         return np.zeros((len(rates), 2), np.int64)

@@ -72,7 +72,9 @@ def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
 
 
 def scalar_int(value: Any, name: str, dtype: DType = int32) -> int:
-    """Converts the argument ``name``, a scalar of ``dtype`` that must be known while tracing, to an int.
+    """Converts a scalar argument to an int; its value must be known while tracing.
+
+    ``name`` is the argument's name, and ``dtype`` the dtype that TensorFlow's op requires.
 
     Raises:
       TypeError: the value is a Python value that is not an integer.
