@@ -19,7 +19,7 @@ def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
     Python that the program called before may have assigned the Variable.
     """
     with tracing(trace):
-        function = HostFunction(lambda: (variable._array,), is_brief=True, of_variable=True)
+        function = HostFunction(lambda: (variable._array,), is_nonblocking=True, of_variable=True)
         (value,) = bound_call(function, [], [TensorSpec(variable.shape, variable.dtype)])
         return with_gradient_of(variable, value, trace)
 
@@ -36,4 +36,4 @@ def store(variable: Variable, value: Tensor, trace: Trace) -> None:
         return ()
 
     with tracing(trace):
-        bound_call(HostFunction(write, is_brief=True, of_variable=True), [value], [])
+        bound_call(HostFunction(write, is_nonblocking=True, of_variable=True), [value], [])

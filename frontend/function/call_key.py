@@ -87,18 +87,21 @@ def is_fixed(default: Any) -> bool:
     return not may_change and not isinstance(default, (Variable, np.ndarray))
 
 
-class KeywordPlaces:
-    """Moves keyword arguments to the places of their parameters, as binding them to the signature does."""
+class KeywordBinder:
+    """Moves keyword arguments to the positions of their parameters, as binding them to the signature does.
+
+    ``inspect.Signature.bind`` is slow: each combination of keywords is bound once, with placeholders for the arguments.
+    """
 
     def __init__(self, signature: inspect.Signature) -> None:
         self._signature = signature
         self._bound: dict[Any, inspect.BoundArguments] = {}
         self._fixed: dict[int, bool] = {}
 
-    def placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Returns the call's ``(args, kwargs)`` with keywords moved to their parameters' places and defaults filled in.
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Returns the call's ``(args, kwargs)`` with keywords moved to their parameters' positions and defaults filled in.
 
-        None if they don't fit the signature. How a combination of keywords is bound is remembered.
+        Returns None if the arguments don't fit the signature, or if too many combinations of keywords are remembered.
         """
         call_form = (len(args), *kwargs)
         bound = self._bound.get(call_form)
@@ -108,15 +111,15 @@ class KeywordPlaces:
                 return None
             self._bound[call_form] = bound
         call_values = (*args, *kwargs.values())
-        placed_kwargs = {name: _value(x, call_values) for name, x in bound.kwargs.items()}
-        return tuple(_value(x, call_values) for x in bound.args), placed_kwargs
+        bound_kwargs = {name: _value(x, call_values) for name, x in bound.kwargs.items()}
+        return tuple(_value(x, call_values) for x in bound.args), bound_kwargs
 
     def has_fixed_defaults(self, count: int) -> bool:
         """Returns whether calls of ``count`` equal positional arguments are equal: their defaults can't change."""
         if count not in self._fixed:
             bound = self._bind(count, [])
             values = () if bound is None else (*bound.args, *bound.kwargs.values())
-            self._fixed[count] = all(type(argument) is _Place or is_fixed(argument) for argument in values)
+            self._fixed[count] = all(type(argument) is _Placeholder or is_fixed(argument) for argument in values)
         return self._fixed[count]
 
     def _bind(self, count: int, names: list[str]) -> inspect.BoundArguments | None:
@@ -124,7 +127,7 @@ class KeywordPlaces:
 
         Returns None if a call of that form doesn't fit the signature.
         """
-        placeholders = [_Place(number) for number in range(count + len(names))]
+        placeholders = [_Placeholder(position) for position in range(count + len(names))]
         try:
             bound = self._signature.bind(*placeholders[:count], **dict(zip(names, placeholders[count:])))
         except TypeError:
@@ -133,14 +136,14 @@ class KeywordPlaces:
         return bound
 
 
-class _Place:
-    """Stands for an argument of a call by its number."""
+class _Placeholder:
+    """Stands for an argument of a call by its position among the positional, then the keyword arguments."""
 
-    __slots__ = ("number",)
+    __slots__ = ("position",)
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, position: int) -> None:
+        self.position = position
 
 
 def _value(bound: Any, call_values: tuple[Any, ...]) -> Any:
-    return call_values[bound.number] if type(bound) is _Place else bound
+    return call_values[bound.position] if type(bound) is _Placeholder else bound

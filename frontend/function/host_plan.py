@@ -31,7 +31,7 @@ MAX_FLOATS = 1024
 """The largest floating-point result that NumPy computes in the time that a call of compiled code takes."""
 _LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "computed": lambda slot, values, tensors: EagerTensor(values[slot]),
-    "param": lambda place, values, tensors: tensors[place],
+    "param": lambda position, values, tensors: tensors[position],
     "value": lambda value, values, tensors: value,
 }
 NONBLOCKING_MODULES = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
@@ -41,7 +41,7 @@ Slots = Any
 """The index of a variable's value; a tuple of indices for a tuple."""
 
 
-class NeedsCode(Exception):
+class NeedsCompilation(Exception):
     """Raised if a function, or a call of it, needs compiled code."""
 
 
@@ -55,7 +55,7 @@ def planned(concrete: ConcreteFunction) -> Plan | None:
         return None
     try:
         return Plan(concrete, drop_dead(graph.module()))
-    except NeedsCode:
+    except NeedsCompilation:
         return None
 
 
@@ -69,7 +69,7 @@ class Plan:
         """Makes the steps of a traced function's main function, in which each value gets a slot.
 
         Raises:
-          NeedsCode: something in it needs compiled code.
+          NeedsCompilation: something in it needs compiled code.
         """
         self.concrete = concrete
         self.constants = [c.eager_array() for c in concrete.captures]
@@ -77,7 +77,7 @@ class Plan:
         self.slots: dict[Any, Slots] = {}
         self.dims: dict[Any, int] = {}
         if len(mod.functions) > 1:  # the others are of branches and loops, which NumPy doesn't run
-            raise NeedsCode
+            raise NeedsCompilation
         main = mod["main"]
         for param in main.params:
             self.slots[param] = self._new_slot()
@@ -89,7 +89,7 @@ class Plan:
             step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
         self.is_pure = all(step.prim.pure for step in self.steps)
         self.is_bare = concrete.results.is_bare
-        self.is_brief = all(self._is_nonblocking(step) for step in self.steps)
+        self.is_nonblocking = all(self._is_nonblocking(step) for step in self.steps)
         outputs = as_tuple(self._slots(main.body.body))
         self.leaves = [self._leaf(kind, which, outputs) for kind, which in concrete.results.leaves]
         self.values_after_arguments = [*self.constants, *self.initial_values[len(main.params) :]]
@@ -107,7 +107,7 @@ class Plan:
             return self.concrete.code()(tensors, variables)
         try:
             values = quietly(self._run, arrays, {})
-        except NeedsCode:
+        except NeedsCompilation:
             return self.concrete.code()(tensors, variables)
         except Exception:  # raised again, after callbacks that unwind the stack of open calls
             for callback in host.on_failure:
@@ -130,14 +130,14 @@ class Plan:
             except MISTAKES as error:
                 # Nothing had effects, so that compiled code can begin again, and report the mistake by its own checks.
                 if self.is_pure and not step.is_on_host:
-                    raise NeedsCode from None
+                    raise NeedsCompilation from None
                 raise instead(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None
         return values
 
     def _is_nonblocking(self, step: Step) -> bool:
         """Returns whether a step holds Python's global interpreter lock and never waits: threads would gain nothing."""
         if isinstance(step, PythonStep):
-            return getattr(self.concrete.captures[step.inputs[0] - len(self.params)], "is_brief", False)
+            return getattr(self.concrete.captures[step.inputs[0] - len(self.params)], "is_nonblocking", False)
         return step.prim.pure and (not step.prim.host or step.prim.front.__module__.startswith(NONBLOCKING_MODULES))
 
     # -- building it from a Relax function
@@ -151,7 +151,7 @@ class Plan:
         """Returns the slot of an expression's value, or a tuple of slots; a constant gets a new one.
 
         Raises:
-          NeedsCode: any other expression.
+          NeedsCompilation: any other expression.
         """
         if isinstance(expr, relax.Var):
             return self.slots[expr]
@@ -161,7 +161,7 @@ class Plan:
             return tuple(map(self._slots, expr.fields))
         if isinstance(expr, relax.TupleGetItem):
             return self._slots(expr.tuple_value)[expr.index]
-        raise NeedsCode
+        raise NeedsCompilation
 
     def _step(self, binding: Any) -> Step | None:
         """Makes the step that computes a binding; None if the binding only names other values."""
@@ -187,7 +187,7 @@ class Plan:
     def _attribute(self, value: Any) -> Any:
         """Returns an attribute of a step; if it has symbolic dims, a function that computes it from the values."""
         if isinstance(value, ir.GlobalVar):
-            raise NeedsCode
+            raise NeedsCompilation
         if isinstance(value, ir.Expr):
             return self._dim(value)
         if not isinstance(value, tuple):
@@ -212,7 +212,7 @@ class Plan:
             return operator.itemgetter(self.dims[dim])
         compute = _OPERATORS.get(type(dim).__name__)
         if compute is None:
-            raise NeedsCode
+            raise NeedsCompilation
         a, b = self._dim(dim.a), self._dim(dim.b)
         return lambda values: _computed_if_known(compute, a(values), b(values))
 
@@ -267,7 +267,7 @@ class PythonStep(Step):
     def __init__(self, primitive_call: dialect.Bound, *slots_and_types: Any) -> None:
         super().__init__(primitive_call, *slots_and_types)
         if primitive_call.attrs["backward"]:
-            raise NeedsCode
+            raise NeedsCompilation
         self.ranks = [len(shape) for shape in primitive_call.attrs["shapes"]]
 
     def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
@@ -293,12 +293,12 @@ def _is_static(ty: Any) -> bool:
 
 
 def _require_small(bound: dialect.Bound, types: Sequence[Any]) -> None:
-    """Raises NeedsCode if NumPy would be slower than compiled code, or would check less."""
+    """Raises NeedsCompilation if NumPy would be slower than compiled code, or would check less."""
     prim = bound.primitive
     sizes = [size_of(t.shape) for t in map(dialect.from_relax_type, types) if t.dtype.is_floating]
     are_small = all(isinstance(n, int) and n <= MAX_FLOATS for n in sizes)
     if prim.heavy == "always" or not prim.pure or not are_small:
-        raise NeedsCode
+        raise NeedsCompilation
 
 
 _OPERATORS: dict[str, Callable[[int, int], int]] = {

@@ -17,7 +17,7 @@ from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph import convert
-from tvtf.frontend.function.call_key import KeywordPlaces, as_tensors, fast_key, nested_key
+from tvtf.frontend.function.call_key import KeywordBinder, as_tensors, fast_key, nested_key
 from tvtf.frontend.function.granularity import Granularity
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
 from tvtf.frontend.function.runtime_errors import runtime_error
@@ -95,7 +95,7 @@ class Function(PolymorphicFunction):
         self._concrete: dict[Any, ConcreteFunction] = {}
         self._fast: dict[Any, ConcreteFunction] = {}
         self._nested: dict[Any, ConcreteFunction] = {}
-        self._keyword_places = KeywordPlaces(self.signature.python)
+        self._keyword_binder = KeywordBinder(self.signature.python)
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
         self.granularity: Granularity = Granularity(self.log)
@@ -130,10 +130,10 @@ class Function(PolymorphicFunction):
         """
         if not kwargs:
             return nested_key(args, values)
-        placed = self._keyword_places.placed(args, kwargs)
+        placed = self._keyword_binder.bind(args, kwargs)
         key = None if placed is None else nested_key(placed, values)
         # Marked by the class, so that it differs from the key of a call without keywords.
-        return None if key is None else (KeywordPlaces, key)
+        return None if key is None else (KeywordBinder, key)
 
     def _call_slow_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Binds the arguments to the signature, traces if needed, caches a key for the fast path, and calls the trace."""
@@ -169,7 +169,7 @@ class Function(PolymorphicFunction):
         """
         if state.trace is not None or concrete.scope is not None or arguments.variables:
             return  # such a trace depends on more than the arguments' kinds
-        if not kwargs and not self._keyword_places.has_fixed_defaults(len(args)):
+        if not kwargs and not self._keyword_binder.has_fixed_defaults(len(args)):
             return
         count = len(arguments.tensors)
         key = None if kwargs else fast_key(args)

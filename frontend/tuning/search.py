@@ -64,12 +64,12 @@ class Found(NamedTuple):
 
 
 class Search:
-    """The search for the best schedule of one kernel. It builds candidates only while ``goes_on()`` returns True."""
+    """The search for the best schedule of one kernel. It builds candidates only while ``should_continue()`` returns True."""
 
     def __init__(
-        self, build: Builder, measure: Measure, agrees: Callable[[Candidate], bool], goes_on: Callable[[], bool]
+        self, build: Builder, measure: Measure, agrees: Callable[[Candidate], bool], should_continue: Callable[[], bool]
     ) -> None:
-        self.build, self.measure, self.agrees, self.goes_on = build, measure, agrees, goes_on
+        self.build, self.measure, self.agrees, self.should_continue = build, measure, agrees, should_continue
         self.tried = self.mismatched = 0
         self.interrupted = False
 
@@ -84,7 +84,7 @@ class Search:
             raise ValueError("tune: the kernel doesn't compile with its default schedule")
         self.best, previous_best = default, None
         try:
-            while self.best is not previous_best and self.goes_on():
+            while self.best is not previous_best and self.should_continue():
                 previous_best = self.best
                 self._try_each_choice()
         except KeyboardInterrupt:
@@ -100,7 +100,7 @@ class Search:
         while (name := next((name for name in self.best.questions if name not in done), None)) is not None:
             done.add(name)
             for batch in _batches([{**self.best.choices, name: label} for label in self.best.questions[name].labels]):
-                if not self.goes_on():
+                if not self.should_continue():
                     return
                 built = [candidate for candidate in self.build(batch) if candidate is not None]
                 self.tried += len(built)

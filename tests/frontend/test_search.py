@@ -34,8 +34,8 @@ class Bench:
     def agrees(self, candidate):
         return candidate.code not in self.wrong
 
-    def search(self, goes_on=lambda: True):
-        return Search(self.build, self.measure, self.agrees, goes_on)
+    def search(self, should_continue=lambda: True):
+        return Search(self.build, self.measure, self.agrees, should_continue)
 
 
 def tile_and_packing():

@@ -86,13 +86,13 @@ class Traced(Eager):
         return source.element_spec  # there is no element to try
 
     @property
-    def is_brief(self) -> bool:
+    def is_nonblocking(self) -> bool:
         """Whether a plan of Python calls, without compiled code, runs the function.
 
         Threads don't speed such a plan up.
         """
         plan = self._traced.plan() if self._traced is not None else None
-        return plan is not None and plan.is_brief
+        return plan is not None and plan.is_nonblocking
 
     @property
     def is_compiled(self) -> bool:
@@ -174,7 +174,7 @@ class ParallelMap(ComputedElements):
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:
-        if self.function.is_brief:
+        if self.function.is_nonblocking:
             return map(self.function, self.source.elements())
         may_block = not self.function.is_compiled
         return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles(), may_block)

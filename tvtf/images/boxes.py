@@ -16,7 +16,7 @@ from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
-from tvtf.ops.operands import attributes, converted, operand
+from tvtf.ops.operands import attributes, convert_input, operand
 from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
 from tvtf.ops.value_checks import required
 
@@ -158,14 +158,14 @@ def crop_and_resize(
     method = attribute_text(method, "method", ("bilinear", "nearest"))
     x, corners, which = (
         convert_to_tensor(image),
-        converted(boxes, float32, 1),
-        cast(converted(box_indices, int32, 2), int64),
+        convert_input(boxes, float32, 1),
+        cast(convert_input(box_indices, int32, 2), int64),
     )
     if x.ndim != 4 or corners.ndim != 2 or which.ndim != 1:
         raise ArgumentError(
             f"image, boxes and box_indices must have 4, 2 and 1 dims, not {x.ndim}, {corners.ndim}, {which.ndim}"
         )
-    size = static_dims(converted(crop_size, int32, 3), "crop_size")
+    size = static_dims(convert_input(crop_size, int32, 3), "crop_size")
     if len(size) != 2:
         raise ArgumentError(f"crop_size must have two elements, but is {crop_size}")
     if any(isinstance(d, int) and d <= 0 for d in size):

@@ -107,7 +107,7 @@ class _Table(AutoTrackable):
             remaining = iter(arrays)
             return function(*(constants[i] if i in constants else next(remaining) for i in range(len(inputs))))
 
-        return list(host.call(host.HostFunction(run, is_brief=True), symbolic, types))
+        return list(host.call(host.HostFunction(run, is_nonblocking=True), symbolic, types))
 
 
 def _look_up_composite(keys: Any, look_up: Callable[[Any], Any]) -> Any:
@@ -176,7 +176,7 @@ class TableRead(host.HostFunction):
     def __init__(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> None:
         entries = _Entries()
         entries.rows = dict(zip(keys.ravel().tolist(), values.ravel().tolist()))
-        super().__init__(lambda key_array: (entries.find(key_array, default, 0),), is_brief=True)
+        super().__init__(lambda key_array: (entries.find(key_array, default, 0),), is_nonblocking=True)
         self.keys, self.values, self.default = keys, values, default
 
 

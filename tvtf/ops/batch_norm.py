@@ -27,7 +27,7 @@ from tvtf.ops.rules import (
     require_same_dtype,
     stretch,
 )
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 from tvtf.ops.windows import is_channels_first
 
 HALF = ("float16", "bfloat16")
@@ -83,7 +83,7 @@ def _variance_samples() -> list[Sample]:
 
 @primitive(
     type=_variance_type,
-    numpy=lambda x, mean, *, axis: np.square(wide(x) - wide(mean)).mean(axis, keepdims=True),
+    numpy=lambda x, mean, *, axis: np.square(upcast(x) - upcast(mean)).mean(axis, keepdims=True),
     lower=kernel("reduce.variance_about"),
     vjp=_variance_vjp,
     batch=_variance_batch,

@@ -23,10 +23,9 @@ import numpy as np
 from tvtf.core.variable_lock import Lock
 
 TINY, SMALL = 1 << 10, 1 << 18
-"""Range of elements of the largest operand, 32 x 32 to 512 x 512, in which LAPACK uses more threads without gaining what they
-cost."""
+"""Range of the largest operand's element count, 32 x 32 to 512 x 512, in which LAPACK's threads cost more than they gain."""
 PRODUCT = 1 << 18
-"""Multiplications from which OpenBLAS uses more threads for a product of two matrices."""
+"""Number of multiplications above which OpenBLAS uses several threads for a product of two matrices."""
 SYMBOLS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
 
@@ -45,17 +44,20 @@ def libraries() -> tuple[Library, ...]:
 
 @functools.cache
 def _libraries(with_scipy: bool) -> tuple[Library, ...]:
+    """Returns the loaded OpenBLAS libraries of NumPy and, if ``with_scipy``, of SciPy."""
     packages = ("numpy", "scipy") if with_scipy else ("numpy",)
     return tuple(result for name in packages for path in _files(name) if (result := _opened(path)) is not None)
 
 
 def _files(package: str) -> list[Path]:
+    """Returns the OpenBLAS files in the folder of libraries that a package's wheel installs."""
     spec = importlib.util.find_spec(package)
     folder = Path(spec.origin or "").parent.parent / f"{package}.libs" if spec else Path()
     return sorted(folder.glob("lib*openblas*"))
 
 
 def _opened(path: Path) -> Library | None:
+    """Returns the OpenBLAS library of a file, or None if it isn't loaded or exports none of the known symbols."""
     try:
         loaded = ctypes.CDLL(str(path), mode=getattr(os, "RTLD_NOLOAD", 0))
     except OSError:  # the file exists but isn't loaded
@@ -79,14 +81,14 @@ class OneThread:
     """
 
     def __enter__(self) -> None:
-        _begin()
+        _limit_threads()
 
     def __exit__(self, *_: object) -> None:
-        _end()
+        _restore_threads()
 
 
 def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a LAPACK kernel that uses one thread for small matrices, for which more threads don't pay.
+    """Returns a LAPACK kernel that uses one thread for small matrices, for which more threads aren't profitable.
 
     For tiny matrices LAPACK uses one thread anyway. For large matrices it may use more.
     """
@@ -114,7 +116,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.matmul(a, b)
 
 
-def _begin() -> None:
+def _limit_threads() -> None:
+    """Limits BLAS to one thread, and remembers the thread counts from before the first of the active calls."""
     with _lock:
         _active.append(None)
         for library in libraries():
@@ -122,10 +125,11 @@ def _begin() -> None:
             library.set_num_threads(1)
 
 
-def _end() -> None:
+def _restore_threads() -> None:
+    """Restores BLAS's thread counts when the last of the active calls ends."""
     with _lock:
         _active.pop()
         if not _active:
-            for library, number in _thread_counts.items():
-                library.set_num_threads(number)
+            for library, count in _thread_counts.items():
+                library.set_num_threads(count)
             _thread_counts.clear()

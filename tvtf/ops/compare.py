@@ -13,7 +13,7 @@ from tvtf.core.shape import Dim, TensorType, broadcast_shapes
 from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import ALL, COMPILED, FLOATING, NUMERIC, REAL, DType, as_dtype
 from tvtf.ops.elementwise import binary_op, like, nodes, operands, tensor_of, unary_op
-from tvtf.ops.indexing import places
+from tvtf.ops.indexing import nonzero_indices
 from tvtf.ops.rules import (
     batch_elementwise,
     binary,
@@ -319,7 +319,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         flags = convert_to_tensor(condition)
         if not flags.ndim:
             raise ArgumentValueError("WhereOp : Unhandled input dimensions: 0")
-        return places(flags)
+        return nonzero_indices(flags)
     return select(condition, x, y)
 
 

@@ -20,7 +20,7 @@ from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.blas import product
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
 
 Sizes = tuple[int, ...]
@@ -121,7 +121,7 @@ def _conv_array(
     x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
     """Computes a convolution in NumPy: the sum of a matrix product for each tap (a tap: a position in the filter)."""
-    x, w = padded(wide(x), padding), wide(w)
+    x, w = padded(upcast(x), padding), upcast(w)
     # x is padded already
     sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
     total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
@@ -137,7 +137,7 @@ def _input_grad_array(
 
     For each tap (a tap: a position in the filter), a matrix product is added to the elements that the tap reads.
     """
-    dy, w = wide(dy), wide(w)
+    dy, w = upcast(dy), upcast(w)
     padded_sizes = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
     total = np.zeros((shape[0], *padded_sizes, shape[-1]), dy.dtype)
     for tap, inputs_of_tap in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
@@ -152,7 +152,7 @@ def _filter_grad_array(
 
     Each tap (a tap: a position in the filter) gets the product of the elements that it reads with the cotangent.
     """
-    x, dy = padded(wide(x), padding), wide(dy)
+    x, dy = padded(upcast(x), padding), upcast(dy)
     total = np.zeros(shape, x.dtype)
     for tap, inputs_of_tap in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
         total[tap] = _grouped_product_filter_grad(x[inputs_of_tap], dy, groups)

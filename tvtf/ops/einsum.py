@@ -18,7 +18,7 @@ from tvtf.dtypes import FLOATING, NUMERIC, int32
 from tvtf.ops.broadcast_dims import common, stretched
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 
 ELLIPSIS = "..."
 Labels = tuple[str, ...]
@@ -76,7 +76,7 @@ def _contract_array(a: np.ndarray, b: np.ndarray, *, equation: str) -> np.ndarra
 
 def _as_matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any, sizes: dict[str, int]) -> np.ndarray:
     """Transposes and reshapes an array to (batch, rows, columns), each of which merges the axes of a list of labels."""
-    transposed = wide(x).transpose([labels.index(label) for label in (*batch, *rows, *columns)])
+    transposed = upcast(x).transpose([labels.index(label) for label in (*batch, *rows, *columns)])
     merged_sizes = (math.prod(sizes[label] for label in group) for group in (batch, rows, columns))
     return transposed.reshape(tuple(merged_sizes))
 

@@ -183,7 +183,7 @@ def like(value: Any, dtype: DType) -> Tensor:
     """
     python_type = type(value)
     if python_type is int or python_type is bool or python_type is float:  # a fast path for most numbers
-        array = number(value, dtype)
+        array = scalar_array(value, dtype)
         if array is not None:
             return EagerTensor(array)
     if is_tensor(value):
@@ -197,7 +197,7 @@ MOST_HALF = 65504
 """The largest float16: a smaller number overflows no floating dtype."""
 
 
-def number(value: float, dtype: DType) -> np.ndarray | None:
+def scalar_array(value: float, dtype: DType) -> np.ndarray | None:
     """Converts a Python number to an array of a dtype, or returns None if the general conversion must check it.
 
     Ints of fewer than 64 bits wrap around.

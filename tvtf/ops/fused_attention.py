@@ -18,7 +18,7 @@ from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, DType, float32
 from tvtf.ops.linalg import lifted
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, stretch
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 
 MADE_LATE = "made when a function is compiled, after gradients are taken and models are exported"
 WHY_NOT = {"vjp": MADE_LATE, "onnx": MADE_LATE}
@@ -76,12 +76,12 @@ def _scores(
     A bool mask replaces the score by ``fill`` where it is False. A mask of numbers is added. With ``causal``, the score
     of query i is -inf for all keys after key ``i + causal``.
     """
-    scores = np.matmul(wide(q), np.swapaxes(wide(k), -1, -2)) * wide(q).dtype.type(scale)
+    scores = np.matmul(upcast(q), np.swapaxes(upcast(k), -1, -2)) * upcast(q).dtype.type(scale)
     if causal is not None:
         rows, columns = scores.shape[-2:]
         scores = np.where(np.tri(rows, columns, causal, dtype=bool), scores, -np.inf)
     for mask in masks:
-        scores = np.where(mask, scores, scores.dtype.type(fill)) if mask.dtype == bool else scores + wide(mask)
+        scores = np.where(mask, scores, scores.dtype.type(fill)) if mask.dtype == bool else scores + upcast(mask)
     return scores
 
 
@@ -96,7 +96,7 @@ def _attention_array(
     largest = scores.max(-1, keepdims=True, initial=-np.inf)  # subtracted so that exp doesn't overflow
     exponentials = np.exp(scores - largest)
     total = exponentials.sum(-1, keepdims=True)
-    out = np.matmul(exponentials, wide(v)) / total
+    out = np.matmul(exponentials, upcast(v)) / total
     return out.transpose(rows_first(out.ndim)), (largest + np.log(total))[..., 0]  # the output has rows before heads
 
 
@@ -117,15 +117,15 @@ def _grad_array(
     The probabilities are recomputed from ``log``, the logarithm of each row's sum of exponentials.
     """
     order = rows_first(q.ndim)
-    ct, out = (wide(x).transpose(order) for x in (ct, out))
+    ct, out = (upcast(x).transpose(order) for x in (ct, out))
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
-    ct_probabilities = np.matmul(ct, np.swapaxes(wide(v), -1, -2))
+    ct_probabilities = np.matmul(ct, np.swapaxes(upcast(v), -1, -2))
     ct_scores = probabilities * (ct_probabilities - np.sum(ct * out, -1, keepdims=True))
     ct_scores = ct_scores * probabilities.dtype.type(scale)
     for mask in masks:
         ct_scores = np.where(mask, ct_scores, 0) if mask.dtype == bool else ct_scores
-    ct_q = np.matmul(ct_scores, wide(k))
-    ct_k = np.matmul(np.swapaxes(ct_scores, -1, -2), wide(q))
+    ct_q = np.matmul(ct_scores, upcast(k))
+    ct_k = np.matmul(np.swapaxes(ct_scores, -1, -2), upcast(q))
     ct_v = np.matmul(np.swapaxes(probabilities, -1, -2), ct)
     return ct_q.transpose(order), ct_k.transpose(order), ct_v.transpose(order)
 

@@ -39,21 +39,21 @@ class HostFunction(EagerTensor):
     a gradient function, which maps cotangents of the results to cotangents of the floating inputs.
     """
 
-    __slots__ = ("run", "record", "is_brief", "of_variable")
+    __slots__ = ("run", "record", "is_nonblocking", "of_variable")
     has_identity = True
 
     def __init__(
         self,
         run: Callable[..., Any],
         record: Callable[..., Any] | None = None,
-        is_brief: bool = False,
+        is_nonblocking: bool = False,
         of_variable: bool = False,
     ) -> None:
         number = next(_numbers)
         super().__init__(np.array(number))
         self.run = run
         self.record = record
-        self.is_brief = is_brief
+        self.is_nonblocking = is_nonblocking
         """Whether the function returns soon, without waiting for other threads. The executable then stays locked."""
         self.of_variable = of_variable
         """Whether the function reads or writes a Variable as compiled code does. A repeated call runs it again."""
@@ -145,7 +145,7 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any])
         )
     if function.of_variable:
         return tuple(mode(function, inputs))
-    if function.is_brief or not state.released_for_python:
+    if function.is_nonblocking or not state.released_for_python:
         return once(mode, function, inputs)
     with without_locks():
         return once(mode, function, inputs)

@@ -32,9 +32,12 @@ def require_index(indices: TensorType, allowed: Sequence[DType] = INDEX_TYPES) -
         )
 
 
-def outside(place: Sequence[int], value: Any, extent: int, what: str = "indices") -> ArgumentError:
-    """Returns the error for an index out of range in TensorFlow's words: ``indices[0,1] = 7 is not in [0, 3)``."""
-    subscript = brackets([int(p) for p in place]) if len(place) else ""
+def index_error(index: Sequence[int], value: Any, extent: int, what: str = "indices") -> ArgumentError:
+    """Returns the error for an index out of range in TensorFlow's words: ``indices[0,1] = 7 is not in [0, 3)``.
+
+    ``index`` is the position of the bad ``value`` in the array of indices.
+    """
+    subscript = brackets([int(i) for i in index]) if len(index) else ""
     return ArgumentError(f"{what}{subscript} = {value} is not in [0, {extent})")
 
 
@@ -42,8 +45,8 @@ def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None
     """Raises TensorFlow's error for the first index outside [0, extent), if any."""
     wrong = (indices < 0) | (indices >= extent)
     if wrong.any():
-        place = tuple(np.argwhere(wrong)[0])
-        raise outside(place, indices[place], extent, what)
+        index = tuple(np.argwhere(wrong)[0])
+        raise index_error(index, indices[index], extent, what)
 
 
 def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
@@ -475,10 +478,10 @@ def gather_nd(
     return result if counts is None else where_counted(counts, result, zeros_like(result))
 
 
-# -- the places of true elements
+# -- the indices of true elements
 
 
-def places(condition: Tensor) -> Tensor:
+def nonzero_indices(condition: Tensor) -> Tensor:
     """Returns the indices of the true elements, an int64 tensor of shape (true elements, rank)."""
     return bind.true_places(condition, count=unknown_dim())
 
@@ -489,7 +492,7 @@ def places(condition: Tensor) -> Tensor:
     numpy=lambda condition, count: np.argwhere(condition).astype(np.int64),
 )
 def true_places(condition: Tensor, count: Any) -> Any:
-    """Returns the indices of the ``count`` true elements, as :func:`places`."""
+    """Returns the indices of the ``count`` true elements, as :func:`nonzero_indices`."""
     return (condition,), {"count": count}
 
 
@@ -522,5 +525,5 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
         raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
     merged = size_of(dims[axis : axis + chosen.ndim])
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
-    result = places(bind.reshape(chosen, shape=(merged,)))
+    result = nonzero_indices(bind.reshape(chosen, shape=(merged,)))
     return bind.gather(flat, bind.reshape(result, shape=(result._type.shape[0],)), axis=axis, batch_dims=0)

@@ -40,7 +40,7 @@ from tvtf.ops.rules import (
     static_value,
     unbroadcast,
 )
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 
 MATMUL_TYPES = NUMERIC
 _OUTPUTS = (bfloat16, float16, float32, float64, int16, int32, int64, complex64, complex128)
@@ -91,7 +91,7 @@ def _matmul_array(
 ) -> np.ndarray:
     if output_type is not None:
         a, b = a.astype(output_type.np), b.astype(output_type.np)
-    return blas.product(_swapped(wide(a), transpose_a), _swapped(wide(b), transpose_b))
+    return blas.product(_swapped(upcast(a), transpose_a), _swapped(upcast(b), transpose_b))
 
 
 def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:

@@ -16,7 +16,7 @@ from tvtf.ops.broadcast_dims import broadcast_operands
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import in_range
 from tvtf.ops.rules import bind, draw, kernel, ones_like, require_dtype, require_same_dtype, static_int, stretch
-from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
+from tvtf.ops.softmax import log_softmax_array, softmax_array, upcast
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
@@ -129,7 +129,7 @@ def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> Non
 @primitive(
     tf_name="SoftmaxCrossEntropyWithLogits",
     type=_dense_type,
-    numpy=lambda labels, logits: -np.sum(wide(labels) * log_softmax_array(logits), -1),
+    numpy=lambda labels, logits: -np.sum(upcast(labels) * log_softmax_array(logits), -1),
     lower=kernel("softmax.cross_entropy"),
     vjp=_dense_vjp,
     batch=_batch("softmax_cross_entropy"),
@@ -143,7 +143,7 @@ def softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
 
 @primitive(
     type=_dense_grad_type,
-    numpy=lambda ct, labels, logits: wide(ct)[..., None] * (softmax_array(logits) - wide(labels)),
+    numpy=lambda ct, labels, logits: upcast(ct)[..., None] * (softmax_array(logits) - upcast(labels)),
     lower=kernel("softmax.cross_entropy_grad"),
     vjp=_dense_grad_vjp,
     batch=_batch("softmax_cross_entropy_grad"),
@@ -279,7 +279,7 @@ def _sparse_array(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
 def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     _require_labels(labels, logits.shape[-1])
     one_hot = labels[..., None] == np.arange(logits.shape[-1])
-    return wide(ct)[..., None] * (softmax_array(logits) - one_hot)
+    return upcast(ct)[..., None] * (softmax_array(logits) - one_hot)
 
 
 def _sparse_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from tvtf.ops.rules import (
     stretch,
     zeros_like,
 )
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 
 
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
@@ -61,7 +61,7 @@ def _standardised(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray
 
     Also returns the inverse of each row's standard deviation.
     """
-    x, axes = wide(x), _axes(x, first)
+    x, axes = upcast(x), _axes(x, first)
     centered = x - x.mean(axes, keepdims=True)
     inverse_deviation = 1 / np.sqrt(np.square(centered).mean(axes, keepdims=True) + x.dtype.type(epsilon))
     return centered * inverse_deviation, inverse_deviation
@@ -70,7 +70,7 @@ def _standardised(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray
 def _grad_array(g: np.ndarray, x: np.ndarray, *, first: int, epsilon: float) -> np.ndarray:
     """Computes ``layer_norm_grad``: ``g`` without its mean and its part along the standardised row, scaled."""
     standard, inverse_deviation = _standardised(x, first, epsilon)
-    g, axes = wide(g), _axes(x, first)
+    g, axes = upcast(g), _axes(x, first)
     projection = (g * standard).mean(axes, keepdims=True)
     return inverse_deviation * (g - g.mean(axes, keepdims=True) - standard * projection)
 
@@ -86,8 +86,8 @@ def _vjp(
     batch_axes = tuple(range(first))
     # the standardised x, without scale and offset
     standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
-    to_x = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
-    return to_x, _sum_over(bind.multiply(ct, standard), batch_axes), _sum_over(ct, batch_axes)
+    x_ct = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
+    return x_ct, _sum_over(bind.multiply(ct, standard), batch_axes), _sum_over(ct, batch_axes)
 
 
 def _sum_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -115,8 +115,8 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
     through = bind.negative(bind.multiply(r, bind.add(bind.multiply(q, c), bind.multiply(p, g))))
     covariance = bind.subtract(_mean(bind.multiply(c, g), first), bind.multiply(_mean(c, first), _mean(g, first)))
     direct = bind.multiply(bind.multiply(bind.square(r), s), bind.subtract(covariance, bind.multiply(p, q)))
-    to_x = bind.subtract(bind.layer_norm_grad(through, x, first=first, epsilon=epsilon), direct)
-    return bind.layer_norm_grad(c, x, first=first, epsilon=epsilon), to_x
+    x_ct = bind.subtract(bind.layer_norm_grad(through, x, first=first, epsilon=epsilon), direct)
+    return bind.layer_norm_grad(c, x, first=first, epsilon=epsilon), x_ct
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
@@ -204,7 +204,9 @@ def _grad_samples() -> list[Sample]:
 
 @primitive(
     type=_type,
-    numpy=lambda x, scale, offset, *, first, epsilon: _standardised(x, first, epsilon)[0] * wide(scale) + wide(offset),
+    numpy=lambda x, scale, offset, *, first, epsilon: (
+        _standardised(x, first, epsilon)[0] * upcast(scale) + upcast(offset)
+    ),
     lower=kernel("norm.layer_norm"),
     vjp=_vjp,
     batch=_batch,

@@ -60,7 +60,7 @@ def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
         ) from None
 
 
-def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
+def convert_input(value: Any, dtype: DType, index: int = 0) -> Tensor:
     """Converts an input to a tensor of ``dtype``, as TensorFlow's Python functions do before they call an op.
 
     While tracing, it works as :func:`operand`. The errors then have ``index``, the number of the op's input.
@@ -81,7 +81,7 @@ def scalar_int(value: Any, name: str, dtype: DType = int32) -> int:
       ValueError: the value is a tensor of another dtype.
       ArgumentError: the value is not a scalar.
     """
-    result = converted(value, dtype)
+    result = convert_input(value, dtype)
     if result.ndim:
         raise ArgumentError(f"{name} must be 0-D, got shape {show_shape(result._type.shape)}")
     return static_int(result, name)

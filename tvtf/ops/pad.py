@@ -55,10 +55,10 @@ def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorTyp
 def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``x``, which is sliced out of ``ct``, and of the padding value, the sum of the rest."""
     begin, ones = tuple(low for low, _ in paddings), (1,) * len(paddings)
-    to_x = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
+    x_ct = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
     all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    to_value = bind.subtract(bind.reduce_sum(ct, **all_axes), bind.reduce_sum(to_x, **all_axes))
-    return to_x, to_value
+    value_ct = bind.subtract(bind.reduce_sum(ct, **all_axes), bind.reduce_sum(x_ct, **all_axes))
+    return x_ct, value_ct
 
 
 def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, paddings: Pairs) -> Tensor:

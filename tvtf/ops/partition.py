@@ -20,7 +20,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.indexing import gather, gather_densely, places
+from tvtf.ops.indexing import gather, gather_densely, nonzero_indices
 from tvtf.ops.operands import attributes, integers, operand, positive
 from tvtf.ops.rules import (
     attribute_int,
@@ -90,8 +90,8 @@ def _require_within(numbers: np.ndarray, count: int) -> None:
 
 def _rows_where(rows: Tensor, mask: Tensor) -> Tensor:
     """Returns the rows at which the bool vector ``mask`` is true."""
-    indices = places(mask)
-    # `places` returns index vectors of shape (true elements, 1)
+    indices = nonzero_indices(mask)
+    # `nonzero_indices` returns index vectors of shape (true elements, 1)
     return gather_densely(rows, bind.reshape(indices, shape=indices._type.shape[:1]))
 
 

@@ -15,7 +15,7 @@ from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, split_batch
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch, zeros_like
-from tvtf.ops.softmax import wide
+from tvtf.ops.softmax import upcast
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
 
 Sizes = tuple[int, ...]
@@ -99,7 +99,7 @@ def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequ
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
     """Computes max pooling in NumPy: the elementwise maximum over the taps (a tap: a position in the window)."""
     # padding with the lowest number never changes a maximum
-    padded_x = padded(wide(x), padding, _lowest(x.dtype))
+    padded_x = padded(upcast(x), padding, _lowest(x.dtype))
     counts = _window_counts(padded_x, window, strides)
     largest = np.full((x.shape[0], *counts, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
     for slices in _tap_slices(padded_x, window, strides, counts):
@@ -113,7 +113,7 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
     Taps are numbered in row-major order. ``y`` has the windows' maxima. NaN counts as largest. Padding is never chosen,
     even if all values are as low as the padding.
     """
-    padded_x, is_element = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
+    padded_x, is_element = padded(upcast(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
     first = np.full(y.shape, -1)
     for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
         values = padded_x[slices]
@@ -129,7 +129,7 @@ def _max_grad_array(
 
     The cotangent of each window is added at the window's first largest value. A tap is a position in the window.
     """
-    winners, ct = _first_largest(x, y, window, strides, padding), wide(ct)
+    winners, ct = _first_largest(x, y, window, strides, padding), upcast(ct)
     # the sums get the padding of the forward op, which is removed at the end
     total = padded(np.zeros(x.shape, ct.dtype), padding)
     for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
@@ -154,7 +154,7 @@ def _max_pick_array(
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
     """Computes average pooling in NumPy: the mean of each window's values. Padding counts as no value."""
-    padded_x = padded(wide(x), padding)
+    padded_x = padded(upcast(x), padding)
     counts = _window_counts(padded_x, window, strides)
     total = np.zeros((x.shape[0], *counts, x.shape[-1]), padded_x.dtype)
     for slices in _tap_slices(padded_x, window, strides, counts):
@@ -175,7 +175,7 @@ def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes
 
     Each value of a window gets an equal share of the window's cotangent ``ct``. Overlapping windows add their shares.
     """
-    ct, sizes = wide(ct), ct.shape[1:-1]
+    ct, sizes = upcast(ct), ct.shape[1:-1]
     share = ct / _element_counts(shape, window, strides, padding, sizes, ct.dtype)
     total = padded(np.zeros(shape, ct.dtype), padding)
     for slices in _tap_slices(total, window, strides, sizes):

@@ -229,10 +229,10 @@ def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool)
 def _recurrence_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``a`` and ``b``: ``b``'s is the recurrence run backwards over ``ct``."""
     towards_previous, towards_next = (1, -1) if reverse else (-1, 1)
-    to_b = bind.linear_recurrence(
+    b_ct = bind.linear_recurrence(
         moved_by_one(conjugate(a), axis, towards_previous), ct, axis=axis, reverse=not reverse
     )
-    return bind.multiply(to_b, conjugate(moved_by_one(y, axis, towards_next))), to_b
+    return bind.multiply(b_ct, conjugate(moved_by_one(y, axis, towards_next))), b_ct
 
 
 def _recurrence_batch(size: Dim, inputs: Any, batched: Any, *, axis: int, reverse: bool) -> Tensor:

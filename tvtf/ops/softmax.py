@@ -14,7 +14,7 @@ from tvtf.dtypes import FLOATING, float64
 from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 
 
-def wide(x: np.ndarray) -> np.ndarray:
+def upcast(x: np.ndarray) -> np.ndarray:
     """Converts an array to the dtype that kernels compute in: 16-bit floats to float32."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
@@ -47,7 +47,7 @@ def softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 def less_max(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """Subtracts the maximum along ``axis``, so that no exponential overflows."""
-    x = wide(x)
+    x = upcast(x)
     return x - x.max(axis, keepdims=True, initial=-np.inf)
 
 
@@ -66,16 +66,16 @@ def _grad_of_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: 
     """Returns the cotangents of ``softmax_grad``'s inputs, for second derivatives."""
     total = row_sum(bind.multiply(ct, y), axis)
     weighted = row_sum(bind.multiply(c, y), axis)
-    to_y = bind.subtract(bind.multiply(c, bind.subtract(ct, total)), bind.multiply(ct, weighted))
-    return bind.softmax_grad(c, y, axis=axis), to_y
+    y_ct = bind.subtract(bind.multiply(c, bind.subtract(ct, total)), bind.multiply(ct, weighted))
+    return bind.softmax_grad(c, y, axis=axis), y_ct
 
 
 def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``log_softmax_grad``'s inputs, for second derivatives."""
     probabilities = bind.exp(y)
-    to_ct = bind.subtract(c, row_sum(bind.multiply(c, probabilities), axis))
-    to_y = bind.negative(bind.multiply(bind.multiply(c, probabilities), row_sum(ct, axis)))
-    return to_ct, to_y
+    ct_ct = bind.subtract(c, row_sum(bind.multiply(c, probabilities), axis))
+    y_ct = bind.negative(bind.multiply(bind.multiply(c, probabilities), row_sum(ct, axis)))
+    return ct_ct, y_ct
 
 
 def _samples() -> list[Sample]:
@@ -175,7 +175,7 @@ def _grad_op(name: str, **columns: Any) -> Any:
 
 @_grad_op(
     "softmax_grad",
-    numpy=lambda ct, y, *, axis: wide(y) * (wide(ct) - np.sum(wide(ct) * wide(y), axis, keepdims=True)),
+    numpy=lambda ct, y, *, axis: upcast(y) * (upcast(ct) - np.sum(upcast(ct) * upcast(y), axis, keepdims=True)),
     vjp=_grad_of_softmax_grad,
     onnx=lambda emitter, inputs, outputs, types, *, axis: _softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
@@ -230,7 +230,7 @@ def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
 
 @_grad_op(
     "log_softmax_grad",
-    numpy=lambda ct, y, *, axis: wide(ct) - np.exp(wide(y)) * np.sum(wide(ct), axis, keepdims=True),
+    numpy=lambda ct, y, *, axis: upcast(ct) - np.exp(upcast(y)) * np.sum(upcast(ct), axis, keepdims=True),
     vjp=_grad_of_log_softmax_grad,
     onnx=lambda emitter, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(emitter, inputs, outputs, axis),
 )

@@ -135,12 +135,12 @@ def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
 
     The real part of ``tr(x^-1 dx)`` is the change of the logarithm. Its imaginary part is the rotation of the sign.
     """
-    to_sign, to_log = (zeros_like(output) if cotangent is None else cotangent for cotangent, output in zip(ct, y))
+    sign_ct, log_ct = (zeros_like(output) if cotangent is None else cotangent for cotangent, output in zip(ct, y))
     sign, _ = y
     if not x.dtype.is_complex:
-        return bind.multiply(column(to_log), _inverse_adjoint(x))
-    phase_ct = bind.imag(bind.multiply(to_sign, bind.conj(sign)))
-    return bind.multiply(column(bind.complex(bind.real(to_log), phase_ct)), _inverse_adjoint(x))
+        return bind.multiply(column(log_ct), _inverse_adjoint(x))
+    phase_ct = bind.imag(bind.multiply(sign_ct, bind.conj(sign)))
+    return bind.multiply(column(bind.complex(bind.real(log_ct), phase_ct)), _inverse_adjoint(x))
 
 
 @lapack_primitive(
@@ -223,8 +223,8 @@ def _require_fitting(a: TensorType, b: TensorType) -> None:
 
 def _solve_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of matrix and right-hand side of ``a @ y = b``: one solve with the adjoint matrix."""
-    to_b = bind.matrix_solve(adjoint(a), ct)
-    return bind.negative(product(to_b, adjoint(y))), to_b
+    b_ct = bind.matrix_solve(adjoint(a), ct)
+    return bind.negative(product(b_ct, adjoint(y))), b_ct
 
 
 def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
@@ -308,9 +308,9 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
 
 def _triangular_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
     """Returns the gradients of a triangular solve; the matrix's lies in its triangle."""
-    to_b = bind.matrix_triangular_solve(adjoint(a), ct, lower=not lower)
-    to_a = bind.negative(product(to_b, adjoint(y)))
-    return unbroadcast(lower_part(to_a) if lower else upper_part(to_a), a), unbroadcast(to_b, b)
+    b_ct = bind.matrix_triangular_solve(adjoint(a), ct, lower=not lower)
+    a_ct = bind.negative(product(b_ct, adjoint(y)))
+    return unbroadcast(lower_part(a_ct) if lower else upper_part(a_ct), a), unbroadcast(b_ct, b)
 
 
 def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tensor:

@@ -262,10 +262,10 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
     # ``k`` and ``index_type`` aren't needed here, but all gradient rules get them
     shape = x._type.shape
     *rows, extent = shape
-    (to_values, _), (_, indices) = cts, ys
+    (values_ct, _), (_, indices) = cts, ys
     flat_indices = flat_ids(indices, rows, extent)
     element_count = size_of(shape)
-    flat_cotangent = bind.unsorted_segment_sum(to_values, flat_indices, num_segments=element_count)
+    flat_cotangent = bind.unsorted_segment_sum(values_ct, flat_indices, num_segments=element_count)
     return bind.reshape(flat_cotangent, shape=shape)
 
 

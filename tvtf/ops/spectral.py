@@ -69,17 +69,17 @@ def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
     return adjoint(bind.matrix_triangular_solve(r, adjoint(x), lower=False))
 
 
-def _tall_qr_grad(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
+def _tall_qr_grad(q: Tensor, r: Tensor, q_ct: Tensor, r_ct: Tensor) -> Tensor:
     """Returns the cotangent of a QR decomposition's input for matrices with at least as many rows as columns.
 
-    ``to_q`` and ``to_r`` are the cotangents of q and r.
+    ``q_ct`` and ``r_ct`` are the cotangents of q and r.
 
     Source: https://arxiv.org/abs/2009.10071
     """
-    projected_q_ct, projected_r_ct = product(adjoint(q), to_q), product(r, adjoint(to_r))
+    projected_q_ct, projected_r_ct = product(adjoint(q), q_ct), product(r, adjoint(r_ct))
     skew_part = bind.add(less(projected_q_ct, adjoint(projected_q_ct)), less(projected_r_ct, adjoint(projected_r_ct)))
-    within_columns = product(q, bind.add(to_r, _times_inverse_adjoint(lower_part(skew_part), r)))
-    grad = bind.add(within_columns, _times_inverse_adjoint(less(to_q, product(q, projected_q_ct)), r))
+    within_columns = product(q, bind.add(r_ct, _times_inverse_adjoint(lower_part(skew_part), r)))
+    grad = bind.add(within_columns, _times_inverse_adjoint(less(q_ct, product(q, projected_q_ct)), r))
     if not q.dtype.is_complex:
         return grad
     phases = only_diagonal(less(projected_r_ct, adjoint(projected_q_ct)))
@@ -93,22 +93,22 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     For wide matrices it is computed from their left square part, as in TensorFlow.
     """
     (q, r), (q_ct, r_ct) = y, ct
-    to_q, to_r = or_zeros(q_ct, q), upper_part(or_zeros(r_ct, r))
+    q_ct, r_ct = or_zeros(q_ct, q), upper_part(or_zeros(r_ct, r))
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
-        return _tall_qr_grad(q, r, to_q, to_r)
+        return _tall_qr_grad(q, r, q_ct, r_ct)
     if rows > columns:
         if full_matrices:
             raise NotImplementedError(
                 "QrGrad not implemented when nrows > ncols and full_matrices is true. "
                 f"Received r.shape={r.shape} with nrows={rows}and ncols={columns}."
             )
-        return _tall_qr_grad(q, r, to_q, to_r)
-    right_columns, to_right = x[..., :, rows:], to_r[..., :, rows:]
-    to_square = _tall_qr_grad(
-        q, r[..., :, :rows], bind.add(to_q, product(right_columns, adjoint(to_right))), to_r[..., :, :rows]
+        return _tall_qr_grad(q, r, q_ct, r_ct)
+    right_columns, right_ct = x[..., :, rows:], r_ct[..., :, rows:]
+    square_ct = _tall_qr_grad(
+        q, r[..., :, :rows], bind.add(q_ct, product(right_columns, adjoint(right_ct))), r_ct[..., :, :rows]
     )
-    return bind.concat(to_square, product(q, to_right), axis=x.ndim - 1)
+    return bind.concat(square_ct, product(q, right_ct), axis=x.ndim - 1)
 
 
 @lapack_primitive(
@@ -212,37 +212,37 @@ def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     For matrices with more rows than columns it is computed from the SVD of the adjoint.
     """
     s, u, v = y
-    to_s, to_u, to_v = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
+    s_ct, u_ct, v_ct = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
-        return _wide_svd_grad(s, u, v, to_s, to_u, to_v)
+        return _wide_svd_grad(s, u, v, s_ct, u_ct, v_ct)
     if full_matrices and abs(rows - columns) > 1:
         raise NotImplementedError(
             "svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True. "
             f"Received: m={rows} and n={columns} from op input={x} with shape={x.shape}."
         )
     if rows > columns:
-        return adjoint(_wide_svd_grad(s, v, u, to_s, to_v, to_u))
-    return _wide_svd_grad(s, u, v, to_s, to_u, to_v)
+        return adjoint(_wide_svd_grad(s, v, u, s_ct, v_ct, u_ct))
+    return _wide_svd_grad(s, u, v, s_ct, u_ct, v_ct)
 
 
-def _wide_svd_grad(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v: Tensor) -> Tensor:
+def _wide_svd_grad(s: Tensor, u: Tensor, v: Tensor, s_ct: Tensor, u_ct: Tensor, v_ct: Tensor) -> Tensor:
     """Returns the cotangent of an SVD's input, of at most as many rows as columns.
 
-    ``to_s``, ``to_u`` and ``to_v`` are the cotangents of singular values, left and right singular vectors.
+    ``s_ct``, ``u_ct`` and ``v_ct`` are the cotangents of singular values, left and right singular vectors.
 
     Source: https://j-towns.github.io/papers/svd-derivative.pdf
     """
     values = as_dtype_of(s, u)
     size, (width, v_columns) = u._type.shape[-1], v._type.shape[-2:]
-    first_v, to_first_v = (v, to_v) if _are_equal(v_columns, size) else (v[..., :, :size], to_v[..., :, :size])
+    first_v, first_v_ct = (v, v_ct) if _are_equal(v_columns, size) else (v[..., :, :size], v_ct[..., :, :size])
     quotients = as_dtype_of(_reciprocal_differences(bind.multiply(s, s)), u)
-    projected_u_ct = bind.multiply(quotients, product(adjoint(u), to_u))
-    projected_v_ct = product(adjoint(first_v), to_first_v)
+    projected_u_ct = bind.multiply(quotients, product(adjoint(u), u_ct))
+    projected_v_ct = product(adjoint(first_v), first_v_ct)
     scaled_v_ct = bind.multiply(quotients, projected_v_ct)
     from_u = scaled_columns(bind.add(projected_u_ct, adjoint(projected_u_ct)), values)
     from_v = adjoint(scaled_columns(bind.add(scaled_v_ct, adjoint(scaled_v_ct)), values))
-    middle = bind.add(diagonal_matrix(as_dtype_of(to_s, u)), bind.add(from_u, from_v))
+    middle = bind.add(diagonal_matrix(as_dtype_of(s_ct, u)), bind.add(from_u, from_v))
     reciprocals = as_dtype_of(_reciprocal(s), u)
     if u.dtype.is_complex:
         phases = only_diagonal(projected_v_ct)
@@ -251,10 +251,10 @@ def _wide_svd_grad(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, 
     if _are_equal(size, width):
         return grad
     # what of v's cotangent is orthogonal to the first columns of v
-    outside_ct = less(adjoint(to_first_v), products(adjoint(to_first_v), first_v, adjoint(first_v)))
+    outside_ct = less(adjoint(first_v_ct), products(adjoint(first_v_ct), first_v, adjoint(first_v)))
     if not _are_equal(v_columns, size):
-        other_v, to_other_v = v[..., :, size:], to_v[..., :, size:]
-        outside_ct = less(outside_ct, products(adjoint(first_v), to_other_v, adjoint(other_v)))
+        other_v, other_v_ct = v[..., :, size:], v_ct[..., :, size:]
+        outside_ct = less(outside_ct, products(adjoint(first_v), other_v_ct, adjoint(other_v)))
     return bind.add(grad, product(scaled_columns(u, reciprocals), outside_ct))
 
 
@@ -345,9 +345,9 @@ def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _eigh_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
     """Returns the cotangent of eigh's input, folded into the lower triangle as in TensorFlow."""
     values, vectors = y
-    to_values, to_vectors = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
-    rotation = bind.multiply(_reciprocal_differences(values), product(adjoint(vectors), to_vectors))
-    return _folded_to_lower(products(vectors, bind.add(diagonal_matrix(to_values), rotation), adjoint(vectors)))
+    values_ct, vectors_ct = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
+    rotation = bind.multiply(_reciprocal_differences(values), product(adjoint(vectors), vectors_ct))
+    return _folded_to_lower(products(vectors, bind.add(diagonal_matrix(values_ct), rotation), adjoint(vectors)))
 
 
 def _folded_to_lower(x: Tensor) -> Tensor:
@@ -422,10 +422,10 @@ def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
 
     Source: https://arxiv.org/abs/1701.00392, eq. 4.77
     """
-    (values, vectors), (to_values, to_vectors) = y, ct
-    middle = diagonal_matrix(or_zeros(to_values, values))
-    if to_vectors is not None:
-        projected = product(adjoint(vectors), to_vectors)
+    (values, vectors), (values_ct, vectors_ct) = y, ct
+    middle = diagonal_matrix(or_zeros(values_ct, values))
+    if vectors_ct is not None:
+        projected = product(adjoint(vectors), vectors_ct)
         lengths = bind.real(diagonal(projected))
         # eigenvectors have length one: changes along them have no effect
         along = scaled_columns(product(adjoint(vectors), vectors), bind.complex(lengths, scaled(lengths, 0)))

@@ -187,15 +187,15 @@ def _solve_gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tup
     The cotangent of the right-hand sides is a solve with the transposed matrix. The inner products of this cotangent
     with the rows of the solution ``y``, negated, are the cotangent of the diagonals.
     """
-    to_rhs = solve(_transposed(diagonals), ct)
-    to_diagonals = _rows(
+    rhs_ct = solve(_transposed(diagonals), ct)
+    diagonals_ct = _rows(
         [
-            _row_inner_products(to_rhs, _next_rows(y)),
-            _row_inner_products(to_rhs, y),
-            _row_inner_products(to_rhs, _previous_rows(y)),
+            _row_inner_products(rhs_ct, _next_rows(y)),
+            _row_inner_products(rhs_ct, y),
+            _row_inner_products(rhs_ct, _previous_rows(y)),
         ]
     )
-    return bind.negative(to_diagonals), to_rhs
+    return bind.negative(diagonals_ct), rhs_ct
 
 
 @lapack_primitive(

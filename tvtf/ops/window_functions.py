@@ -14,7 +14,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32, int32
 from tvtf.ops.computed_arguments import computed
-from tvtf.ops.operands import converted, scalar_int
+from tvtf.ops.operands import convert_input, scalar_int
 from tvtf.ops.rules import static_int, static_value
 
 
@@ -51,7 +51,7 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -
     A window of odd length is symmetric even if ``periodic``, as in TensorFlow.
     """
     length, float_dtype = _checked_arguments(window_length, dtype)
-    periodic = static_value(converted(periodic, as_dtype("bool")), "periodic")
+    periodic = static_value(convert_input(periodic, as_dtype("bool")), "periodic")
     if length == 1:
         return _constant(np.ones(1), float_dtype)
     # a periodic window of even length has the period ``length``, others have ``length - 1``

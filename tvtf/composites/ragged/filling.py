@@ -13,7 +13,7 @@ from tvtf.core.shape import agree_dim, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.grids import invert_permutation
-from tvtf.ops.indexing import in_range, places
+from tvtf.ops.indexing import in_range, nonzero_indices
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, number, size_argument
 from tvtf.ops.value_checks import required
@@ -69,7 +69,7 @@ def ragged_fill_empty_rows(
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     row_lengths = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     is_empty = bind.equal(row_lengths, number(0, row_lengths))
-    empty_rows = bind.reshape(places(is_empty), shape=(-1,))
+    empty_rows = bind.reshape(nonzero_indices(is_empty), shape=(-1,))
     all_rows = bind.concat(rows, empty_rows, axis=0)
     order = bind.argsort(all_rows, descending=False)
     all_values = bind.concat(x, bind.broadcast_to(default, shape=empty_rows._type.shape), axis=0)

@@ -17,7 +17,7 @@ from tvtf.dtypes import as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.indexing import gather, places
+from tvtf.ops.indexing import gather, nonzero_indices
 from tvtf.ops.rules import bind, number
 from tvtf.ops.value_checks import all_hold, required
 
@@ -76,7 +76,9 @@ def _indices(values: Any) -> Tensor:
     if not isinstance(values, RaggedTensor):
         everywhere = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
         return (
-            places(everywhere) if values.ndim > 1 else bind.reshape(positions(values), shape=(*values._type.shape, 1))
+            nonzero_indices(everywhere)
+            if values.ndim > 1
+            else bind.reshape(positions(values), shape=(*values._type.shape, 1))
         )
     inner = _indices(values.values)
     row_of_value, position = cast(values.value_rowids(), int64), inner[:, 0]

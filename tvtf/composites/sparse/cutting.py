@@ -18,7 +18,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
 from tvtf.ops.assert_values import assert_equal
-from tvtf.ops.indexing import gather_densely, in_range, places
+from tvtf.ops.indexing import gather_densely, in_range, nonzero_indices
 from tvtf.ops.operands import at_least, attributes
 from tvtf.ops.rules import bind, number, static_int
 from tvtf.ops.value_checks import required
@@ -68,7 +68,7 @@ def _slice_block(sp: SparseTensor, start: Tensor, size: Tensor) -> SparseTensor:
 
 def _true_positions(condition: Tensor) -> Tensor:
     """Returns the indices at which a bool vector is true."""
-    return places(condition)[:, 0]
+    return nonzero_indices(condition)[:, 0]
 
 
 @export("sparse.split")
@@ -243,7 +243,7 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     row_lengths = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     is_empty = bind.equal(row_lengths, number(0, row_lengths))
-    empty_rows = places(is_empty)
+    empty_rows = nonzero_indices(is_empty)
     zeros = bind.broadcast_to(number(0, empty_rows), shape=(empty_rows._type.shape[0], rank_of(sp) - 1))
     indices = bind.concat(sp.indices, bind.concat(empty_rows, zeros, axis=1) if rank_of(sp) > 1 else empty_rows, axis=0)
     values = bind.concat(sp.values, bind.broadcast_to(default, shape=empty_rows._type.shape[:1]), axis=0)

@@ -15,7 +15,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int64, string, type_name
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.dims import dim_min, scalar_of
-from tvtf.ops.indexing import places
+from tvtf.ops.indexing import nonzero_indices
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, size_argument
 
@@ -44,7 +44,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     x = convert_to_tensor(tensor)
     if not x.ndim:
         raise ArgumentError("WhereOp : Unhandled input dimensions: 0").for_op("Where")
-    indices = places(bind.not_equal(x, zero(x.dtype)))
+    indices = nonzero_indices(bind.not_equal(x, zero(x.dtype)))
     return SparseTensor(indices, bind.gather_nd(x, indices), shape_of(x, int64))
 
 

@@ -14,7 +14,7 @@ from tvtf.core.shape import TensorType, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.indexing import places
+from tvtf.ops.indexing import nonzero_indices
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, dims_of
 
@@ -40,7 +40,7 @@ def _operand(value: Any) -> SparseTensor:
     if is_sparse(value):
         return as_sparse(value)
     x = convert_to_tensor(value)
-    indices = places(bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape))
+    indices = nonzero_indices(bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape))
     shape = x._type.shape
     dims = bind.shape(x, dtype=int64)
     return SparseTensor(indices, bind.reshape(x, shape=(size_of(shape),)), dims)

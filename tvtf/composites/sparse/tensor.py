@@ -15,7 +15,7 @@ from tvtf.core.shape import Dim, TensorShape, agree_dim, as_shape
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType, as_dtype, float32, int64
-from tvtf.ops.indexing import gather_densely, places
+from tvtf.ops.indexing import gather_densely, nonzero_indices
 from tvtf.ops.rules import bind, static_dims
 
 
@@ -294,7 +294,7 @@ class SparseTensorSpec(ShapedSpec, BatchableTypeSpec):
 
     def _row(self, value: Any, index: Any) -> SparseTensor:
         sp = as_sparse(value)
-        result = places(bind.equal(sp.indices[:, 0], index))[:, 0]
+        result = nonzero_indices(bind.equal(sp.indices[:, 0], index))[:, 0]
         own = bind.gather(sp.indices, result, axis=0, batch_dims=0)[:, 1:]
         row = SparseTensor(own, gather_densely(sp.values, result), _known_as(sp.dense_shape[1:], self._shape[1:]))
         return of_shape(row, self._shape[1:])

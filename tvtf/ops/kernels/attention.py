@@ -45,11 +45,11 @@ class Heads:
         self.products = self.summed(
             [self.rows, self.columns],
             self.depth,
-            lambda lead, i, j, at: self.wide(q)(*lead, i, at) * self.wide(k)(*lead, j, at),
+            lambda lead, i, j, at: self.upcast(q)(*lead, i, at) * self.upcast(k)(*lead, j, at),
             "scores",
         )
 
-    def wide(self, x: te.Tensor) -> Body:
+    def upcast(self, x: te.Tensor) -> Body:
         """Returns a function that reads an element of ``x`` in the accumulation dtype."""
         return lambda *place: as_dtype(x(*place), self.dtype)
 
@@ -114,8 +114,8 @@ class Heads:
 
     def from_joined(self, x: te.Tensor) -> Body:
         """Returns a function of (leading indices, row, column) that reads ``x``, whose layout is that of :meth:`joined`."""
-        wide = self.wide(x)
-        return lambda lead, i, e: wide(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else wide(*lead, i, e)
+        upcast = self.upcast(x)
+        return lambda lead, i, e: upcast(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else upcast(*lead, i, e)
 
 
 def _broadcast(x: te.Tensor, place: Place) -> list[Any]:
@@ -158,7 +158,7 @@ def attention(
     total = heads.summed([m], n, lambda lead, i, j: powers(*lead, i, j), "total")
     share = heads.compute([m], lambda lead, i: tirx.const(1, dtype) / total(*lead, i), "share")
     weighted = heads.summed(
-        [m, v.shape[-1]], n, lambda lead, i, e, j: powers(*lead, i, j) * heads.wide(v)(*lead, j, e), "weighted"
+        [m, v.shape[-1]], n, lambda lead, i, e, j: powers(*lead, i, j) * heads.upcast(v)(*lead, j, e), "weighted"
     )
     out = heads.joined(
         [m, v.shape[-1]], lambda lead, i, e: share(*lead, i) * weighted(*lead, i, e), "attention", str(q.dtype)
@@ -194,18 +194,18 @@ def attention_grad(
     )
     dot = heads.summed([m], e, lambda lead, i, at: gradient(lead, i, at) * result(lead, i, at), "dot")
     inward = heads.summed(
-        [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.wide(v)(*lead, j, at), "inward"
+        [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.upcast(v)(*lead, j, at), "inward"
     )
 
-    def to_score(lead: Place, i: Any, j: Any) -> Any:
+    def score_ct(lead: Place, i: Any, j: Any) -> Any:
         gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * probability(*lead, i, j)
         return heads.allowed(gradient_of_score, (*lead, i, j))
 
-    scores = heads.compute([m, n], to_score, "to_score")
-    to_q = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.wide(k)(*lead, j, at), "to_q")
-    to_k = heads.summed([n, d], m, lambda lead, j, at, i: scores(*lead, i, j) * heads.wide(q)(*lead, i, at), "to_k")
-    to_v = heads.summed([n, e], m, lambda lead, j, at, i: probability(*lead, i, j) * gradient(lead, i, at), "to_v")
-    parts = (([m, d], to_q), ([n, d], to_k), ([n, e], to_v))
+    scores = heads.compute([m, n], score_ct, "to_score")
+    q_ct = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.upcast(k)(*lead, j, at), "to_q")
+    k_ct = heads.summed([n, d], m, lambda lead, j, at, i: scores(*lead, i, j) * heads.upcast(q)(*lead, i, at), "to_k")
+    v_ct = heads.summed([n, e], m, lambda lead, j, at, i: probability(*lead, i, j) * gradient(lead, i, at), "to_v")
+    parts = (([m, d], q_ct), ([n, d], k_ct), ([n, e], v_ct))
     return [heads.joined(size, _read(part), part.op.name + "_out", str(q.dtype)) for size, part in parts]
 
 

@@ -23,7 +23,7 @@ class TrailingAxes:
         self.dtype = accumulator_dtype(str(x.dtype))
         self.size = prod(self.inner[1:], start=self.inner[0]).astype(self.dtype)
 
-    def wide(self, *place: Any) -> Any:
+    def upcast(self, *place: Any) -> Any:
         """Returns an element in the accumulation dtype."""
         return as_dtype(self.x(*place), self.dtype)
 
@@ -50,10 +50,10 @@ class TrailingAxes:
 
         Returns a function of an element's index, and a tensor with 1 / sqrt(variance + epsilon) of each row.
         """
-        mean = self.mean(self.wide, "row_mean")
+        mean = self.mean(self.upcast, "row_mean")
 
         def centered(*index: Any) -> Any:
-            return self.wide(*index) - mean(*self.row(index))
+            return self.upcast(*index) - mean(*self.row(index))
 
         variance = self.mean(lambda *index: centered(*index) * centered(*index), "row_variance")
         epsilon_constant = tirx.const(epsilon, self.dtype)
@@ -88,11 +88,13 @@ def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -
     """
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
     standardized, inverse_deviation = rows.standardized(epsilon)
-    mean = rows.mean(gradient.wide, "gradient_mean")
-    projection = rows.mean(lambda *index: gradient.wide(*index) * standardized(*index), "gradient_dot")
+    mean = rows.mean(gradient.upcast, "gradient_mean")
+    projection = rows.mean(lambda *index: gradient.upcast(*index) * standardized(*index), "gradient_dot")
 
     def body(*index: Any) -> Any:
         row = rows.row(index)
-        return inverse_deviation(*row) * (gradient.wide(*index) - mean(*row) - standardized(*index) * projection(*row))
+        return inverse_deviation(*row) * (
+            gradient.upcast(*index) - mean(*row) - standardized(*index) * projection(*row)
+        )
 
     return rows.each(body, "layer_norm_grad", str(x.dtype))

@@ -74,7 +74,7 @@ def halves(value: Any) -> tuple[Any, Any]:
     return lower(value), value >> u64(32)
 
 
-def wide(first: Any, second: Any) -> Any:
+def join_words(first: Any, second: Any) -> Any:
     """Joins two 32-bit words to a uint64, the first as its lower half."""
     return u64(first) | (u64(second) << u64(32))
 
@@ -125,7 +125,7 @@ def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
     names = Names()
     counter = tuple(names(seed_half) for seed in seeds for seed_half in halves(seed))
     words = rounds(names, counter, tuple(map(u64, SCRAMBLING_KEY)))
-    return names.around(pick(i, (u64(0), wide(*words[2:]), wide(*words[:2]))))
+    return names.around(pick(i, (u64(0), join_words(*words[2:]), join_words(*words[:2]))))
 
 
 def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
@@ -213,7 +213,7 @@ def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any
 
     def values(names: Names, words: Words) -> Words:
         # a Philox block of four 32-bit words has four elements, or two of 64 bits
-        words_of_elements = words if width == 4 else (wide(*words[:2]), wide(*words[2:]))
+        words_of_elements = words if width == 4 else (join_words(*words[:2]), join_words(*words[2:]))
         return tuple(number(word) for word in words_of_elements)
 
     return in_order(shape, per_block(seed, groups(shape, width), width, values, f"{name}_of_block"), name)
@@ -298,7 +298,7 @@ def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 def normals(names: Names, words: Words, dtype: str) -> Words:
     """Computes the normal numbers of a Philox block from its words: two of float64, else four of float32."""
     if dtype == "float64":
-        return box_muller(names, *(unit64(wide(*words[i : i + 2])) for i in (0, 2)))
+        return box_muller(names, *(unit64(join_words(*words[i : i + 2])) for i in (0, 2)))
     return tuple(n for i in (0, 2) for n in box_muller(names, *(unit(word) for word in words[i : i + 2])))
 
 

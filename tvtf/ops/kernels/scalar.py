@@ -298,10 +298,10 @@ def isfinite(x: Any) -> Any:
 
 def cast(tensor: te.Tensor, *, dtype: str) -> te.Tensor:
     """Casts a tensor, with a result defined for every value; see ``tvtf.ops.cast``."""
-    return te.compute(dims(tensor), lambda *index: converted(tensor(*index), dtype), name="cast")
+    return te.compute(dims(tensor), lambda *index: cast_scalar(tensor(*index), dtype), name="cast")
 
 
-def converted(x: Any, dtype: str) -> Any:
+def cast_scalar(x: Any, dtype: str) -> Any:
     """Converts a scalar expression to a dtype as TensorFlow's cast.
 
     To bool, nonzero values become True. To integers, floats are truncated.

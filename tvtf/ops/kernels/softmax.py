@@ -24,7 +24,7 @@ class Rows:
         self.dtype = accumulator_dtype(str(x.dtype))
         self.outer = [d for i, d in enumerate(x.shape) if i != axis]
 
-    def wide(self, place: Place) -> Any:
+    def upcast(self, place: Place) -> Any:
         """Returns an element in the accumulation dtype."""
         return as_dtype(self.x(*place), self.dtype)
 
@@ -55,11 +55,11 @@ class Rows:
 
     def maximum(self) -> te.Tensor:
         """Computes each row's maximum. It may lose a NaN, but the exponential of the NaN element is NaN again."""
-        return self.reduced(te.max, lambda index, row: self.wide(index), "row_max")
+        return self.reduced(te.max, lambda index, row: self.upcast(index), "row_max")
 
     def shifted(self, largest: te.Tensor) -> Callable[..., Any]:
         """Returns a function (index of an element, index of its row) -> the element minus its row's ``largest``."""
-        return lambda index, row: self.wide(index) - largest(*row)
+        return lambda index, row: self.upcast(index) - largest(*row)
 
     def log_sum_exp(self, largest: te.Tensor) -> te.Tensor:
         """Computes log(sum(exp(x - largest))) of each row; subtracting the row's maximum avoids overflow."""
@@ -92,9 +92,11 @@ def softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
 def softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
     """Computes ``y * (ct - sum(ct * y))`` along an axis: the gradient of softmax from its result ``y``."""
     rows = Rows(y, axis)
-    ct_at = Rows(ct, axis).wide
-    row_dot = rows.reduced(te.sum, lambda index, row: ct_at(index) * rows.wide(index), "row_dot")
-    return rows.each(lambda index, row: rows.wide(index) * (ct_at(index) - row_dot(*row)), "softmax_grad", str(y.dtype))
+    ct_at = Rows(ct, axis).upcast
+    row_dot = rows.reduced(te.sum, lambda index, row: ct_at(index) * rows.upcast(index), "row_dot")
+    return rows.each(
+        lambda index, row: rows.upcast(index) * (ct_at(index) - row_dot(*row)), "softmax_grad", str(y.dtype)
+    )
 
 
 def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
@@ -110,10 +112,10 @@ def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
     ``y`` is the result of log-softmax, and ``ct`` is the cotangent of ``y``.
     """
     rows = Rows(y, axis)
-    ct_at = Rows(ct, axis).wide
+    ct_at = Rows(ct, axis).upcast
     total = rows.reduced(te.sum, lambda index, row: ct_at(index), "row_sum")
     return rows.each(
-        lambda index, row: ct_at(index) - scalar.exp(rows.wide(index)) * total(*row), "log_softmax_grad", str(y.dtype)
+        lambda index, row: ct_at(index) - scalar.exp(rows.upcast(index)) * total(*row), "log_softmax_grad", str(y.dtype)
     )
 
 
@@ -125,7 +127,7 @@ def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
-    label_at = Rows(labels, rows.axis).wide
+    label_at = Rows(labels, rows.axis).upcast
     loss = rows.reduced(
         te.sum, lambda index, row: label_at(index) * (log_sum(*row) - shifted(index, row)), "cross_entropy"
     )
@@ -138,7 +140,7 @@ def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> t
     ``ct`` is the cotangent of each row's loss.
     """
     rows = Rows(logits, len(logits.shape) - 1)
-    probability, label_at = rows.probabilities(), Rows(labels, rows.axis).wide
+    probability, label_at = rows.probabilities(), Rows(labels, rows.axis).upcast
     scale = _row_scale(ct, rows)
     return rows.each(
         lambda index, row: scale(row) * (probability(index, row) - label_at(index)),
