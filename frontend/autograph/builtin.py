@@ -95,7 +95,7 @@ def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
     ``key`` maps an element to the value to sort by.
 
     Raises:
-      ValueError: the elements of a tensor, or the results of ``key``, are no scalars.
+      ValueError: the elements of a tensor, or the results of ``key``, are not scalars.
     """
     if not is_symbolic(iterable):
         return sorted(iterable, key=key, reverse=reverse)

@@ -49,7 +49,7 @@ def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> Convert
     one: the inner one's code then has the same variables in its closure.
 
     Raises:
-      SyntaxError: malt has made a tree that is no valid program.
+      SyntaxError: malt has made a syntax tree that is not a valid program.
     """
     parameters = ", ".join(original.co_freevars)
     module = ast.parse(f"def outer({parameters}):\n def inner(ag__):\n  return {name}")

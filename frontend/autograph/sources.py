@@ -43,7 +43,7 @@ def syntax_tree(function: types.FunctionType) -> ast.FunctionDef | ast.AsyncFunc
     """Returns the syntax tree of a function, with the lines that it has in its file. Each node's ORIGIN is noted.
 
     Raises:
-      ConversionError: there is no file, it has changed, or several lambdas in the line could be the function.
+      ConversionError: the source file is missing or has changed, or several lambdas in the line could be the function.
     """
     code = function.__code__
     try:

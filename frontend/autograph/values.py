@@ -61,7 +61,7 @@ def require_condition(cond: Any, statement: str) -> Tensor:
     A tensor with one element becomes a scalar.
 
     Raises:
-      ValueError: the condition has another dtype or several elements. The text is TensorFlow's.
+      ValueError: the condition is not a bool scalar. The text is TensorFlow's.
     """
     hint = "to check for None, use `is not None`"
     cond = convert_to_tensor(cond)
@@ -116,8 +116,8 @@ def require_same_form(name: str, first: Any, second: Any, places: Places) -> Non
       places: describes the points for error messages.
 
     Raises:
-      TypeError: objects or dtypes differ.
-      ValueError: shapes differ.
+      TypeError: the objects or the dtypes differ.
+      ValueError: the shapes differ.
     """
     if becomes_tensor(first) and becomes_tensor(second):
         _require_same_type(name, convert_to_tensor(first), convert_to_tensor(second), places)

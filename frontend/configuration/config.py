@@ -124,7 +124,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Restricts which devices of a type, or of all types, the program sees.
 
     Raises:
-      ValueError: there is no such device, or none of that type.
+      ValueError: a device doesn't exist, or is not of that type.
 
     >>> import tvtf as tf
     >>> tf.config.set_visible_devices([], "GPU")
@@ -165,7 +165,7 @@ def get_logical_device_configuration(device: PhysicalDevice) -> None:
     """Returns None: tvtf never divides a physical device into several logical devices.
 
     Raises:
-      ValueError: there is no such device.
+      ValueError: the device doesn't exist.
 
     >>> import tvtf as tf
     >>> tf.config.get_logical_device_configuration(tf.config.list_physical_devices("CPU")[0])
@@ -326,7 +326,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     """Stores whether a GPU's memory use may grow. This has no effect, because memory is always allocated as needed.
 
     Raises:
-      ValueError: the device is no GPU.
+      ValueError: the device is not a GPU.
 
     >>> import tvtf as tf
     >>> for gpu in tf.config.list_physical_devices("GPU"):

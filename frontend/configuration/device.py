@@ -23,7 +23,7 @@ class device:  # noqa: N801  (named as TensorFlow's)
 
     Raises:
       ValueError: the name is malformed.
-      RuntimeError: there is no such GPU, or its driver, the CUDA runtime or (to compile) nvcc is missing; the text says which.
+      RuntimeError: the GPU, its driver, the CUDA runtime or (to compile) nvcc is missing; the text says which.
         Only after ``tf.config.set_soft_device_placement(False)``: by default functions run on the CPU then.
 
     >>> import tvtf as tf

@@ -32,8 +32,9 @@ def switch_case(
       What the chosen function returns; all return the same structure, dtypes and shapes.
 
     Raises:
-      TypeError: the index is no integer tensor, an entry no function; while tracing, branches of different types.
-      ValueError: no functions, or indices with gaps.
+      TypeError: the index is not an integer, or a branch is not callable; while tracing, the branches' results differ
+        in type.
+      ValueError: the branches are empty, or the indices have gaps.
 
     >>> import tvtf as tf
     >>> tf.switch_case(tf.constant(1), [lambda: 10, lambda: 20]).numpy()
@@ -147,8 +148,8 @@ def case(
       What the chosen function returns; all return the same structure, dtypes and shapes.
 
     Raises:
-      TypeError: for entries that are no such pairs.
-      InvalidArgumentError: when it runs: no predicate holds and there is no default, or several do with ``exclusive``.
+      TypeError: an entry of ``pred_fn_pairs`` is not a pair of a predicate and a function.
+      InvalidArgumentError: at run time, no predicate holds and there is no default, or several hold with ``exclusive``.
 
     >>> import tvtf as tf
     >>> x = tf.constant(5)

@@ -79,8 +79,9 @@ def cond(
       What the chosen function returned.
 
     Raises:
-      TypeError: a branch is missing or not callable; or, while tracing, the branches differ in structure or dtype.
-      ValueError: while tracing, when their ranks differ and the program computes ``pred`` from more than constants.
+      TypeError: a branch is missing or not callable; or, while tracing, the branches' results differ in structure or
+        dtype.
+      ValueError: while tracing, the ranks of the branches' results differ, and ``pred`` depends on more than constants.
 
     >>> import tvtf as tf
     >>> x = tf.constant(2)
@@ -372,8 +373,8 @@ def while_loop(
 
     Raises:
       TypeError: ``cond`` or ``body`` is not callable, or a loop variable's dtype changes.
-      ValueError: no loop variables, or a structure or shape that changes.
-      NotImplementedError: a rank that changes.
+      ValueError: there are no loop variables, or the structure or the shape of one changes.
+      NotImplementedError: the rank of a loop variable changes.
 
     >>> import tvtf as tf
     >>> (i,) = tf.while_loop(lambda i: tf.constant(i.numpy() < 3), lambda i: (tf.add(i, 1),), (tf.constant(0),))

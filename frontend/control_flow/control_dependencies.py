@@ -29,7 +29,7 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
       control_inputs: list of tensors and operations; None for none.
 
     Raises:
-      TypeError: while tracing, for anything else.
+      TypeError: while tracing, an entry of ``control_inputs`` is neither a tensor nor an operation.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -72,8 +72,8 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
       None; while tracing, an ``Operation``.
 
     Raises:
-      TypeError: for anything else.
-      ValueError: for another keyword.
+      TypeError: an input is neither a tensor nor an operation.
+      ValueError: a keyword argument is not ``name``.
 
     >>> import tvtf as tf
     >>> tf.group(tf.constant(1), [tf.constant(2)])
@@ -105,7 +105,7 @@ def tuple_(tensors: Sequence[Any], control_inputs: Any = None, name: str | None 
       A list of tensors of the same values.
 
     Raises:
-      ValueError: there is no tensor.
+      ValueError: while tracing, ``tensors`` has no tensor.
 
     >>> import tvtf as tf
     >>> [t.numpy() for t in tf.tuple([tf.constant(1), tf.constant(2)])]

@@ -234,7 +234,7 @@ def map_fn(
 
     Raises:
       TypeError: ``fn`` is not callable.
-      ValueError: a scalar among ``elems``.
+      ValueError: an entry of ``elems`` is a scalar.
 
     >>> import tvtf as tf
     >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3])).numpy()

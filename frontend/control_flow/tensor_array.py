@@ -37,8 +37,8 @@ class TensorArray(CompositeTensor):
       element_shape: that shape, as far as it is known.
 
     Raises:
-      ValueError: no size, or elements of other shapes.
-      InvalidArgumentError, OutOfRangeError: an index out of range, another dtype.
+      ValueError: ``size`` is missing, or the shape of an element doesn't fit ``element_shape``.
+      InvalidArgumentError, OutOfRangeError: an index is out of range, or an element doesn't have ``dtype``.
 
     >>> import tvtf as tf
     >>> @tf.function

@@ -186,7 +186,7 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     array([ 5., 25.], dtype=float32)
 
     Raises:
-      ValueError: there are no elements, or an op has no batching rule and ``fallback_to_while_loop`` is False.
+      ValueError: ``elems`` is empty, or an op has no batching rule and ``fallback_to_while_loop`` is False.
       InvalidArgumentError: the leading sizes differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/vectorized_map

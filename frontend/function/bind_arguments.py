@@ -27,7 +27,7 @@ def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Va
 
     Raises:
       TypeError: the arguments don't fit the trace.
-      InvalidArgumentError: a tensor has another dtype.
+      InvalidArgumentError: the dtype of a tensor differs from the trace's.
     """
     traced = concrete.arguments
     try:

@@ -406,7 +406,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         ['  add = add(x, x)', '  return add']
 
         Raises:
-          ValueError: there is no phase of that name.
+          ValueError: no compiler phase has that name.
         """
         from tvtf.frontend.function.inspection import lowered_ir, traced_ir
 
@@ -421,7 +421,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         <Drawing of <lambda>: 3 boxes; .save(path) writes it as SVG>
 
         Raises:
-          ValueError: there is no phase of that name, or calls have no results any more after it.
+          ValueError: no compiler phase has that name, or calls have no results any more after it.
         """
         from tvtf.frontend.function.inspection import draw, kernel_seconds
 

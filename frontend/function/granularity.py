@@ -38,7 +38,7 @@ class Granularity:
         The second result is why the specs have sizes now; None if they don't.
 
         Raises:
-          ValueError: the call doesn't supply a rank that is needed.
+          ValueError: the call doesn't supply a rank that tracing needs.
           UnknownSize: the call doesn't supply the sizes; the enclosing trace may.
           UnknownDataset: the dataset is itself one of an enclosing trace.
         """

@@ -69,7 +69,7 @@ class Plan:
         """Makes the steps of a traced function's main function, in which each value gets a slot.
 
         Raises:
-          NeedsCompilation: something in it needs compiled code.
+          NeedsCompilation: a part of the function needs compiled code.
         """
         self.concrete = concrete
         self.constants = [c.eager_array() for c in concrete.captures]
@@ -151,7 +151,7 @@ class Plan:
         """Returns the slot of an expression's value, or a tuple of slots; a constant gets a new one.
 
         Raises:
-          NeedsCompilation: any other expression.
+          NeedsCompilation: the expression is not a variable, a constant or a tuple.
         """
         if isinstance(expr, relax.Var):
             return self.slots[expr]

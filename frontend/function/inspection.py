@@ -42,7 +42,7 @@ def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -
     """Returns the printed IR of a function after a phase of its compilation; no machine code is generated or run.
 
     Raises:
-      ValueError: there is no such phase.
+      ValueError: no compiler phase has that name.
     """
     mod, lines, _ = module_after(concrete, phase)
     return print_module(mod, entry_of(concrete, function, lines))
@@ -71,7 +71,8 @@ def draw(
     """Draws a function's kernels and the values that flow between them; ``seconds`` are the kernels' times, if known.
 
     Raises:
-      ValueError: there is no such phase, or it is one after which calls write into memory, so that no edges are left.
+      ValueError: no compiler phase has that name, or after the phase calls write into memory, so that no edges are
+        left.
     """
     if phase in names_after(DRAWN_BEFORE):
         raise ValueError(f"after {phase!r} values are places in memory: draw after {DRAWN!r}, or a phase before it")

@@ -431,7 +431,7 @@ class Function(PolymorphicFunction):
         ['  matmul: f32[8,2] = matmul(x, w)', '  relu = relu(matmul)', '  return relu']
 
         Raises:
-          ValueError: there is no phase of that name.
+          ValueError: no compiler phase has that name.
         """
         from tvtf.frontend.function.inspection import lowered_ir, traced_ir
 
@@ -452,7 +452,7 @@ class Function(PolymorphicFunction):
         <Drawing of <lambda>: 4 boxes; .save(path) writes it as SVG>
 
         Raises:
-          ValueError: there is no phase of that name, or calls have no results any more after it.
+          ValueError: no compiler phase has that name, or calls have no results any more after it.
         """
         from tvtf.frontend.function.inspection import draw, kernel_seconds
 

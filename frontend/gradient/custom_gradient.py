@@ -72,7 +72,7 @@ class _Call:
         ``cts`` are the cotangents of the results.
 
         Raises:
-          ValueError: the gradient function returned another number of cotangents than there are inputs.
+          ValueError: the gradient function didn't return one cotangent per input.
         """
         result_cts = _with_tensors_replaced(nest.flatten(self.result), cts)
         if self.variables:
@@ -171,7 +171,7 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     np.float32(1.0)
 
     Raises:
-      ValueError: ``grad_fn`` returned another number of gradients than ``f`` has arguments.
+      ValueError: ``grad_fn`` didn't return one gradient per argument of ``f``.
       TypeError: ``f`` reads Variables and ``grad_fn`` does not take them.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient

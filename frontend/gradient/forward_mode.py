@@ -43,7 +43,7 @@ class ForwardAccumulator:
     array([4., 0.], dtype=float32)
 
     Raises:
-      ValueError: a tensor is named twice, or the tangents have another structure.
+      ValueError: a tensor is listed twice, or the structure of the tangents differs from that of the primals.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autodiff/ForwardAccumulator
     """

@@ -209,7 +209,7 @@ def gradients(
       A list, one for each of ``xs``.
 
     Raises:
-      RuntimeError: outside a function.
+      RuntimeError: the call is not traced.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -252,7 +252,7 @@ def hessians(
       Tensors of shape x.shape + x.shape, one for each of ``xs``.
 
     Raises:
-      RuntimeError: outside a function.
+      RuntimeError: the call is not traced.
 
     >>> import tvtf as tf
     >>> hessian = tf.function(lambda x: tf.hessians(tf.reduce_sum(x ** 3), x)[0])
@@ -317,8 +317,8 @@ class RegisterGradient:
     ...     return grad
 
     Raises:
-      TypeError: the name is no string.
-      KeyError: it has a gradient already.
+      TypeError: the name is not a string.
+      KeyError: the op type has a gradient already.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/RegisterGradient
     """
@@ -341,7 +341,7 @@ def no_gradient(op_type: str) -> None:
     >>> tf.no_gradient("MyCountOfTheDocs")
 
     Raises:
-      TypeError: the name is no string.
+      TypeError: the name is not a string.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/no_gradient
     """

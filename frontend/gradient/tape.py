@@ -102,7 +102,7 @@ class GradientTape(Recorder):
         """Watches a tensor or Variable, or each tensor of a nested structure: operations on it are recorded.
 
         Raises:
-          ValueError: a value is no tensor.
+          ValueError: a value is not a tensor.
         """
         for leaf in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
             if not is_tensor(leaf) or not isinstance(leaf, (Tensor, Variable)):
@@ -167,9 +167,9 @@ class GradientTape(Recorder):
           Gradients in the structure of ``sources``.
 
         Raises:
-          RuntimeError: a second call on a tape that is not persistent.
+          RuntimeError: the tape was used already and isn't persistent.
           LookupError: an op on the way has no gradient.
-          TypeError: a target or source is no tensor; the tape stays usable.
+          TypeError: a target or source is not a tensor; the tape stays usable.
         """
         # The usual case, a list of tensors or Variables, needs none of the functions for nested structures.
         is_listed = type(sources) in (list, tuple) and all(type(s) in _LEAVES for s in sources)

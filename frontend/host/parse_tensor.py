@@ -33,7 +33,8 @@ def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Ten
       name: accepted.
 
     Raises:
-      InvalidArgumentError: another dtype, damaged bytes, or no scalar.
+      InvalidArgumentError: the tensor's dtype is not ``out_type``, the bytes are damaged, or ``serialized`` is not a
+        scalar.
 
     >>> import tvtf as tf
     >>> tf.io.parse_tensor(tf.io.serialize_tensor("a"), tf.string).numpy()

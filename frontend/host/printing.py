@@ -41,8 +41,8 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
       None; while tracing, an ``Operation`` that ``tf.control_dependencies`` takes.
 
     Raises:
-      ValueError: another keyword or stream, or a negative ``summarize`` other than -1.
-      TypeError: ``summarize`` is no int.
+      ValueError: a keyword or the stream is not supported, or ``summarize`` is negative and not -1.
+      TypeError: ``summarize`` is not an int.
 
     >>> import sys
     >>> import tvtf as tf

@@ -49,8 +49,8 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
 
     Raises:
       InvalidArgumentError: ``func`` raised TypeError or ValueError, or its results don't fit ``Tout``.
-      UnknownError: it raised another exception.
-      UnimplementedError: it assigns a Variable that is an argument of the ``tf.function`` which calls it.
+      UnknownError: ``func`` raised another exception.
+      UnimplementedError: ``func`` assigns a Variable that is an argument of the ``tf.function`` which calls ``func``.
 
     >>> import tvtf as tf
     >>> @tf.function

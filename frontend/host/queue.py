@@ -63,7 +63,7 @@ class QueueBase:
         """Returns the queue at ``index``, which must be known while tracing.
 
         Raises:
-          TypeError: ``queues`` is no list of queues, or their dtypes or names differ.
+          TypeError: ``queues`` is not a list of queues, or the queues' dtypes or names differ.
         """
         if not queues or not isinstance(queues, list) or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("A list of queues expected")
@@ -99,7 +99,7 @@ class QueueBase:
         """Adds a row to the queue. If the queue is full, waits until a row is removed.
 
         Raises:
-          CancelledError: the queue is closed, or gets closed while this waits.
+          CancelledError: the queue is closed, or is closed while this call waits.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
@@ -148,7 +148,7 @@ class QueueBase:
 
         Raises:
           CancelledError: the queue was closed.
-          ValueError: other shapes than the queue's; TypeError: another number of tensors.
+          ValueError: the shapes or the number of the tensors differ from the queue's.
         """
         row = self._checked(vals, 0)  # all axes belong to the queue's tensors
         put: Any = lambda *tensors: self._put(tuple(tensor.numpy() for tensor in tensors))  # noqa: E731

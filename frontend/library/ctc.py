@@ -64,7 +64,7 @@ def ctc_loss(
       A tensor of shape (batch,).
 
     Raises:
-      ValueError: sparse labels without ``blank_index``.
+      ValueError: the labels are sparse, and ``blank_index`` is missing.
       InvalidArgumentError: with sparse labels, a logit_length is larger than the number of frames.
 
     >>> import tvtf as tf

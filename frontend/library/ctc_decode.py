@@ -129,7 +129,7 @@ def ctc_greedy_decoder(
 
     Raises:
       FailedPreconditionError: a sequence_length is larger than the number of frames.
-      InvalidArgumentError: shapes that don't fit.
+      InvalidArgumentError: the shapes don't fit.
 
     >>> import tvtf as tf
     >>> scores = tf.one_hot([[1], [1], [2], [0]], 3)
@@ -238,7 +238,7 @@ def ctc_beam_search_decoder(
 
     Raises:
       FailedPreconditionError: a sequence_length is larger than the number of frames.
-      InvalidArgumentError: ``top_paths`` is larger than ``beam_width``, or shapes don't fit.
+      InvalidArgumentError: ``top_paths`` is larger than ``beam_width``, or the shapes don't fit.
 
     >>> import tvtf as tf
     >>> logits = tf.constant([[[0., 4., 0.]], [[0., 4., 0.]], [[4., 0., 0.]]])

@@ -40,7 +40,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     np.float32(1000.6932)
 
     Raises:
-      InvalidArgumentError: (TypeError while tracing) for anything but floats.
+      InvalidArgumentError: (TypeError while tracing) the dtype is not floating.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_logsumexp
     """
@@ -164,7 +164,7 @@ def norm(
     np.float32(5.0)
 
     Raises:
-      ValueError: for an ``ord`` that is no norm, or more than two axes.
+      ValueError: ``ord`` is not a norm, or ``axis`` has more than two axes.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/norm
     """

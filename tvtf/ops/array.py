@@ -426,7 +426,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
            [3, 6]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where ``perm`` is no permutation of the axes.
+      InvalidArgumentError: (ValueError while tracing) ``perm`` is not a permutation of the axes.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/transpose
     """
@@ -522,7 +522,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     TensorShape([1, 2])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) an axis has another size or is out of range.
+      InvalidArgumentError: (ValueError while tracing) an axis doesn't have size 1 or is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/squeeze
     """
@@ -704,7 +704,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     TensorShape([1, 2])
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the shape differs.
+      InvalidArgumentError: (ValueError while tracing) the tensor doesn't have the shape.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ensure_shape
     """

@@ -32,7 +32,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
       message: begins the error's text.
 
     Raises:
-      ValueError: ``x`` has another rank, or ``rank`` is not a scalar.
+      ValueError: the rank of ``x`` is wrong, or ``rank`` is not a scalar.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
@@ -104,7 +104,7 @@ def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> 
     """Raises an error unless ``tensor`` is a scalar.
 
     Raises:
-      ValueError: ``tensor`` has another rank than 0.
+      ValueError: the rank of ``tensor`` is not 0.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_scalar(tf.constant(1.))
@@ -278,7 +278,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
     """Raises an error unless ``tensor`` has the given dtype.
 
     Raises:
-      TypeError: ``tensor`` has another dtype.
+      TypeError: the dtype of ``tensor`` is wrong.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_type(tf.constant(1.), tf.float32)
@@ -297,7 +297,7 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
     """Raises an error unless ``x`` has an integer dtype.
 
     Raises:
-      TypeError: ``x`` has another dtype.
+      TypeError: the dtype of ``x`` is wrong.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_integer(tf.constant(1))
@@ -362,7 +362,7 @@ def assert_proper_iterable(values: Any) -> None:
     """Raises an error unless ``values`` is an iterable other than a tensor, an array or a string.
 
     Raises:
-      TypeError: ``values`` is one of these, or no iterable.
+      TypeError: ``values`` is a tensor, an array or a string, or is not iterable.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_proper_iterable([1, 2])

@@ -116,7 +116,7 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: int | None = No
       summarize: how many elements to show, 3 by default.
 
     Raises:
-      InvalidArgumentError: some pair differs; while tracing, where both are constants.
+      InvalidArgumentError: a pair of elements differs. This is raised while tracing if both tensors are constants.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_equal(tf.constant([1, 2]), tf.constant([1, 3]))
@@ -288,7 +288,7 @@ def assert_near(
       summarize: how many elements to show, 3 by default.
 
     Raises:
-      InvalidArgumentError: some pair is farther apart.
+      InvalidArgumentError: a pair of elements differs by more than the tolerance.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_near(tf.constant([1., 2.]), tf.constant([1., 2.0000001]))

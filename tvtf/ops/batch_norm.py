@@ -228,7 +228,7 @@ def fused_batch_norm(
       The normalised tensor, the mean, and the variance (of the batch: unbiased).
 
     Raises:
-      ValueError: without mean and variance in inference.
+      ValueError: ``is_training`` is False, and the mean or the variance is missing.
 
     >>> import tvtf as tf
     >>> x = tf.constant([[[[1.]], [[3.]]]])

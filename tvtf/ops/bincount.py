@@ -46,8 +46,8 @@ def bincount(
     array([0, 2, 0, 1], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for a negative number.
-      ValueError: for another axis, or weights beside ``binary_output``.
+      InvalidArgumentError: a number is negative.
+      ValueError: ``axis`` is not None, 0 or -1, or weights are passed together with ``binary_output``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/bincount
     """

@@ -74,7 +74,8 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
       message: begins the error's text.
 
     Raises:
-      InvalidArgumentError: the tensor has one. A traced function raises it when it runs, even if nothing uses the result.
+      InvalidArgumentError: the tensor has a NaN or an infinity. A traced function raises the error when it runs, even
+        if nothing uses the result.
 
     >>> import tvtf as tf
     >>> tf.debugging.check_numerics(tf.constant([1., 2.]), "weights").numpy()

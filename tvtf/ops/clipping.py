@@ -110,7 +110,7 @@ def clip_by_global_norm(
     ([[0.6000000238418579], [0.800000011920929]], np.float32(5.0))
 
     Raises:
-      TypeError: ``t_list`` is no sequence.
+      TypeError: ``t_list`` is not a sequence.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_global_norm
     """

@@ -159,7 +159,7 @@ def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x and y`` of bool tensors, elementwise, with broadcasting.
 
     Raises:
-      InvalidArgumentError: (TypeError while tracing) for another dtype.
+      InvalidArgumentError: (TypeError while tracing) an operand's dtype is not bool.
     """
     return _flag_operands(x, y), {}
 
@@ -304,8 +304,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
       A tensor of the broadcast shape and the dtype of ``x``; or an int64 tensor of shape (count, rank).
 
     Raises:
-      ValueError: when only one of ``x`` and ``y`` is given.
-      InvalidArgumentError: (ValueError while tracing) when the shapes don't broadcast.
+      ValueError: only one of ``x`` and ``y`` is given.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't broadcast.
 
     >>> import tvtf as tf
     >>> tf.where([True, False], [1, 2], 0).numpy()

@@ -122,7 +122,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
            [3, 4]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where ranks or dims differ, or for scalars.
+      InvalidArgumentError: (ValueError while tracing) the ranks or the other dims differ, or an input is a scalar.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/concat
     """
@@ -253,8 +253,8 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
            [2, 4]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where shapes differ.
-      ValueError: for an axis out of range.
+      InvalidArgumentError: (ValueError while tracing) the shapes differ.
+      ValueError: the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/stack
     """
@@ -407,7 +407,7 @@ def split(
     [[1], [2, 3]]
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the sizes don't add up or don't divide.
+      InvalidArgumentError: (ValueError while tracing) the sizes don't add up to the axis's, or don't divide it.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/split
     """

@@ -131,7 +131,7 @@ def conv2d(
       A tensor of the same dtype and layout with ``results`` channels. 16-bit floats are summed in float32.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when shapes or arguments don't fit.
+      InvalidArgumentError: (ValueError while tracing) the shapes or the arguments don't fit.
 
     >>> import tvtf as tf
     >>> x, w = tf.constant(1., shape=(1, 3, 3, 1)), tf.constant(1., shape=(2, 2, 1, 1))
@@ -188,7 +188,7 @@ def convolution(
       dilations: ints per spatial axis, default 1.
 
     Raises:
-      ValueError: strides and dilations both above 1, or a filter of another rank.
+      ValueError: strides and dilations are both above 1, or the filters' rank is not 3, 4 or 5.
 
     >>> import tvtf as tf
     >>> tf.nn.convolution(tf.constant([[[1.], [2.]]]), tf.constant([[[3.]]])).numpy().ravel()
@@ -297,7 +297,7 @@ def separable_conv2d(
     (1, 1, channels * multiplier, results); the other arguments are those of :func:`depthwise_conv2d`.
 
     Raises:
-      ValueError: for a pointwise filter of another window than 1 by 1.
+      ValueError: the window of the pointwise filter is not 1 by 1.
 
     >>> import tvtf as tf
     >>> x, w = tf.constant(1., shape=(1, 2, 2, 2)), tf.constant(1., shape=(2, 2, 2, 1))

@@ -23,7 +23,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     <tf.Tensor: shape=(2,), dtype=float32, numpy=array([1.5, 2. ], dtype=float32)>
 
     Raises:
-      ValueError: ``value`` is a tensor of another dtype than ``dtype``, a ragged list, or an int that does not fit.
+      ValueError: ``value`` is a tensor whose dtype is not ``dtype``, a ragged list, or an int that does not fit.
       TypeError: ``value`` can't have the dtype.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/convert_to_tensor

@@ -44,7 +44,7 @@ def confusion_matrix(
 
     Raises:
       InvalidArgumentError: a value is negative, or not below ``num_classes``.
-      TypeError: while tracing, without ``num_classes``.
+      TypeError: while tracing, ``num_classes`` is missing.
 
     >>> import tvtf as tf
     >>> tf.math.confusion_matrix([1, 0, 1], [1, 1, 1]).numpy()

@@ -216,7 +216,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     array([ 3,  8, 13], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a zero ``delta`` or one of the wrong sign.
+      InvalidArgumentError: (ValueError while tracing) ``delta`` is zero or has the wrong sign.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/range
     """
@@ -356,7 +356,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     array([0. , 0.5, 1. ], dtype=float32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a negative ``num``.
+      InvalidArgumentError: (ValueError while tracing) ``num`` is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linspace
     """
@@ -500,8 +500,8 @@ def one_hot(
            [0., 0., 1.]], dtype=float32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range or a negative depth.
-      TypeError: where the dtypes of the values differ.
+      InvalidArgumentError: (ValueError while tracing) the axis is out of range, or the depth is negative.
+      TypeError: the dtypes of the values differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/one_hot
     """

@@ -102,7 +102,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     """Sums the main diagonal of each matrix: shape (..., m, n) to (...), for numeric dtypes.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a rank below 2.
+      InvalidArgumentError: (ValueError while tracing) the rank is below 2.
 
     >>> import tvtf as tf
     >>> tf.linalg.trace([[1, 2], [3, 4]]).numpy()

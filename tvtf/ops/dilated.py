@@ -38,7 +38,7 @@ def with_space_to_batch(
       The result of ``op``.
 
     Raises:
-      ValueError: rates below 1, dims that don't rise, or "SAME" without ``filter_shape``.
+      ValueError: a rate is below 1, the spatial dims don't ascend, or ``filter_shape`` is missing with "SAME".
 
     >>> import tvtf as tf
     >>> x = tf.reshape(tf.range(5.), [1, 5, 1])

@@ -125,7 +125,7 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
       A tensor of that dtype and the broadcast shape, which has no gradient.
 
     Raises:
-      InvalidArgumentError: an integer divided by 0.
+      InvalidArgumentError: an integer is divided by 0.
     """
     return operands(x, y), {}
 
@@ -144,7 +144,7 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the remainder of the floored division, elementwise, with broadcasting: it has the sign of ``y``.
 
     Raises:
-      InvalidArgumentError: an integer divided by 0.
+      InvalidArgumentError: an integer is divided by 0.
     """
     return operands(x, y), {}
 
@@ -162,7 +162,7 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x / y`` rounded towards 0, elementwise, with broadcasting.
 
     Raises:
-      InvalidArgumentError: an integer divided by 0.
+      InvalidArgumentError: an integer is divided by 0.
     """
     return operands(x, y), {}
 
@@ -180,7 +180,7 @@ def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the remainder of the division rounded towards 0, elementwise, with broadcasting: it has the sign of ``x``.
 
     Raises:
-      InvalidArgumentError: an integer divided by 0.
+      InvalidArgumentError: an integer is divided by 0.
     """
     return operands(x, y), {}
 

@@ -344,8 +344,8 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
       A tensor of the inputs' dtype. 16-bit floats are summed in float32.
 
     Raises:
-      ValueError: for a malformed equation.
-      InvalidArgumentError: (ValueError while tracing) when the shapes don't fit it.
+      ValueError: the equation is malformed.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't fit the equation.
 
     >>> import tvtf as tf
     >>> tf.einsum("ij,jk->ik", [[1, 2]], [[3], [4]]).numpy()

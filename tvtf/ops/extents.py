@@ -24,7 +24,7 @@ def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
     """Checks that known dims fit the integer dtype of a shape vector, as TensorFlow's kernels do.
 
     Raises:
-      ArgumentValueError: one is too large.
+      ArgumentValueError: a dim is too large.
     """
     for axis, dim in enumerate(dims):
         if isinstance(dim, int) and dim > dtype.max:

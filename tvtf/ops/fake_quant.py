@@ -146,7 +146,7 @@ def fake_quant_with_min_max_args(
       narrow_range: leave the lowest step out.
 
     Raises:
-      InvalidArgumentError: for other numbers of bits or dtypes, or an empty range.
+      InvalidArgumentError: the number of bits or the dtype is not supported, or the range is empty.
 
     >>> import tvtf as tf
     >>> tf.quantization.fake_quant_with_min_max_args([-9., 0.5, 9.], 0., 3., num_bits=2).numpy()

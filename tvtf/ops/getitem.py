@@ -335,7 +335,7 @@ def strided_slice(
     array([1, 3], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a zero stride or an index out of range.
+      InvalidArgumentError: (ValueError while tracing) a stride is zero, or an index is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strided_slice
     """
@@ -378,7 +378,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
            [5, 6]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the window does not lie inside.
+      InvalidArgumentError: (ValueError while tracing) the window does not lie inside the tensor.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/slice
     """

@@ -59,7 +59,7 @@ def eye(
            [0., 1.]], dtype=float32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a negative size.
+      InvalidArgumentError: (ValueError while tracing) a size is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/eye
     """
@@ -206,7 +206,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
            [1, 2]], dtype=int32)
 
     Raises:
-      ValueError: for another ``indexing``.
+      ValueError: ``indexing`` is neither "xy" nor "ij".
 
     Source: https://www.tensorflow.org/api_docs/python/tf/meshgrid
     """

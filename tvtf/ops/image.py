@@ -47,7 +47,7 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
     array([0., 1.], dtype=float32)
 
     Raises:
-      AttributeError: a dtype that is neither.
+      AttributeError: a dtype is neither floating nor integer.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/convert_image_dtype
     """

@@ -264,7 +264,7 @@ def gather(
     array([30, 10], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an index out of range.
+      InvalidArgumentError: an index is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/gather
     """
@@ -466,7 +466,7 @@ def gather_nd(
     array([2, 3], dtype=int32)
 
     Raises:
-      InvalidArgumentError: for an index out of range.
+      InvalidArgumentError: an index is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/gather_nd
     """
@@ -510,7 +510,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
     array([1, 3], dtype=int32)
 
     Raises:
-      ValueError: for a scalar mask or one of another shape.
+      ValueError: the mask is a scalar, or its shape doesn't fit the tensor's.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/boolean_mask
     """

@@ -93,7 +93,7 @@ def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) ->
       The sequences, and int32 numbers of the level segments that elements are in.
 
     Raises:
-      InvalidArgumentError: there is no such axis.
+      InvalidArgumentError: the axis is out of range.
 
     >>> import tvtf as tf
     >>> found, segments = tf.nn.isotonic_regression([[3., 1., 2.]])

@@ -241,8 +241,8 @@ def matmul(
       A tensor of shape (..., m, n). 16-bit floats are summed in float32.
 
     Raises:
-      ValueError: transpose and adjoint of one operand.
-      InvalidArgumentError: (ValueError while tracing) when the shapes don't fit.
+      ValueError: both transpose and adjoint are requested for an operand.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't fit.
 
     >>> import tvtf as tf
     >>> tf.matmul([[1, 2]], [[3], [4]]).numpy()
@@ -328,8 +328,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
       A tensor of a's remaining axes, then b's.
 
     Raises:
-      ValueError: for axes that don't pair up or don't exist.
-      InvalidArgumentError: (ValueError while tracing) when paired axes differ in size.
+      ValueError: the axes don't pair up, or an axis is out of range.
+      InvalidArgumentError: (ValueError while tracing) the sizes of paired axes differ.
 
     >>> import tvtf as tf
     >>> tf.tensordot([[1, 2]], [3, 4], 1).numpy()

@@ -169,7 +169,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
       ``softmax(logits) - labels``.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when the shapes don't broadcast.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't broadcast.
 
     >>> import tvtf as tf
     >>> tf.nn.softmax_cross_entropy_with_logits([[1., 0.]], [[0., 0.]]).numpy()

@@ -306,7 +306,7 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x ** y`` elementwise, with broadcasting. Integers wrap around.
 
     Raises:
-      InvalidArgumentError: a negative exponent of an integer.
+      InvalidArgumentError: the exponent of an integer is negative.
     """
     return operands(x, y), {}
 
@@ -465,7 +465,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
       A tensor of that dtype and shape.
 
     Raises:
-      ValueError: none, or shapes that differ.
+      ValueError: the list is empty, or the shapes differ.
 
     >>> import tvtf as tf
     >>> tf.add_n([[1., 2.], [3., 4.]]).numpy()
@@ -508,8 +508,8 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
       A tensor of that dtype and shape.
 
     Raises:
-      ValueError: an empty list, or a tensor of another shape.
-      TypeError: a tensor of another dtype than ``tensor_dtype``.
+      ValueError: the list is empty, or the shape of a tensor is not compatible with ``shape``.
+      TypeError: the dtype of a tensor is not ``tensor_dtype``.
 
     >>> import tvtf as tf
     >>> tf.math.accumulate_n([[1, 2], [3, 4]]).numpy()

@@ -43,7 +43,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
       b: tensor of the same dtype and shape.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for other shapes.
+      InvalidArgumentError: (ValueError while tracing) the shapes differ, or the last axis doesn't have size 3.
 
     >>> import tvtf as tf
     >>> tf.linalg.cross([1, 0, 0], [0, 1, 0]).numpy()

@@ -177,7 +177,7 @@ def diag_part(
            [3, 9]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a diagonal outside the matrix.
+      InvalidArgumentError: (ValueError while tracing) a diagonal lies outside the matrix.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
     """
@@ -218,7 +218,7 @@ def diag(
            [0, 2]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) where the diagonals don't fit the matrix.
+      InvalidArgumentError: (ValueError while tracing) the diagonals don't fit the matrix.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag
     """
@@ -303,7 +303,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
            [3, 9]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) ``diagonal`` has another length than the diagonal.
+      InvalidArgumentError: (ValueError while tracing) the length of ``diagonal`` is not that of the matrix's diagonal.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
     """

@@ -128,7 +128,7 @@ def max_pool_with_argmax(
       Two tensors of shape (n, out_rows, out_columns, channels); a place is ``(row * columns + column) * channels + channel``.
 
     Raises:
-      ValueError: for another data format or padding, or images of unknown size.
+      ValueError: the data format or the padding is not supported, or the images' size is unknown.
 
     >>> import tvtf as tf
     >>> values, places = tf.nn.max_pool_with_argmax([[[[1.], [2.]], [[4.], [3.]]]], 2, 2, "VALID")
@@ -201,7 +201,7 @@ def dilation2d(
       A tensor of shape (n, out_rows, out_columns, channels).
 
     Raises:
-      ValueError: for another data format or padding, or images of unknown size.
+      ValueError: the data format or the padding is not supported, or the images' size is unknown.
 
     >>> import tvtf as tf
     >>> tf.nn.dilation2d([[[[1.], [2.]]]], [[[0.], [5.]]], [1] * 4, "VALID", "NHWC", [1] * 4).numpy()

@@ -98,8 +98,8 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
       A tensor of value's dtype and shape.
 
     Raises:
-      ValueError: for another data format.
-      InvalidArgumentError: (ValueError while tracing) when the shapes don't fit.
+      ValueError: the data format is not supported.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't fit.
 
     >>> import tvtf as tf
     >>> tf.nn.bias_add([[1, 2]], [10, 20]).numpy()

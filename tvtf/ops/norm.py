@@ -228,8 +228,9 @@ def layer_norm(x: Any, scale: Any, offset: Any, axis: Any = -1, epsilon: float =
       A tensor of x's dtype and shape; 16-bit floats compute in float32.
 
     Raises:
-      ValueError: when ``axis`` lists other axes than the last ones.
-      InvalidArgumentError: (ValueError while tracing) when scale or offset have another shape.
+      ValueError: the axes in ``axis`` are not the last ones.
+      InvalidArgumentError: (ValueError while tracing) the shape of ``scale`` or ``offset`` is not that of the
+        normalised axes.
 
     >>> import tvtf as tf
     >>> tf.nn.layer_norm([[1., 3.]], [1., 1.], [0., 0.], epsilon=0.).numpy()

@@ -27,7 +27,7 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
     Python and NumPy values are cast. ``index`` is the number of the input in errors.
 
     Raises:
-      ArgumentError: the input is a tensor of another dtype.
+      ArgumentError: the input is a tensor whose dtype is not ``dtype``.
     """
     if not is_tensor(value):
         return of_fixed_dtype(value, dtype)
@@ -66,7 +66,7 @@ def convert_input(value: Any, dtype: DType, index: int = 0) -> Tensor:
     While tracing, it works as :func:`operand`. The errors then have ``index``, the number of the op's input.
 
     Raises:
-      ValueError: eagerly, the input is a tensor of another dtype.
+      ValueError: eagerly, the input is a tensor whose dtype is not ``dtype``.
     """
     return convert_to_tensor(value, dtype) if state.trace is None else operand(value, dtype, index)
 
@@ -78,7 +78,7 @@ def scalar_int(value: Any, name: str, dtype: DType = int32) -> int:
 
     Raises:
       TypeError: the value is a Python value that is not an integer.
-      ValueError: the value is a tensor of another dtype.
+      ValueError: the value is a tensor whose dtype is not ``dtype``.
       ArgumentError: the value is not a scalar.
     """
     result = convert_input(value, dtype)
@@ -91,8 +91,8 @@ def integers(value: Any, name: str) -> Any:
     """Checks that the argument ``name`` converts to a tensor of integers, and returns it unconverted.
 
     Raises:
-      ValueError: it can't be converted to a tensor.
-      ArgumentError: its elements are not integers.
+      ValueError: the argument can't be converted to a tensor.
+      ArgumentError: the argument's elements are not integers.
     """
     # a list of Python ints needs no check, and symbolic values are checked where they are used
     if _is_known(value) and not (type(value) in (list, tuple) and all(type(each) is int for each in value)):
@@ -129,7 +129,7 @@ def attribute_float(value: Any, name: str) -> float:
     """Returns the argument ``name``, a float that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it is not a number.
+      TypeError: the argument is not a number.
     """
     if not isinstance(value, (Real, np.integer, np.floating)):
         raise TypeError(f"Expected float for argument '{name}' not {value!r}.")
@@ -140,8 +140,8 @@ def attribute_dtype(value: Any, name: str, allowed: Sequence[DType] = ()) -> DTy
     """Returns the argument ``name``, a dtype that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it doesn't name a dtype.
-      ArgumentError: it is not in ``allowed``.
+      TypeError: the argument doesn't name a dtype.
+      ArgumentError: the dtype is not in ``allowed``.
     """
     try:
         result = as_dtype(value)

@@ -129,8 +129,8 @@ def pad(
     array([3, 2, 1, 2, 3, 2], dtype=int32)
 
     Raises:
-      ValueError: for another mode.
-      InvalidArgumentError: (ValueError while tracing) for paddings that don't fit.
+      ValueError: the mode is not supported.
+      InvalidArgumentError: (ValueError while tracing) the paddings don't fit the tensor.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/pad
     """
@@ -259,7 +259,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     array([1, 2, 1, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) there are not r multiples, or one is negative.
+      InvalidArgumentError: (ValueError while tracing) the number of multiples is not r, or a multiple is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tile
     """
@@ -280,7 +280,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     array([1, 1, 2, 2, 2], dtype=int32)
 
     Raises:
-      ValueError: where the number of repeats is not that of elements.
+      ValueError: the number of repeats is not that of elements along the axis.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/repeat
     """
@@ -353,7 +353,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     array([3, 2, 1], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range or given twice.
+      InvalidArgumentError: (ValueError while tracing) an axis is out of range or given twice.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/reverse
     """
@@ -393,7 +393,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     array([3, 1, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+      InvalidArgumentError: (ValueError while tracing) an axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/roll
     """

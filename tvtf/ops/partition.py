@@ -238,7 +238,7 @@ def reverse_sequence(
       seq_axis, batch_axis: which axes of ``input`` are the sequence and the batch (0 where not given).
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) the lengths are not one for each sequence.
+      InvalidArgumentError: (ValueError while tracing) the number of lengths is not that of sequences.
 
     >>> import tvtf as tf
     >>> tf.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1).numpy()
@@ -444,7 +444,7 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
       A tensor of shape (n, out_planes, out_rows, out_columns, size of a window * channels).
 
     Raises:
-      ValueError: for another padding, or sizes of another form.
+      ValueError: the padding is not supported, or the sizes are malformed.
 
     >>> import tvtf as tf
     >>> tf.extract_volume_patches(tf.reshape(tf.range(8.), [1, 2, 2, 2, 1]), [1, 2, 2, 2, 1], [1] * 5, "VALID").numpy()

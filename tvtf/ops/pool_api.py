@@ -227,7 +227,7 @@ def pool(
       dilations: distance of the window's places, default 1; above 1 only with "VALID".
 
     Raises:
-      ValueError: for another pooling type, or dilations above 1 together with strides or padding.
+      ValueError: the pooling type is not supported, or dilations above 1 are combined with strides or padding.
 
     >>> import tvtf as tf
     >>> tf.nn.pool(tf.constant([[[1.], [3.], [2.]]]), [2], "MAX").numpy().ravel()

@@ -402,8 +402,8 @@ def stateless_uniform(
       A tensor of ``shape`` and ``dtype``.
 
     Raises:
-      ValueError: a dtype or algorithm that there is not, or one of minval and maxval missing for integers.
-      InvalidArgumentError: minval >= maxval for integers, or a seed of another shape.
+      ValueError: the dtype or the algorithm is not supported, or only one of minval and maxval is given for integers.
+      InvalidArgumentError: minval >= maxval for integers, or the shape of the seed is not (2,).
 
     >>> import tvtf as tf
     >>> tf.random.stateless_uniform([3], seed=[1, 2]).numpy()
@@ -598,8 +598,8 @@ def stateless_categorical(
       A tensor of shape (batch, num_samples).
 
     Raises:
-      ValueError: for another dtype.
-      InvalidArgumentError: (ValueError while tracing) for logits of another rank.
+      ValueError: the dtype is neither int32 nor int64.
+      InvalidArgumentError: (ValueError while tracing) the rank of the logits is not 2.
 
     >>> import tvtf as tf
     >>> tf.random.stateless_categorical([[0., 100.]], 3, seed=[1, 2]).numpy()

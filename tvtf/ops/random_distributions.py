@@ -614,7 +614,7 @@ def stateless_parameterized_truncated_normal(
       minvals, maxvals: the limits, on the scale of the result.
 
     Raises:
-      InvalidArgumentError: limits of the wrong order, or a deviation that is not positive.
+      InvalidArgumentError: the lower limit is not below the upper one, or a deviation is not positive.
 
     >>> import tvtf as tf
     >>> tf.random.stateless_parameterized_truncated_normal([3], seed=[1, 2]).shape

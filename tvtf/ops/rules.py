@@ -195,7 +195,8 @@ def static_dims(value: Any, name: str = "shape", is_vector: bool = False) -> tup
 
     Raises:
       ValueError: the value can't be converted to a tensor.
-      ArgumentError: it isn't of integers, has a rank above 1, or is a scalar although ``is_vector`` requires a vector.
+      ArgumentError: the value isn't of integers, has a rank above 1, or is a scalar although ``is_vector`` requires a
+        vector.
     """
     if hasattr(value, "as_list"):
         value = value.as_list()
@@ -234,7 +235,7 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     """Returns the dims of a random op's ``shape`` argument.
 
     Raises:
-      ArgumentError: it is not a vector of int32 or int64, or a dim is negative.
+      ArgumentError: the value is not a vector of int32 or int64, or a dim is negative.
     """
     if _is_array(shape):
         require_dtype(TensorType((), from_array(shape)), (int32, int64), "shape")
@@ -274,7 +275,7 @@ def as_dims(value: Any, name: str) -> Any:
 
     Raises:
       TypeError: the shape of such a tensor is unknown.
-      ArgumentError: its dtype is neither int32 nor int64.
+      ArgumentError: the dtype is neither int32 nor int64.
     """
     if type(value) in (list, tuple):
         return type(value)(as_dims(_cast_float(each), name) for each in value)
@@ -345,8 +346,8 @@ def attribute_text(value: Any, name: str, allowed: Sequence[str] = ()) -> str:
     """Returns the argument ``name``, a string that TensorFlow keeps as an attribute of the op, one of ``allowed``.
 
     Raises:
-      TypeError: it is not a string.
-      ArgumentError: it is not in ``allowed``.
+      TypeError: the argument is not a string.
+      ArgumentError: the string is not in ``allowed``.
     """
     if not isinstance(value, (str, bytes)):
         raise TypeError(f"Expected string for argument '{name}' not {value!r}.")
@@ -364,8 +365,8 @@ def attribute_int(value: Any, name: str, minimum: float = 0, bits: float = 32) -
     of ``bits`` bits.
 
     Raises:
-      TypeError: it is not a number.
-      ArgumentError: it is out of range.
+      TypeError: the argument is not a number.
+      ArgumentError: the number is out of range.
     """
     try:
         result = int(math.nan if isinstance(value, (str, bytes)) else value)  # int(nan) raises ValueError
@@ -382,8 +383,8 @@ def attribute_ints(value: Any, name: str, op: str, minimum: int = -(2**31)) -> l
     """Returns the argument ``name``, a list of ints that TensorFlow keeps as an attribute of ``op``.
 
     Raises:
-      TypeError: it is not a list, or an item is not a number.
-      ArgumentError: one is out of range.
+      TypeError: the argument is not a list, or an item is not a number.
+      ArgumentError: an item is out of range.
     """
     return [attribute_int(each, name, minimum) for each in listed(value, name, op)]
 
@@ -392,7 +393,7 @@ def listed(value: Any, name: str, op: str) -> Sequence[Any]:
     """Returns the argument ``name`` of TensorFlow's op ``op``, a list of inputs or of numbers.
 
     Raises:
-      TypeError: it is neither a list nor a tuple.
+      TypeError: the argument is neither a list nor a tuple.
     """
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"Expected list for '{name}' argument to '{op}' Op, not {value!r}.")
@@ -414,7 +415,7 @@ def attribute_bool(value: Any, name: str) -> bool:
     """Returns the argument ``name``, a bool that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it is not a bool.
+      TypeError: the argument is not a bool.
     """
     if not isinstance(value, bool):
         raise TypeError(f"Expected bool for argument '{name}' not {value!r}.")

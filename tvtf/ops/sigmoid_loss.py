@@ -16,7 +16,7 @@ def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     """Converts labels and logits to tensors, and returns both in this order.
 
     Raises:
-      ValueError: their shapes differ.
+      ValueError: the shapes differ.
     """
     logits_tensor, labels_tensor = convert_to_tensor(logits), convert_to_tensor(labels)
     if logits_tensor.ndim != labels_tensor.ndim or not all(

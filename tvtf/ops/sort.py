@@ -187,7 +187,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
     array([1, 2, 3], dtype=int32)
 
     Raises:
-      ValueError: ``direction`` has another value.
+      ValueError: ``direction`` is neither "ASCENDING" nor "DESCENDING".
       InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sort
@@ -214,7 +214,7 @@ def argsort(
     array([1, 2, 0], dtype=int32)
 
     Raises:
-      ValueError: ``direction`` has another value.
+      ValueError: ``direction`` is neither "ASCENDING" nor "DESCENDING".
       InvalidArgumentError: (ValueError while tracing) the axis is out of range.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/argsort
@@ -466,7 +466,7 @@ def searchsorted(
     array([0, 1, 3], dtype=int32)
 
     Raises:
-      ValueError: for another side.
+      ValueError: ``side`` is neither "left" nor "right".
 
     Source: https://www.tensorflow.org/api_docs/python/tf/searchsorted
     """

@@ -117,7 +117,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
     """Adds up frames, each ``frame_step`` after the one before: shape (..., frames, length) to (..., samples).
 
     Raises:
-      ValueError: for a rank below 2, or frames of unknown number or length.
+      ValueError: the rank is below 2, or the number or the length of the frames is unknown.
 
     >>> import tvtf as tf
     >>> tf.signal.overlap_and_add([[1., 1.], [1., 1.]], 1).numpy()
@@ -253,8 +253,8 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
       norm: None or "ortho".
 
     Raises:
-      ValueError: for another type, or one sample or "ortho" with type 1.
-      NotImplementedError: for another axis.
+      ValueError: the type is not 1 to 4, or type 1 is requested for a single sample or with "ortho".
+      NotImplementedError: the axis is not -1.
 
     >>> import tvtf as tf
     >>> tf.signal.dct([1., 1., 1.]).numpy().round(3)
@@ -340,7 +340,7 @@ def mdct(
       norm: None or "ortho".
 
     Raises:
-      ValueError: for a length that is not a multiple of 4.
+      ValueError: the length is not a multiple of 4.
 
     >>> import tvtf as tf
     >>> tf.signal.mdct(tf.ones([16]), 8).shape

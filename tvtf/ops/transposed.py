@@ -109,7 +109,7 @@ def conv2d_transpose(
       A tensor of ``output_shape`` and the input's dtype.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when a convolution of ``output_shape`` does not give input's
+      InvalidArgumentError: (ValueError while tracing) a convolution of ``output_shape`` does not give the input's
         shape.
 
     >>> import tvtf as tf
@@ -182,7 +182,7 @@ def conv_transpose(
     """Returns the transposed convolution of 1, 2 or 3 spatial axes, by the length of ``output_shape``.
 
     Raises:
-      ValueError: when ``output_shape`` has not 3, 4 or 5 dims.
+      ValueError: the number of dims in ``output_shape`` is not 3, 4 or 5.
 
     >>> import tvtf as tf
     >>> tf.nn.conv_transpose(tf.constant([[[1.]]]), tf.constant([[[1.]], [[2.]]]), [1, 2, 1], 2).numpy().ravel()

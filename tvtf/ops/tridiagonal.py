@@ -464,7 +464,7 @@ def eigh_tridiagonal(
       A tensor of shape (k,); without ``eigvals_only`` also the vectors as columns, shape (n, k). They have no gradient.
 
     Raises:
-      ValueError: for another ``select``, or no range where one is needed.
+      ValueError: ``select`` is not "a", "i" or "v", or ``select_range`` is missing for "i" or "v".
 
     >>> import tvtf as tf
     >>> tf.linalg.eigh_tridiagonal([2., 2.], [1.]).numpy()

@@ -31,7 +31,7 @@ def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str
       others: further arguments of ``check`` and ``holds``.
 
     Raises:
-      InvalidArgumentError: they are wrong; whatever ``check`` raises, eagerly.
+      InvalidArgumentError: the check fails (in compiled code; eagerly, the exception of ``check`` itself is raised).
 
     >>> import tvtf as tf
     >>> def check(array):

@@ -138,7 +138,7 @@ def decode_wav(
     (array([0. , 0.5, 0. ], dtype=float32), 16000)
 
     Raises:
-      InvalidArgumentError: no WAV file, or one of other samples.
+      InvalidArgumentError: ``contents`` is not a WAV file, or its sample format is not supported.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/audio/decode_wav
     """
@@ -195,7 +195,7 @@ def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
     np.int32(48)
 
     Raises:
-      InvalidArgumentError: ``audio`` has another rank.
+      InvalidArgumentError: the rank of ``audio`` is not 2.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/audio/encode_wav
     """

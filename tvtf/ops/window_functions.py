@@ -188,7 +188,7 @@ def linear_to_mel_weight_matrix(
     """Returns the matrix that takes a spectrogram to the mel scale, shape (num_spectrogram_bins, num_mel_bins).
 
     Raises:
-      ValueError: for numbers of bins, a rate or edges out of range.
+      ValueError: the number of bins, the rate or the edges are out of range.
 
     >>> import tvtf as tf
     >>> tf.signal.linear_to_mel_weight_matrix(4, 8).shape

@@ -24,7 +24,7 @@ def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
     """Returns whether channels come before the ``rank`` spatial axes.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) the op has no such format.
+      InvalidArgumentError: (ValueError while tracing) the op doesn't support the format.
     """
     last, first = FORMATS[rank]
     if data_format not in (None, last, first):
@@ -52,7 +52,7 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
     """Returns strides, dilations or window sizes per spatial axis, from an int or a list of 1, rank or rank + 2 ints.
 
     Raises:
-      ValueError: the list has another length.
+      ValueError: the length of the list doesn't fit the rank.
       UnimplementedError: the entry of the batch or channel axis is not 1.
     """
     if name != "dilations" and isinstance(value, Tensor) and not value.shape.rank:

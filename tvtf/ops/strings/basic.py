@@ -65,7 +65,7 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
     array([b'camelcase', b'\\xc3\\xa4b'], dtype=object)
 
     Raises:
-      ValueError: ``encoding`` is neither of these.
+      ValueError: ``encoding`` is neither "" nor "utf-8".
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/lower
     """
@@ -180,7 +180,7 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
     array([b'ell', b'orl'], dtype=object)
 
     Raises:
-      InvalidArgumentError: a position outside its string.
+      InvalidArgumentError: a position lies outside its string.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/substr
     """
@@ -404,7 +404,7 @@ def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int 
     b'x: [0 1 2 3 4], n: 2'
 
     Raises:
-      ValueError: another number of placeholders than of tensors.
+      ValueError: the numbers of placeholders and of tensors differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/format
     """

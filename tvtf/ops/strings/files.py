@@ -51,7 +51,7 @@ def read_file(filename: Any, name: str | None = None) -> Any:
     b'text'
 
     Raises:
-      NotFoundError: there is no such file.
+      NotFoundError: the file doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/read_file
     """

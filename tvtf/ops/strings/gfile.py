@@ -57,7 +57,7 @@ def listdir(path: Path) -> list[str]:
     []
 
     Raises:
-      NotFoundError: there is no such folder.
+      NotFoundError: the folder doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/listdir
     """
@@ -123,7 +123,7 @@ def remove(path: Path) -> None:
     >>> tf.io.gfile.remove(tempfile.mkstemp()[1])
 
     Raises:
-      NotFoundError: there is no such file.
+      NotFoundError: the file doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/remove
     """
@@ -140,7 +140,7 @@ def rmtree(path: Path) -> None:
     >>> tf.io.gfile.rmtree(tempfile.mkdtemp())
 
     Raises:
-      NotFoundError: there is no such folder.
+      NotFoundError: the folder doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/rmtree
     """
@@ -210,7 +210,7 @@ def stat(path: Path) -> FileStatistics:
     True
 
     Raises:
-      NotFoundError: there is no such file or folder.
+      NotFoundError: the file or folder doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/stat
     """
@@ -343,7 +343,7 @@ class GFile:
         """Moves to a position in the file. ``position`` is an older name of ``offset``.
 
         Raises:
-          TypeError: there is no offset.
+          TypeError: neither ``offset`` nor ``position`` is given.
         """
         file, place = self._opened("read"), position if offset is None else offset
         if place is None:

@@ -86,7 +86,7 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name
     array([2, 0])
 
     Raises:
-      InvalidArgumentError: ``num_buckets`` is less than 1, or the key has another length.
+      InvalidArgumentError: ``num_buckets`` is less than 1, or the length of the key is not 2.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_strong
     """
@@ -134,7 +134,7 @@ def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) 
     [[105, 243, 231, 116, 160, 179, 165, 36]]
 
     Raises:
-      InvalidArgumentError: ``data`` is a scalar, or ``method`` is another one.
+      InvalidArgumentError: ``data`` is a scalar, or ``method`` is not supported.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/fingerprint
     """

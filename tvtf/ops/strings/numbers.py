@@ -26,7 +26,7 @@ def number_of(value: bytes, dtype: DType) -> Any:
     12
 
     Raises:
-      ValueError: it is not a number, or doesn't fit the dtype.
+      ValueError: the text is not a number, or the number doesn't fit the dtype.
     """
     python_type, pattern = (float, _FLOAT) if dtype.is_floating else (int, _INT)
     if not pattern.fullmatch(value) or (python_type is int and not _fits(int(value), dtype)):
@@ -74,7 +74,7 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
     array([1.55, 3.  ], dtype=float32)
 
     Raises:
-      InvalidArgumentError: a string is no number, or the number doesn't fit ``out_type``.
+      InvalidArgumentError: a string is not a number, or the number doesn't fit ``out_type``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_number
     """
@@ -150,7 +150,8 @@ def as_string(
     (array([b'3.141593', b'2.000000'], dtype=object), b'007')
 
     Raises:
-      InvalidArgumentError: a precision or notation for what are no floats, both notations, or another ``fill``.
+      InvalidArgumentError: a precision or notation is given for a dtype that is not floating, both notations are
+        requested, or ``fill`` is not supported.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/as_string
     """

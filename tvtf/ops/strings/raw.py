@@ -74,7 +74,7 @@ def decode_raw(
     array([ 68, 117,  99, 107], dtype=uint8)
 
     Raises:
-      InvalidArgumentError: strings of several lengths, or of one that does not hold whole numbers.
+      InvalidArgumentError: the strings' lengths differ, or are not a multiple of the dtype's size.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_raw
     """

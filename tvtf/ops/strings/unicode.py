@@ -188,7 +188,7 @@ def output_codec(encoding: str, op: str) -> str:
     """Returns Python's name of an output encoding.
 
     Raises:
-      InvalidArgumentError: TensorFlow doesn't support it for output.
+      InvalidArgumentError: TensorFlow doesn't support the encoding for output.
     """
     if encoding not in OUTPUTS:
         allowed = ", ".join(f'"{each}"' for each in OUTPUTS)
@@ -242,7 +242,7 @@ def unicode_transcode(
     array([b'\\x00H\\x00\\xe9'], dtype=object)
 
     Raises:
-      InvalidArgumentError: an unknown encoding, or invalid text with ``errors="strict"``.
+      InvalidArgumentError: the encoding is unknown, or the text is invalid with ``errors="strict"``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_transcode
     """
