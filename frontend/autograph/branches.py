@@ -134,7 +134,7 @@ class _Branching:
         self.set_state(self.before)
         try:
             run()
-            # Symbols from `nouts` on aren't read after the statement.
+            # Symbols starting at `nouts` aren't read after the statement.
             return (*self.get_state()[: self.nouts], *self.before[self.nouts :])
         finally:
             self.set_state(self.before)

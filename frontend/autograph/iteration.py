@@ -46,7 +46,7 @@ class Leading(NamedTuple):
     tensor: Tensor
 
     def size(self) -> Any:
-        """Returns the number of slices, an int or symbolic dim; None if the rank is unknown."""
+        """Returns the number of slices, an int or symbolic dim, or None if the rank is unknown."""
         shape = self.tensor._type.shape
         return None if isinstance(shape, AnyShape) else shape[0]
 
@@ -80,7 +80,7 @@ class Enumerated(_OfLoops):
         return [self.iterable]
 
     def element(self, index: Tensor, values: list[Any]) -> Any:
-        """Returns the pair of the number and the value of the element at ``index``, with the value in ``values``."""
+        """Returns the pair (``start + index``, element) of the element at ``index``, which is in ``values``."""
         return bind.add(index, convert_to_tensor(self.start, index.dtype)), values[0]
 
 
@@ -146,7 +146,7 @@ def _remember(tensor: SymbolicTensor, bounds: Range) -> None:
 
 
 def _bound(x: Any, like: Tensor) -> Tensor | None:
-    """Returns a bound of a range as a tensor of the dtype of ``like``, None if it is neither a tensor nor a number."""
+    """Returns a bound of a range as a tensor of the dtype of ``like``, or None if it is neither a tensor nor a number."""
     if isinstance(x, Tensor):
         return bind.cast(x, dtype=like.dtype) if x.dtype is not like.dtype else x
     return convert_to_tensor(x, like.dtype) if isinstance(x, (int, float)) else None

@@ -143,7 +143,7 @@ class _Carried:
     def invariants(self, declared_pairs: Any, counter_count: int) -> list[Any] | None:
         """Returns a list of shape invariants of the carried tensors, or None if no shape changes.
 
-        An item of the list is None if the tensor keeps its shape.
+        An element of the list is None if the tensor keeps its shape.
 
         Args:
           declared_pairs: the user's pairs of a value and its shape invariant, or None.
@@ -154,8 +154,8 @@ class _Carried:
         declared = {id(convert_to_tensor(value)): shape for value, shape in declared_pairs or ()}
         flat = nest.flatten(self.before, expand_composites=True)
         self.shapes = [declared.get(id(value)) for value in flat]
-        for place, shape in self.generalized.items():
-            self.shapes[place] = shape
+        for position, shape in self.generalized.items():
+            self.shapes[position] = shape
         carried = nest.flatten(self.entry, expand_composites=True)
         invariants = [shape for shape, tensor in zip(self.shapes, carried) if tensor is not None]
         return [None] * (counter_count + self.flag_count) + invariants
@@ -186,7 +186,7 @@ class _Loop:
         """Reads the values of the user's variables before the loop.
 
         ``bound`` and ``row_limit`` are the greatest number of iterations, or None. ``bound`` is known while tracing.
-        ``row_limit`` is a tensor: TensorArrays get so many more rows before the loop. The others are those of
+        ``row_limit`` is a tensor: this many rows are added to TensorArrays before the loop. The others are those of
         :func:`while_stmt`.
         """
         self.get_state, self.set_state = get_state, set_state

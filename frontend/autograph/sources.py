@@ -23,7 +23,7 @@ class ConversionError(ValueError):
 
 
 class Origin(NamedTuple):
-    """The place of a syntax tree's node in the user's program, and the name of the function around it.
+    """The position of a syntax tree's node in the user's program, and the name of the function around it.
 
     A statement has no columns (-1), only its first line: Python would print a whole ``if`` where it marks its call.
     """

@@ -97,7 +97,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
     """
     # GPUs are probed only if they are wanted.
     types = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
-    # The CPU comes first, so that the number of a GPU is its index minus 1.
+    # The CPU comes first, so that the ordinal of a GPU is its index minus 1.
     devices = [PhysicalDevice(f"/physical_device:{type_}:{max(i - 1, 0)}", type_) for i, type_ in enumerate(types)]
     return [device for device in devices if device_type in (None, device.device_type)]
 

@@ -237,6 +237,6 @@ def custom_batch(
 
         inner = TracedFunction("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
         shared = lift([inner])
-        places = tuple((i, False) for i, _ in given)
-        attrs = {"backward": inner.graph(), "count": count, "given": places, "error_text": ""}
+        given_positions = tuple((i, False) for i, _ in given)
+        attrs = {"backward": inner.graph(), "count": count, "given": given_positions, "error_text": ""}
         return with_gradient.bind(*results, *inputs[count:], *shared, **attrs)

@@ -243,7 +243,7 @@ def _calls(trace: Trace) -> Iterable[dialect.Bound]:
 
 
 def tensor_with_dim(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
-    """Returns a tensor whose shape contains the symbolic dim ``symbol``, None if there is no such tensor.
+    """Returns a tensor whose shape contains the symbolic dim ``symbol``, or None if there is no such tensor.
 
     The tensors of the trace and of all enclosing traces are searched. A compiled function can read the dim from the shape
     of the tensor.

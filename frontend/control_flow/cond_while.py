@@ -308,7 +308,7 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
       first, other: the results of the two branches.
       names: the branches' names in error messages.
       op: the op's name in error messages.
-      index: the number of the other branch in error messages.
+      index: the index of the other branch in error messages.
     """
     counts = [
         sum(leaf is not None for leaf in nest.flatten(structure, expand_composites=True))
@@ -364,7 +364,7 @@ def while_loop(
       cond: function of the loop variables; returns a scalar boolean tensor.
       body: function of the loop variables; returns new ones of the same structure, dtypes and shapes.
       loop_vars: list or tuple of tensors and structures of tensors.
-      maximum_iterations: stops after so many at the latest.
+      maximum_iterations: the loop stops after this many iterations at the latest.
       shape_invariants: a shape (or spec) for each loop variable, with None for the sizes that change; the rank stays.
       parallel_iterations, back_prop, swap_memory, name: accepted.
 
@@ -641,7 +641,7 @@ def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], dec
 
 
 def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
-    """Returns a shape invariant in which the sizes that an iteration changes are unknown, None if none is needed.
+    """Returns a shape invariant in which the sizes that an iteration changes are unknown, or None if none is needed.
 
     TensorFlow allows changes of sizes that were unknown before the loop. It trusts the sizes that ``set_shape`` claims.
 

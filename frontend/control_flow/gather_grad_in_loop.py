@@ -22,7 +22,7 @@ from tvtf.passes.autodiff.reverse_mode import Record
 class RowCotangents:
     """Cotangents ``values`` of the rows that a loop's iteration read from a tensor shared by all iterations.
 
-    ``key`` is the number of the tensor. Its first ``depth`` axes are flattened to one axis of rows, and ``indices`` are
+    ``key`` is the index of the tensor. Its first ``depth`` axes are flattened to one axis of rows, and ``indices`` are
     the indices of the rows read. A negative index means no row.
     """
 
@@ -102,7 +102,7 @@ class SharedTensors:
         return record if depth is None else (_RowRead(self, depth, prim.name), inputs, outputs, attrs)
 
     def _depth(self, record: Record) -> int | None:
-        """Returns how many leading axes of a shared tensor a record indexes to read rows; None if it reads no rows.
+        """Returns how many leading axes of a shared tensor a record indexes to read rows, or None if it reads no rows.
 
         For example, a ``gather`` along axis 0 indexes one axis. The axes are those of the tensor before any reshape.
         """

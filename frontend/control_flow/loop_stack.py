@@ -110,7 +110,7 @@ class _VaryingSizeStack:
     def written(self, buffers: Sequence[Tensor], index: Tensor, value: Tensor) -> list[Tensor]:
         """Appends the elements of ``value`` to the vector, and writes their offset and the value's dims to the table.
 
-        Returns the new table and the new vector. ``index`` is the number of the iteration.
+        Returns the new table and the new vector. ``index`` is the index of the iteration.
         """
         table, flat = buffers
         sizes = [flat._type.shape[0], *value._type.shape]

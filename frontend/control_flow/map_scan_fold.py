@@ -329,9 +329,9 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool)
     """Folds ``fn`` over the slices of ``elems`` along their first axis. In a trace, a while loop is emitted.
 
     Args:
-      fn: takes the value so far and a slice, and returns the next value.
+      fn: takes the accumulator and a slice, and returns the next accumulator.
       elems: a tensor, or a structure of tensors.
-      initializer: the first value; None for the first slice.
+      initializer: the initial accumulator; None for the first slice.
       backwards: whether to go from the last slice to the first.
     """
     if not callable(fn):
@@ -423,9 +423,9 @@ def scan(
     """Folds as ``foldl`` does, and stacks every intermediate value: shape (n, ...).
 
     Args:
-      fn: function of the value so far and a slice of ``elems``; returns the next value.
+      fn: function of the carry and a slice of ``elems``; returns the next carry.
       elems: tensor of shape (n, ...), or a structure of such.
-      initializer: the first value; by default the first slice, which is then the first of the results.
+      initializer: the initial carry; by default the first slice, which is then the first of the results.
       reverse: go from the last slice to the first.
 
     >>> import tvtf as tf

@@ -235,7 +235,7 @@ def is_computable_from(dim: Any, symbols: Collection[Any]) -> bool:
 
 
 COSTLY = ("matmul", "contract", "recompute")
-"""Primitives whose results are kept rather than recomputed, beside the heavy ones."""
+"""Primitives whose results are kept rather than recomputed, in addition to the heavy ones."""
 
 
 @cache
@@ -278,7 +278,7 @@ def has_effects(*functions: Any) -> bool:
 
 
 def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: bool) -> int | None:
-    """Returns the index of a loop's binding in the active trace, None if the loop is not there.
+    """Returns the index of a loop's binding in the active trace, or None if the loop is not there.
 
     A loop in an outer trace, or a rewritten loop, is not found. Stacks can't be added to such a loop.
 
@@ -290,7 +290,7 @@ def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: 
     positions = {binding.var: i for i, binding in enumerate(bindings)}
     output_position = positions.get(getattr(outputs[0], "_var", None))
     projection = None if output_position is None else bindings[output_position].value
-    # The loop returns a tuple, of which each output is an item.
+    # The loop returns a tuple, of which each output is an element.
     position = positions.get(projection.tuple_value) if isinstance(projection, relax.TupleGetItem) else None
     if position is None or not dialect.is_dialect(bindings[position].value):
         return None
@@ -304,7 +304,7 @@ def replace_binding(position: int, first: int, results: Sequence[Tensor]) -> Non
 
     Args:
       position: the index of the binding to replace.
-      first: the index of the first new binding. All bindings from there on are moved to ``position``.
+      first: the index of the first new binding. This binding and all after it are moved to ``position``.
       results: the tensors that the new bindings compute.
     """
     bindings = state.trace.bindings
@@ -326,7 +326,7 @@ def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
         value = binding.value
         if binding.var in used:
             used.update(dim_sources[dim] for dim in (*_dims(binding.var.ty), *_dims(value)) if dim in dim_sources)
-        if binding.var in used and isinstance(value, relax.TupleGetItem):  # an item of a tuple, as loops return it
+        if binding.var in used and isinstance(value, relax.TupleGetItem):  # an element of a tuple, as loops return it
             loop_results[value.tuple_value].add(int(value.index))
         elif binding.var in loop_results and is_loop(value):
             used.update(Needs(functions, value, loop_results[binding.var]).operands())

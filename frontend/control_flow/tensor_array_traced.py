@@ -300,7 +300,7 @@ class TracedArray:
 
 
 def _loop() -> Any:
-    """Returns the trace of the innermost while loop around the active trace, None if there is no loop."""
+    """Returns the trace of the innermost while loop around the active trace, or None if there is no loop."""
     trace = state.trace
     while trace is not None and not trace.name.startswith("while"):  # traces of loop bodies have such names
         trace = trace.parent

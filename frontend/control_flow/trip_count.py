@@ -31,7 +31,7 @@ class Comparison(NamedTuple):
 
 
 def trip_count(entry: Sequence[Tensor], condition: TracedFunction, body: TracedFunction) -> Dim | None:
-    """Returns an upper bound on the iterations of a while loop, as an int or symbolic dim; None if none is found.
+    """Returns an upper bound on the iterations of a while loop, as an int or symbolic dim, or None if none is found.
 
     A bound is found for loops such as ``while i < n``, if each iteration adds the same positive constant to ``i`` and
     ``n`` is known while tracing.
@@ -72,7 +72,7 @@ def _comparisons(condition: TracedFunction, var: Any) -> Iterator[Comparison | N
 def _iteration_count(
     comparison: Comparison | None, entry: Sequence[Tensor], condition: TracedFunction, body: TracedFunction
 ) -> Dim | None:
-    """Returns the number of iterations for which a comparison holds; None if the number is unknown.
+    """Returns the number of iterations for which a comparison holds, or None if the number is unknown.
 
     Args:
       comparison: a comparison of a counter with a limit, or None for another condition.
@@ -95,7 +95,7 @@ def _iteration_count(
 
 
 def _step_size(body: TracedFunction, index: int) -> int | None:
-    """Returns the positive constant that the body adds to carried integer ``index``; None if it does anything else.
+    """Returns the positive constant that the body adds to carried integer ``index``, or None if it does anything else.
 
     Only a counter that grows by a constant reaches its limit after a number of iterations that is known before.
     """

@@ -64,7 +64,7 @@ def nested_key(value: Any, tensors: list[Any]) -> Any:
 
 
 def _dict_key(value: dict[Any, Any], tensors: list[Any]) -> Any:
-    """Returns the key of a dict, whatever the order of its keys; None if these aren't all strings."""
+    """Returns the key of a dict, whatever the order of its keys, or None if these aren't all strings."""
     names = list(value)
     if len(names) > 1:
         if not all(type(name) is str for name in names):  # others may not be comparable, or equal but of other types

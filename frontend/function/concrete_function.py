@@ -51,7 +51,7 @@ MSG_VARIABLES = (
 )
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
-"""Callbacks that get every function that was traced."""
+"""Callbacks that are called with every function that was traced."""
 
 
 class ConcreteFunction(function_types.ConcreteFunction):
@@ -215,7 +215,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self.plan() or self.code()
 
     def plan(self) -> Plan | None:
-        """Returns a plan that runs the trace with NumPy kernels, None if the trace has to be compiled."""
+        """Returns a plan that runs the trace with NumPy kernels, or None if the trace has to be compiled."""
         if not (self._plan or self._compiled or self._python_instances.specs or self._has_deferred_calls):
             self._plan = planned(self)
         return self._plan

@@ -13,7 +13,9 @@ from tvtf.core.thread_state import dials
 from tvtf.runtime.heap import keep_freed_memory
 
 WORTH_COMPILING = 1 << 15
-"""Operand elements from which the compiled kernel's speed outweighs its compilation (about 0.1 s, then cached on disk)."""
+"""Minimum number of operand elements for which the compiled kernel's speed outweighs its compilation.
+
+Compilation takes about 0.1 s, and its result is cached on disk."""
 WORTH_WHEN_REPEATED = 1 << 16
 """The same for primitives that NumPy runs well enough: they are compiled only when the call repeats."""
 _NUMPY_CALLS = 2
@@ -30,7 +32,7 @@ def run_heavy(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[s
 
 
 def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> bool:
-    """Returns whether compiling a primitive pays, by the number of elements and how often the call was made.
+    """Returns whether compiling a primitive is profitable, by the number of elements and how often the call was made.
 
     Never while compilations are verified: they are compared with what NumPy computes in eager calls.
     """

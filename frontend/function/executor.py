@@ -66,7 +66,7 @@ def executable_for(mod: ir.IRModule) -> Executable:
 
 
 def _options() -> list[str]:
-    """Returns the parts of the cache key besides module and target: user passes and debug settings."""
+    """Returns the parts of the cache key in addition to module and target: user passes and debug settings."""
     names = [name for name, _ in user_passes]
     # Verifying and dumping change the pipeline.
     debug_settings = [f"{dials.verify} {dials.dump}"] if dials.verify or dials.dump else []
@@ -134,7 +134,7 @@ class GraphFunction:
     def run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
         """Runs the compiled code on eager tensors, without recording on gradient tapes."""
         if self.graph.holds_texts:
-            with string_table():  # compiled code gets strings as numbers: their indices in this table
+            with string_table():  # strings are passed to compiled code as indices in this table
                 return self._run(inputs)
         return self._run(inputs)
 
@@ -520,7 +520,7 @@ class Compiled:
             if self.simple:  # one computed result, no Variables, captures or strings: the shortest path
                 return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
             if self.holds_texts:
-                with string_table():  # compiled code gets strings as numbers: their indices in this table
+                with string_table():  # strings are passed to compiled code as indices in this table
                     return self._call_locked(leading_results, tensors, variables)
             return self._call_locked(leading_results, tensors, variables)
         except OtherSizes:

@@ -46,7 +46,7 @@ class NeedsCompilation(Exception):
 
 
 def planned(concrete: ConcreteFunction) -> Plan | None:
-    """Returns the plan by which NumPy runs a traced function on strings; None if it has to be compiled.
+    """Returns the plan by which NumPy runs a traced function on strings, or None if it has to be compiled.
 
     NumPy also computes the ops on strings that compiled code calls, so that little is lost without compilation.
     """

@@ -81,7 +81,7 @@ def draw(
 
 
 def kernel_seconds(profile: Any) -> dict[str, float] | None:
-    """Returns the seconds of each kernel in a profile, by name; None where there is none."""
+    """Returns the seconds of each kernel in a profile, by name, or None without a profile."""
     return {kernel.name: kernel.seconds for kernel in profile.kernels} if profile else None
 
 
@@ -100,7 +100,7 @@ def entry_of(
     captured = {inner._var.name: outer for outer, inner in graph.captures}
     names = argument_names(concrete.arguments, param_names[: len(graph.params)]) | captured_names(function, captured)
     names |= variable_argument_names(concrete.arguments, captured)
-    donated = frozenset(param_names[place] for _, place in donations(graph, results.updates))
+    donated = frozenset(param_names[position] for _, position in donations(graph, results.updates))
     labels = result_labels(results.structure)
     printed_results = [Result(label, kind, _printable(source)) for label, (kind, source) in zip(labels, results.leaves)]
     return Entry(concrete.name, names, donated, printed_results, lines or {})

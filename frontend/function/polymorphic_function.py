@@ -124,7 +124,7 @@ class Function(PolymorphicFunction):
         return self._call_slow_path(args, kwargs)
 
     def _nested_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> Any:
-        """Returns the key of a call in the cache ``_nested``, None if the call can't have a key.
+        """Returns the key of a call in the cache ``_nested``, or None if the call can't have a key.
 
         The tensors and arrays among the arguments, and in nests of them, are appended to ``values``.
         """
@@ -262,7 +262,7 @@ class Function(PolymorphicFunction):
             return self._trace(self._generalized(arguments)) if concrete is None else (arguments, concrete)
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
-        """Returns a cached trace that accepts the arguments, None if there is none.
+        """Returns a cached trace that accepts the arguments, or None if there is none.
 
         A trace for exactly these arguments is preferred to a more general trace. A trace is skipped if it treats a
         tensor watched by a tape as a constant, because the gradient of that tensor would be lost.

@@ -93,7 +93,7 @@ def variable_argument_names(arguments: Arguments, captures: Mapping[str, Any]) -
 
 
 def result_labels(structure: Any) -> list[str]:
-    """Returns a name for each flat result: its key or field, "" where it only has a place in a tuple.
+    """Returns a name for each flat result: its key or field, "" where it only has a position in a tuple.
 
     >>> result_labels({"loss": 1, "parts": (2, 3)}), result_labels((1, 2)), result_labels(1)
     (['loss', 'parts[0]', 'parts[1]'], ['', ''], [''])

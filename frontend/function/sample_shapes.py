@@ -121,7 +121,7 @@ def _any_shape(samples: Sequence[tuple[Sizes, TensorType]]) -> AnyShape:
 
 
 def _distinct_ranks_first(shapes: list[Any]) -> list[Any]:
-    """Moves a shape whose rank differs from the first to the second place: two examples are compared."""
+    """Moves a shape whose rank differs from the first to the second position: two examples are compared."""
     if any(isinstance(s, AnyShape) for s in shapes):
         return shapes
     other_index = next((i for i, s in enumerate(shapes) if s is not None and len(s) != len(shapes[0])), 1)
@@ -137,7 +137,7 @@ def _with_unknown_sizes(shape: Any, index: int) -> Any:
 
 
 def common_value(values: Sequence[Any]) -> Any:
-    """Returns the known value that holds for any sizes; None if it depends on them."""
+    """Returns the known value that holds for any sizes, or None if it depends on them."""
     first = values[0]
     if first is None or not is_static_shape(first.flat):
         return None

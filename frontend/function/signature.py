@@ -78,7 +78,7 @@ class Leaf:
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
 
     def widened(self, other: Leaf) -> Leaf | None:
-        """Returns a leaf that accepts both this one and ``other``; None if they differ in more than their shapes."""
+        """Returns a leaf that accepts both this one and ``other``, or None if they differ in more than their shapes."""
         if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self if self.key == other.key else None
         if self.spec.dtype is not other.spec.dtype:

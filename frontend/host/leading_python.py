@@ -42,7 +42,7 @@ class LeadingCall:
         return relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
 
     def _is_result(self, value: relax.Expr) -> bool:
-        """Returns whether ``value`` is an item of the tuple that the call returns."""
+        """Returns whether ``value`` is an element of the tuple that the call returns."""
         return isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(self.call.var)
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
@@ -57,7 +57,7 @@ class LeadingCall:
 
 
 def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
-    """Returns the call of Python that can run before the compiled code of ``graph``, None if there is none.
+    """Returns the call of Python that can run before the compiled code of ``graph``, or None if there is none.
 
     The first call of Python in the graph can't run before the code in four cases: a gradient may need the record of
     the call, the code must write Variables first (``tf.py_function``), an operand is a Variable, or the program has strings.
@@ -90,7 +90,7 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
 def _is_harmless(binding: relax.Binding) -> bool:
     """Returns whether a binding can't fail and has no side effects, so that a call of Python may move ahead of it."""
     value = binding.value
-    if not isinstance(value, relax.Call):  # a constant, a variable or an item of a tuple
+    if not isinstance(value, relax.Call):  # a constant, a variable or an element of a tuple
         return True
     if not dialect.is_dialect(value) or not isinstance(binding.var.ty, relax.TensorType):
         return False

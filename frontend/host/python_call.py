@@ -30,7 +30,7 @@ _ERROR_CLASSES = {
 
 @export("py_function")
 def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
-    """Calls a Python function on eager tensors at this place of the program; gradients flow through it.
+    """Calls a Python function on eager tensors at this point of the program; gradients flow through it.
 
     It sees Variables as assigned before it, and the program sees its assignments. It may wait for threads that use
     them. Compiled code reads and writes Variables one by one around such calls, so a training step is faster without.
@@ -70,12 +70,12 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
 def numpy_function(
     func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
 ) -> Any:
-    """Calls a function on NumPy arrays at this place of the program; no gradient flows through it.
+    """Calls a function on NumPy arrays at this point of the program; no gradient flows through it.
 
     Args:
       func: takes as many arrays as ``inp`` has; returns arrays of the dtypes of ``Tout``.
       inp, Tout, name: as for ``py_function``.
-      stateful: accepted; the function runs each time the program reaches this place.
+      stateful: accepted; the function runs each time the program reaches this point.
 
     Returns:
       The results, in the structure of ``Tout`` (outside traces whatever ``func`` returns, as in TensorFlow); without

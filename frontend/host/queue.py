@@ -126,7 +126,7 @@ class QueueBase:
                     f"current size {len(self._rows)})",
                 )  # fmt: skip
             rows = [self._remove() for _ in range(count)]
-            self._changed.notify_all()  # others may wait for a free place
+            self._changed.notify_all()  # others may wait for a free slot
             return rows
 
     def _ready(self) -> int:
@@ -158,7 +158,7 @@ class QueueBase:
         """Puts slices of the tensors along their first axis into the queue, one tuple of slices after another."""
 
         def put_rows(*tensors: Any) -> None:
-            """Adds the rows when the program runs. Each waits for a free place."""
+            """Adds the rows when the program runs. Each waits for a free slot."""
             for row in zip(*(tensor.numpy() for tensor in tensors)):
                 self._put(tuple(np.asarray(value) for value in row))
 

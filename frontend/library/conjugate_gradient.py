@@ -16,7 +16,7 @@ from tvtf.ops.rules import bind
 class CGState(NamedTuple):
     """The state of the conjugate gradient iteration, with TensorFlow's names.
 
-    These are the number of the iteration, the solution, the residual, the search direction, and the product of the
+    These are the index of the iteration, the solution, the residual, the search direction, and the product of the
     residual with the preconditioned residual.
     """
 

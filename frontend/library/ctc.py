@@ -92,7 +92,7 @@ def ctc_loss(
     blank = _class_from(blank_index or 0, frames._type.shape[2])
     label_ids = cast(convert_to_tensor(labels), int32)
     if blank_index:
-        # TensorFlow moves the blank to the first place: a label that names it means the class before it.
+        # TensorFlow moves the blank to the first position: a label that names it means the class before it.
         label_ids = where(equal(label_ids, blank), blank - 1, label_ids)
     compute = custom_gradient(
         functools.partial(_loss_and_gradient, blank=blank, limit=LOG_ZERO if is_sparse else LOG_NEARLY_ZERO)
@@ -109,7 +109,7 @@ def _check_frames(lengths: np.ndarray, count: int) -> None:
 
 
 def _class_from(index: int, classes: Dim) -> Any:
-    """Returns a class index from 0 on. A negative ``index`` counts from the end, as -1 for the last of the classes."""
+    """Returns a class index of at least 0. A negative ``index`` counts from the end, as -1 for the last of the classes."""
     if isinstance(classes, int):
         return index % classes
     return index if index >= 0 else _number(classes + index)

@@ -157,7 +157,7 @@ def ctc_greedy_decoder(
 def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> tuple[np.ndarray, ...]:
     """Decodes the best labels of each row of logits by a CTC beam search that keeps ``width`` prefixes.
 
-    Returns the components of sparse tensors, as many as ``counts`` has items: of the best labels, the second best, and
+    Returns the components of sparse tensors, one for each of ``counts``: of the best labels, the second best, and
     so on. The last result has the log-probabilities of the labels, of shape (batch, paths).
     """
     _check(inputs, lengths, "CTCBeamSearchDecoder")

@@ -1,4 +1,4 @@
-"""The share of this process's cores that other programs use: parallel kernels that are timed beside them look slow."""
+"""The share of this process's cores that other programs use: parallel kernels timed concurrently with them look slow."""
 
 from __future__ import annotations
 

@@ -91,18 +91,18 @@ def _is_free(node: Any) -> bool:
 
 
 def _bytes(kernel: tirx.PrimFunc) -> int | None:
-    """Returns the bytes of a kernel's operands and results together, None if a size is unknown."""
+    """Returns the bytes of a kernel's operands and results together, or None if a size is unknown."""
     return _total(_buffer_bytes(param.ty) for param in kernel.params if hasattr(param.ty, "shape"))
 
 
 def _buffer_bytes(buffer: Any) -> int | None:
-    """Returns the bytes of a buffer, None if a dim is symbolic."""
+    """Returns the bytes of a buffer, or None if a dim is symbolic."""
     if not all(isinstance(dim, tirx.IntImm) for dim in buffer.shape):
         return None
     return prod(int(dim) for dim in buffer.shape) * max(1, buffer.dtype.dtype.bits // 8)  # at least a byte, for bool
 
 
 def _total(amounts: Iterable[int | None]) -> int | None:
-    """Returns the sum of the amounts, None if one of them is unknown (None)."""
+    """Returns the sum of the amounts, or None if one of them is unknown (None)."""
     counts = list(amounts)
     return None if None in counts else sum(count for count in counts if count is not None)

@@ -1,4 +1,4 @@
-"""Where a compiled function's time goes: seconds of each kernel beside what it has to do.
+"""Where a compiled function's time goes: seconds of each kernel, compared with the work that it has to do.
 
 Kernels are timed where they run: an instrument of the virtual machine sees every call, so fusion, memory and threads are
 those of the real call.

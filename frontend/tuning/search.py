@@ -1,6 +1,6 @@
 """Searches the schedule choices of one kernel: one choice after another, each from the best candidate so far.
 
-It knows no compilers or clocks: `build` makes candidates, `measure` times them beside each other.
+It knows no compilers or clocks: `build` makes candidates, `measure` times them in turn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Builder(Protocol):
 
 
 Measure = Callable[[Sequence[Candidate], int], Sequence[Sequence[float]]]
-"""Returns the seconds of each candidate in each of so many rounds, in which they take turns."""
+"""Returns the seconds of each candidate in each of the given number of rounds, in which the candidates take turns."""
 
 
 class Found(NamedTuple):

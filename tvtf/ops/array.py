@@ -148,7 +148,7 @@ def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
     is_inferred, is_zero = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
     bind.guard(_at_most_one(is_inferred), message="Only one input size may be -1")
     dims = shape_of(x, int64)
-    # beside a 0, TensorFlow infers the -1 from the dims that aren't zero
+    # next to a 0, TensorFlow infers the -1 from the dims that aren't zero
     has_zero = bind.reduce_any(is_zero, axis=(0,), keepdims=False)
     total = bind.select(has_zero, _product(dims, bind.equal(dims, number(0, dims))), _product(dims))
     remaining = bind.floordiv(total, _product(sizes, bind.logical_or(is_inferred, is_zero)))

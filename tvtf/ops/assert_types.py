@@ -44,7 +44,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
 
 @export("debugging.assert_rank_at_least")
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x`` has at least the given rank. Works as ``assert_rank`` in other respects.
+    """Raises an error unless ``x`` has at least the given rank. Same as ``assert_rank`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
@@ -83,7 +83,7 @@ def _known_rank(rank: Any) -> int:
 
 @export("debugging.assert_rank_in")
 def assert_rank_in(x: Any, ranks: Sequence[Any], message: Any = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x`` has one of the given ranks. Works as ``assert_rank`` in other respects.
+    """Raises an error unless ``x`` has one of the given ranks. Same as ``assert_rank`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), [1, 2])

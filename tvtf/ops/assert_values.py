@@ -68,7 +68,7 @@ def _check_constants(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> No
 def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:
     """Returns the parts of the error text of a failed eager assertion.
 
-    They are the comparison, the places where it fails, and the operands. ``holds`` is the elementwise result of the
+    They are the comparison, the indices where it fails, and the operands. ``holds`` is the elementwise result of the
     comparison. ``summarize`` limits the number of elements shown.
     """
     limit = _limit(summarize)
@@ -143,7 +143,7 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: int | None = No
 def assert_none_equal(x: Any, y: Any, summarize: int | None = None, message: Any = None, name: Any = None) -> Any:
     """Raises an error unless ``x != y`` for every pair of (broadcast) elements.
 
-    Works as ``assert_equal`` in other respects.
+    Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), tf.constant([3, 4]))
@@ -157,7 +157,7 @@ def assert_none_equal(x: Any, y: Any, summarize: int | None = None, message: Any
 def assert_less(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
     """Raises an error unless ``x < y`` for every pair of (broadcast) elements.
 
-    Works as ``assert_equal`` in other respects.
+    Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_less(tf.constant([1, 2]), 3)
@@ -171,7 +171,7 @@ def assert_less(x: Any, y: Any, message: Any = None, summarize: int | None = Non
 def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
     """Raises an error unless ``x <= y`` for every pair of (broadcast) elements.
 
-    Works as ``assert_equal`` in other respects.
+    Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_less_equal(tf.constant([1, 2]), 2)
@@ -185,7 +185,7 @@ def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: int | None
 def assert_greater(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
     """Raises an error unless ``x > y`` for every pair of (broadcast) elements.
 
-    Works as ``assert_equal`` in other respects.
+    Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_greater(tf.constant([1, 2]), 0)
@@ -199,7 +199,7 @@ def assert_greater(x: Any, y: Any, message: Any = None, summarize: int | None = 
 def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
     """Raises an error unless ``x >= y`` for every pair of (broadcast) elements.
 
-    Works as ``assert_equal`` in other respects.
+    Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_greater_equal(tf.constant([1, 2]), 1)
@@ -228,7 +228,7 @@ def _condition(sign: str) -> Callable[[str], list[str]]:
 
 @export("debugging.assert_positive")
 def assert_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x > 0`` for every element. Works as ``assert_equal`` in other respects.
+    """Raises an error unless ``x > 0`` for every element. Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_positive(tf.constant([1, 2]))
@@ -240,7 +240,7 @@ def assert_positive(x: Any, message: Any = None, summarize: int | None = None, n
 
 @export("debugging.assert_negative")
 def assert_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x < 0`` for every element. Works as ``assert_equal`` in other respects.
+    """Raises an error unless ``x < 0`` for every element. Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_negative(tf.constant([-1, -2]))
@@ -252,7 +252,7 @@ def assert_negative(x: Any, message: Any = None, summarize: int | None = None, n
 
 @export("debugging.assert_non_negative")
 def assert_non_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x >= 0`` for every element. Works as ``assert_equal`` in other respects.
+    """Raises an error unless ``x >= 0`` for every element. Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_non_negative(tf.constant([0, 2]))
@@ -264,7 +264,7 @@ def assert_non_negative(x: Any, message: Any = None, summarize: int | None = Non
 
 @export("debugging.assert_non_positive")
 def assert_non_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
-    """Raises an error unless ``x <= 0`` for every element. Works as ``assert_equal`` in other respects.
+    """Raises an error unless ``x <= 0`` for every element. Same as ``assert_equal`` in other respects.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_non_positive(tf.constant([0, -2]))

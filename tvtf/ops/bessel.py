@@ -33,7 +33,7 @@ def _special(
       kernel: The function, or its name.
       samples: The range from which tests draw arguments.
       derivative: Computes the derivative from the result ``y`` and the argument ``x``.
-      public: Public names beside that in ``tf.math.special``.
+      public: Public names in addition to that in ``tf.math.special``.
       shows: The docstring's example: a call and its result.
     """
 

@@ -35,8 +35,8 @@ def bincount(
     Args:
       arr: tensor, ragged tensor or SparseTensor of integers, not negative; others are cast to int32.
       weights: of the same kind and shape.
-      minlength: at least so many counts.
-      maxlength: at most so many: larger numbers are left out.
+      minlength: the minimum number of counts.
+      maxlength: the maximum number of counts: larger numbers are left out.
       dtype: of the counts, where there are no weights.
       axis: None or 0 for the whole tensor, -1 for each row of a matrix.
       binary_output: 1 for whatever occurs.

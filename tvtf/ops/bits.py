@@ -112,7 +112,7 @@ def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     shows=("tf.bitwise.left_shift(3, 2).numpy()", "np.int32(12)"),
 )
 def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits)."""
+    """Returns the bits of ``x`` moved up by ``y`` positions, elementwise, with broadcasting; ``y`` is clamped to [0, bits)."""
     return operands(x, y), {}
 
 
@@ -123,7 +123,7 @@ def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
     shows=("tf.bitwise.right_shift(-8, 1).numpy()", "np.int32(-4)"),
 )
 def right_shift(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the bits of ``x`` moved ``y`` places down, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
+    """Returns the bits of ``x`` moved down by ``y`` positions, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
 
     The sign stays.
     """

@@ -89,7 +89,7 @@ def _known(distinct: Sequence[Dim]) -> Dim | None:
     if len(distinct) < 2:
         return distinct[0] if distinct else 1
     static = [d for d in distinct if isinstance(d, int)]
-    if static:  # symbolic dims beside a number must be that number, or 1
+    if static:  # symbolic dims together with a number must be that number, or 1
         return static[0] if len(static) == 1 else None
     return None if state.trace is None else state.trace.common_dim(distinct)
 

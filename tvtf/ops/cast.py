@@ -62,7 +62,7 @@ def _to_signed(values: np.ndarray, integer: Any) -> np.ndarray:
 
 
 def _to_uint64(values: np.ndarray) -> np.ndarray:
-    """Converts whole floats to uint64: those from 2**63 on in two parts, the others by way of int64."""
+    """Converts whole floats to uint64: those of at least 2**63 in two parts, the others by way of int64."""
     high = (values >= 2.0**63) & (values < 2.0**64)
     upper = np.where(high, values - 2.0**63, 0).astype(np.int64).astype(np.uint64) + np.uint64(2**63)
     return np.where(high, upper, _to_signed(values, np.int64).astype(np.uint64))

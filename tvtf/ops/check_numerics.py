@@ -95,7 +95,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
 @export("debugging.assert_all_finite")
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
-    """Checks that ``x`` has no infinity or NaN, and returns it. Works as ``check_numerics``.
+    """Checks that ``x`` has no infinity or NaN, and returns it. Same as ``check_numerics``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_all_finite(tf.constant([1., 2.]), "weights").numpy()

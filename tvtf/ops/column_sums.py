@@ -71,7 +71,7 @@ def _batch(
 def _samples() -> list[Sample]:
     """Returns test samples of ``column_sums``: sums of formulas of two or three operands, over one or two axes.
 
-    A formula is the number of an operand, or a tuple of an op's name and formulas.
+    A formula is the index of an operand, or a tuple of an op's name and formulas.
     """
     product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
     negated = ("negative", ("multiply", ("add", 0, 1), 2))
@@ -103,7 +103,7 @@ def _samples() -> list[Sample]:
 def column_sums(*operands: Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> Any:
     """Sums several formulas of the same tensors over axes in one pass, as the gradient of a normalization needs.
 
-    The first operand has the shape over which is summed. The others broadcast to this shape. See
+    The first operand has the shape whose elements are summed. The others broadcast to this shape. See
     :func:`computed` for formulas.
     """
     return operands, {"formulas": formulas, "axis": axis}

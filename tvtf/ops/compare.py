@@ -234,7 +234,9 @@ def _show_select(*types: TensorType) -> str:
 
 
 _MASK_THRESHOLD = 4096
-"""Elements from which selecting by bit masks is faster than ``np.where``, which branches: eightfold for 1M elements."""
+"""Minimum number of elements for which selecting by bit masks is faster than ``np.where``, which branches.
+
+For 1M elements it is eight times as fast."""
 
 
 def _select_array(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -245,7 +245,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
     Args:
       values: tensors of one dtype and shape; Python numbers take the tensors' dtype.
-      axis: int in [-rank - 1, rank], the new axis's place.
+      axis: int in [-rank - 1, rank], the new axis's position.
 
     >>> import tvtf as tf
     >>> tf.stack([[1, 2], [3, 4]], axis=1).numpy()

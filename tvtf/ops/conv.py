@@ -285,7 +285,7 @@ def _conv_onnx(
 
     ONNX has the channels before the spatial axes, and the op has the channels last.
     """
-    # ``types`` isn't needed here, but all ONNX rules get it
+    # ``types`` isn't needed here, but all ONNX rules receive it
     x, w = inputs
     rank, y = len(strides), emitter.temp()
     operands = [_channels_first(emitter, x, rank), _filter_channels_first(emitter, w, rank)]
@@ -394,7 +394,7 @@ def _filter_grad_group(
 
 
 def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
-    """Emits a slice of one group of a grouped convolution: ``count`` channels from ``start`` on along ``axis``.
+    """Emits a slice of one group of a grouped convolution: ``count`` channels starting at ``start`` along ``axis``.
 
     Returns the name of the slice.
     """

@@ -491,7 +491,7 @@ def one_hot(
       depth: int, or a scalar computed from shapes.
       on_value: scalar, one where None.
       off_value: scalar, zero where None.
-      axis: the new axis's place, the last where None or -1.
+      axis: the new axis's position, the last where None or -1.
       dtype: that of the values, float32 where nothing says otherwise.
 
     >>> import tvtf as tf

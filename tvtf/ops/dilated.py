@@ -28,10 +28,10 @@ def with_space_to_batch(
     Args:
       input: tensor of known shape (n, spatial dims ..., channels), or as ``data_format`` says.
       dilation_rate: an int for each spatial dim.
-      padding: "SAME" or "VALID"; ``op`` gets "VALID" where a rate is above 1.
+      padding: "SAME" or "VALID"; ``op`` is passed "VALID" where a rate is above 1.
       op: a function over windows.
       filter_shape: the windows' shape; needed for "SAME".
-      spatial_dims: which dims they are; those behind the first where None.
+      spatial_dims: the indices of the spatial dims; by default those after the first; for "NC...", after the second.
       data_format: "NHWC" and its like, or "NCHW" and its like.
 
     Returns:
@@ -67,8 +67,8 @@ def with_space_to_batch(
         return op(x, len(rates), padding)  # type: ignore[no-any-return]
     blocks = np.ones(dims[-1], np.int64)
     edges = np.zeros((dims[-1], 2), np.int64)
-    places = np.array(dims) - 1
-    blocks[places], edges[places] = rates, _paddings(padding, filter_shape, rates)
+    positions = np.array(dims) - 1
+    blocks[positions], edges[positions] = rates, _paddings(padding, filter_shape, rates)
     sizes = [x.shape[i] for i in range(1, dims[-1] + 1)]
     crops = np.zeros_like(edges)
     crops[:, 1] = -(np.array(sizes) + edges.sum(1)) % blocks

@@ -26,7 +26,7 @@ def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
 
     The op's NumPy kernel raises an error with the same message.
     """
-    # ``x`` isn't needed here, but all rules of the op get it
+    # ``x`` isn't needed here, but all rules of the op receive it
     if not y._type.dtype.is_integer:
         return []
     nonzero = bind.not_equal(y, number(0, y))

@@ -180,7 +180,7 @@ def _labels_of(term: str, rank: int, position: int) -> Labels:
     """Returns a label for each axis of an einsum's input.
 
     The axes of the ellipsis are numbered from the right, as broadcasting aligns them. For example, the subscripts
-    ``i...j`` and rank 4 give ``("i", ".1", ".0", "j")``. ``position`` is the input's number in errors.
+    ``i...j`` and rank 4 give ``("i", ".1", ".0", "j")``. ``position`` is the input's index in errors.
     """
     before, ellipsis, after = term.partition(ELLIPSIS)
     named = len(before) + len(after)
@@ -334,7 +334,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     """Computes sums of products of tensors by Einstein's summation convention.
 
     Args:
-      equation: subscripts of each input, and of the result behind ``->``; without that, the labels that occur once,
+      equation: subscripts of each input, and of the result after ``->``; without that, the labels that occur once,
         sorted. ``...`` stands for axes that broadcast; a label twice in one input takes its diagonal.
       *inputs: numeric tensors of one dtype, as many as the equation has.
       **kwargs: ``optimize`` and ``name``, accepted as in TensorFlow; products are always taken in the cheapest

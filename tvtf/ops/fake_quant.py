@@ -101,7 +101,7 @@ def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int,
     A number inside the range passes its cotangent on to ``x``. A clipped number passes it on to the end of the range to
     which it was clipped.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, ct)
     is_below, is_above = bind.less(x, first), bind.greater(x, last)
@@ -167,7 +167,7 @@ def fake_quant_with_min_max_args(
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """Works as :func:`fake_quant_with_min_max_args`, with float32 scalar tensors for the range, which get gradients.
+    """Same as :func:`fake_quant_with_min_max_args`, with float32 scalar tensors for the range, which get gradients.
 
     >>> import tvtf as tf
     >>> tf.quantization.fake_quant_with_min_max_vars([-9., 0.5, 9.], 0., 3., num_bits=2).numpy()
@@ -186,7 +186,7 @@ def fake_quant_with_min_max_vars(
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """Works as :func:`fake_quant_with_min_max_vars`, with a range for each element of the last axis.
+    """Same as :func:`fake_quant_with_min_max_vars`, with a range for each element of the last axis.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) the number of ranges differs from the size of the last axis.

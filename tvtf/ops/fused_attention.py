@@ -43,7 +43,7 @@ def _type(
 
     They are the output, and the logarithm of the sum of exponentials of each row of scores.
     """
-    # ``scale``, ``fill`` and ``causal`` aren't needed here, but all rules of the op get them
+    # ``scale``, ``fill`` and ``causal`` aren't needed here, but all rules of the op receive them
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
     scores = (*q.shape[:-1], k.shape[-2])

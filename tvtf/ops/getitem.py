@@ -365,7 +365,7 @@ def strided_slice(
 
 @export("slice")
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """Slices a tensor: takes ``size`` elements of every axis from ``begin`` on; a size of -1 takes all that follow.
+    """Slices a tensor: takes ``size`` elements of every axis, starting at ``begin``; a size of -1 takes all that follow.
 
     Args:
       input_: tensor of rank r.
@@ -440,7 +440,7 @@ def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
 def _slice_size(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
     """Checks known bounds of ``tf.slice``, and returns the number of elements that it selects along an axis.
 
-    A ``size`` of -1 stands for all elements from ``begin`` on. A size computed at run time becomes a symbolic dim.
+    A ``size`` of -1 stands for all elements starting at ``begin``. A size computed at run time becomes a symbolic dim.
     """
     if isinstance(size, Tensor) or (isinstance(begin, Tensor) and isinstance(size, int) and size == -1):
         remaining, requested = bind.subtract(_as_int64(extent), _as_int64(begin)), _as_int64(size)

@@ -90,7 +90,7 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
 
     A seed has three integers. Each operand is a single item or a batch of n items.
     """
-    # ``rounds`` isn't needed here, but all rules of the op get it
+    # ``rounds`` isn't needed here, but all rules of the op receive it
     for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
         require_dtype(operand, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:

@@ -113,7 +113,7 @@ def _gather_vjp(
 
     For a gather along the first axis, it is IndexedSlices, as in TensorFlow, which need less memory than ``params``.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     if not axis:
         return rows_of(params, ct, indices), None
     index_axes = range(axis, axis + indices.ndim - batch_dims)
@@ -171,7 +171,7 @@ def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: 
 def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
     """Emits ONNX's GatherND for a gather with batch dims, which ONNX's Gather doesn't support.
 
-    A transpose moves the gathered axis right behind the batch axes, and another one restores the order of the result.
+    A transpose moves the gathered axis right after the batch axes, and another one restores the order of the result.
     """
     params, indices = inputs
     (params_type, indices_type), _ = types
@@ -289,7 +289,7 @@ def without_rows(x: Tensor) -> Tensor:
 
 
 def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
-    """Gathers along an axis with a dense gradient: gathering behind a new first axis never makes IndexedSlices."""
+    """Gathers along an axis with a dense gradient: gathering after a new first axis never makes IndexedSlices."""
     slices = bind.gather(bind.reshape(x, shape=(1, *x._type.shape)), at, axis=axis + 1, batch_dims=0)
     return bind.reshape(slices, shape=slices._type.shape[1:])
 
@@ -502,7 +502,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
 
     Args:
       tensor: tensor of rank r.
-      mask: bool tensor of rank k <= r whose shape is that of ``tensor`` from ``axis`` on.
+      mask: bool tensor of rank k <= r whose shape is that of ``tensor`` starting at ``axis``.
       axis: where the mask's axes begin; 0 where None.
 
     >>> import tvtf as tf

@@ -90,7 +90,7 @@ def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) ->
       axis: the axis of the sequences.
 
     Returns:
-      The sequences, and int32 numbers of the level segments that elements are in.
+      The sequences, and int32 indices of the level segments that elements are in.
 
     Raises:
       InvalidArgumentError: the axis is out of range.

@@ -110,7 +110,7 @@ def _matmul_vjp(
 
     The functions are called only for the cotangents that are needed.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     if not a.dtype.is_differentiable:  # integers
         return None, None
     # the product was computed from operands cast to ``output_type``

@@ -169,7 +169,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 
 @export("truediv", "math.truediv")
 def truediv(x: Any, y: Any, name: str | None = None) -> Any:
-    """Works as `tf.divide`, but a Python value ``x`` isn't converted to the dtype of ``y``.
+    """Same as `tf.divide`, but a Python value ``x`` isn't converted to the dtype of ``y``.
 
     >>> import tvtf as tf
     >>> tf.truediv([1., 2.], 4).numpy()

@@ -51,7 +51,7 @@ class Band(NamedTuple):
         is_right_aligned = (k >= 0 and above_alignment == "RIGHT") or (k <= 0 and below_alignment == "RIGHT")
         return self.longest - self.length(k) if is_right_aligned else 0
 
-    def places(self) -> np.ndarray:
+    def flat_indices(self) -> np.ndarray:
         """Returns the index in the flattened matrix of each element of the diagonals, highest diagonal first.
 
         All diagonals are padded to the length of the longest one. Padding has the index NOWHERE.
@@ -65,14 +65,14 @@ class Band(NamedTuple):
 
     def inverse(self) -> np.ndarray:
         """Returns for each element of the flattened matrix its index in the flattened diagonals, or NOWHERE."""
-        places = self.places()
+        flat_indices = self.flat_indices()
         indices = np.full(self.rows * self.columns, NOWHERE)
-        indices[places[places != NOWHERE]] = np.flatnonzero(places != NOWHERE)
+        indices[flat_indices[flat_indices != NOWHERE]] = np.flatnonzero(flat_indices != NOWHERE)
         return indices
 
 
 def _diagonal_range(k: Any, align: str) -> tuple[int, int]:
-    """Returns the numbers of the lowest and the highest diagonal, from the argument ``k``. Also checks ``align``.
+    """Returns the indices of the lowest and the highest diagonal, from the argument ``k``. Also checks ``align``.
 
     ``k`` is an int or a pair of ints, known while tracing. For example, 1 gives ``(1, 1)``.
     """
@@ -186,7 +186,7 @@ def diag_part(
         return _symbolic_diagonal(x, number)
     band = _band(x, k, align)
     flat = bind.reshape(x, shape=(*x._type.shape[:-2], band.rows * band.columns))
-    return _gather_or_default(flat, band.places(), _diagonals_shape(band), _padding_value(padding_value, x))
+    return _gather_or_default(flat, band.flat_indices(), _diagonals_shape(band), _padding_value(padding_value, x))
 
 
 @export("linalg.diag")
@@ -294,7 +294,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     Args:
       input: tensor of shape (..., rows, columns).
       diagonal: tensor of shape (..., length), or of shape (..., diagonals, greatest length) for a band, highest first.
-      k: the number of the diagonal, or of the lowest and the highest one of a band.
+      k: the index of the diagonal, or of the lowest and the highest one of a band.
       align: the sides to which short diagonals of a band are aligned, above and below the main diagonal.
 
     >>> import tvtf as tf
@@ -316,7 +316,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
 
 def _symbolic_diagonal_number(x: Tensor, k: Any, align: str) -> int | None:
-    """Returns the number of the single diagonal to extract from matrices of symbolic size.
+    """Returns the index of the single diagonal to extract from matrices of symbolic size.
 
     Returns None for matrices of static size, and for several diagonals, which need indices known while tracing.
     """
@@ -342,7 +342,7 @@ def _symbolic_diagonal(x: Tensor, k: int) -> Tensor:
 
 
 def _int64_range(size: Dim, start: int = 0) -> Tensor:
-    """Returns the int64 numbers from ``start`` on, ``size`` of them."""
+    """Returns ``size`` consecutive int64 numbers, starting at ``start``."""
     return bind.range(size=size, start=start, delta=1, dtype=int64)  # type: ignore[no-any-return]
 
 

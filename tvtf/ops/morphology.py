@@ -114,25 +114,25 @@ def max_pool_with_argmax(
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> MaxPoolWithArgmax:
-    """Returns the largest element of each window, and its place in the flat image.
+    """Returns the largest element of each window, and its index in the flat image.
 
     Args:
       input: real tensor of shape (n, rows, columns, channels), of known size but for n.
       ksize, strides: 1, 2 or 4 ints.
       padding: "SAME" or "VALID".
       data_format: "NHWC".
-      output_dtype: of the places, int32 or int64.
-      include_batch_in_index: count places from the first image on.
+      output_dtype: of the indices, int32 or int64.
+      include_batch_in_index: whether indices count from the first image of the batch.
 
     Returns:
-      Two tensors of shape (n, out_rows, out_columns, channels); a place is ``(row * columns + column) * channels + channel``.
+      Two tensors of shape (n, out_rows, out_columns, channels); an index is ``(row * columns + column) * channels + channel``.
 
     Raises:
       ValueError: the data format or the padding is not supported, or the images' size is unknown.
 
     >>> import tvtf as tf
-    >>> values, places = tf.nn.max_pool_with_argmax([[[[1.], [2.]], [[4.], [3.]]]], 2, 2, "VALID")
-    >>> values.numpy().item(), places.numpy().item()
+    >>> values, indices = tf.nn.max_pool_with_argmax([[[[1.], [2.]], [[4.], [3.]]]], 2, 2, "VALID")
+    >>> values.numpy().item(), indices.numpy().item()
     (4.0, 2)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool_with_argmax

@@ -32,9 +32,9 @@ from tvtf.ops.softmax import upcast
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
     """Checks the inputs of layer_norm, and returns the type of the result: the type of ``x``.
 
-    Scale and offset must have the dtype of ``x`` and the shape of its axes from ``first`` on.
+    Scale and offset must have the dtype of ``x`` and the shape of its axes starting at ``first``.
     """
-    # ``epsilon`` isn't needed here, but all rules of the op get it
+    # ``epsilon`` isn't needed here, but all rules of the op receive it
     require_dtype(x, FLOATING, "x")
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
@@ -52,12 +52,12 @@ def _grad_type(g: TensorType, x: TensorType, *, first: int, epsilon: float) -> T
 
 
 def _axes(x: Any, first: int) -> tuple[int, ...]:
-    """Returns the normalised axes of ``x``: those from ``first`` on."""
+    """Returns the normalised axes of ``x``: those starting at ``first``."""
     return tuple(range(first, x.ndim))
 
 
 def _standardised(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Standardises each row (a row: the elements along the axes from ``first`` on) to mean 0 and deviation 1.
+    """Standardises each row (a row: the elements along the axes starting at ``first``) to mean 0 and deviation 1.
 
     Also returns the inverse of each row's standard deviation.
     """
@@ -82,7 +82,7 @@ def _vjp(
 
     The primitive ``layer_norm_grad`` computes the cotangent of ``x``.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     batch_axes = tuple(range(first))
     # the standardised x, without scale and offset
     standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
@@ -96,7 +96,7 @@ def _sum_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _mean(x: Tensor, first: int) -> Tensor:
-    """Returns the mean of each row, the axes from ``first`` on, with size 1 in them."""
+    """Returns the mean of each row, the axes starting at ``first``, with size 1 in them."""
     return bind.reduce_mean(x, axis=_axes(x, first), keepdims=True)
 
 
@@ -106,7 +106,7 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
     The op is linear in g, and symmetric. Let < > be row means, s the standardised x, r the inverse deviation of x,
     p = <c s> and q = <g s>. Then x gets ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     centered = bind.subtract(x, _mean(x, first))
     variance = _mean(bind.square(centered), first)
     r = bind.rsqrt(bind.add(variance, number(epsilon, x)))
@@ -156,7 +156,7 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
     """Emits ONNX nodes for ``layer_norm_grad``, the gradient of layer normalization without scale and offset.
 
     With the standardised input s and the cotangent g: (g - mean(g) - s * mean(g * s)) / deviation. Means are taken over
-    the axes from ``first`` on.
+    the axes starting at ``first``.
     """
     _, x_type = types[0]
     dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
@@ -188,7 +188,7 @@ def _samples() -> list[Sample]:
 
 
 def _sample(seed: int, shape: Any, first: int, **options: Any) -> Sample:
-    """Returns a sample of layer normalisation over the axes from ``first`` on, with scale and offset."""
+    """Returns a sample of layer normalisation over the axes starting at ``first``, with scale and offset."""
     inputs = (draw(seed, shape), draw(seed + 20, shape[first:]), draw(seed + 40, shape[first:]))
     return Sample(inputs, {"first": first, "epsilon": 2.0**-10}, FLOATING, **options)
 

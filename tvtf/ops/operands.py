@@ -24,7 +24,7 @@ R = TypeVar("R")
 def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
     """Converts an input of an op to a tensor of ``dtype``, the only dtype that the op accepts.
 
-    Python and NumPy values are cast. ``index`` is the number of the input in errors.
+    Python and NumPy values are cast. ``index`` is the index of the input in errors.
 
     Raises:
       ArgumentError: the input is a tensor whose dtype is not ``dtype``.
@@ -63,7 +63,7 @@ def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
 def convert_input(value: Any, dtype: DType, index: int = 0) -> Tensor:
     """Converts an input to a tensor of ``dtype``, as TensorFlow's Python functions do before they call an op.
 
-    While tracing, it works as :func:`operand`. The errors then have ``index``, the number of the op's input.
+    While tracing, it does the same as :func:`operand`. The errors then have ``index``, the index of the op's input.
 
     Raises:
       ValueError: eagerly, the input is a tensor whose dtype is not ``dtype``.
@@ -171,8 +171,8 @@ class Attributes:
         self.kinds = kinds
         parameters = list(inspect.signature(function).parameters.values())
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        self.places = [(position, p.name) for position, p in enumerate(parameters) if p.name in kinds]
-        self.first = self.places[0][0]
+        self.positions = [(position, p.name) for position, p in enumerate(parameters) if p.name in kinds]
+        self.first = self.positions[0][0]
 
     def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Converts those arguments of a call that are attributes of TensorFlow's op.
@@ -181,7 +181,7 @@ class Attributes:
         """
         if len(args) > self.first:  # an attribute is among the positional arguments
             args = list(args)
-            for position, name in self.places:
+            for position, name in self.positions:
                 if position < len(args):
                     args[position] = self._converted(name, args[position])
         names = self.kinds.keys() & kwargs.keys() if kwargs else ()

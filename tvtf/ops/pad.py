@@ -79,7 +79,7 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
 
 def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
     """Emits ONNX's Pad for ``pad``, which adds elements before and after each axis."""
-    # ``types`` isn't needed here, but all ONNX rules get it
+    # ``types`` isn't needed here, but all ONNX rules receive it
     if not paddings:  # a scalar has no axis to pad
         emitter.node("Identity", inputs[:1], outputs)
         return
@@ -185,7 +185,7 @@ def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) 
 
 
 def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
-    """Slices one axis of ``x``: ``size`` elements from ``begin`` on, ``step`` apart. Other axes stay whole.
+    """Slices one axis of ``x``: ``size`` elements starting at ``begin``, ``step`` apart. Other axes stay whole.
 
     The caller must know that the elements exist.
     """

@@ -46,7 +46,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
     Args:
       data: tensor of shape (p..., d...).
-      partitions: int32 tensor of shape (p...): for each slice the number of its tensor, in [0, num_partitions).
+      partitions: int32 tensor of shape (p...): for each slice the index of its tensor, in [0, num_partitions).
       num_partitions: int.
 
     Returns:
@@ -119,7 +119,7 @@ def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
 
     ``arrays`` are all index arrays, then all data arrays. For a repeated index, the last array decides.
     """
-    # ``size`` isn't needed here, but all rules of the op get it
+    # ``size`` isn't needed here, but all rules of the op receive it
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
     row_shape = data[0].shape[indices[0].ndim :]
@@ -463,7 +463,7 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
         raise UnimplementedError(None, "ExtractVolumePatches", f"{message} [Op:ExtractVolumePatches]")
     if min(*sizes, *step_sizes) < 1:
         raise ArgumentError(f"ksizes and strides must be positive, but are {ksizes} and {strides}")
-    # "SAME" gives ceil(size / stride) windows; of an odd number of zeros one more goes behind
+    # "SAME" gives ceil(size / stride) windows; of an odd number of zeros one more goes after the elements
     dims = [int(d) for d in x.shape[1:4]]
     if padding == "SAME":
         counts = [-(-d // s) for d, s in zip(dims, step_sizes[1:4])]

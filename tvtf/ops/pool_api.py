@@ -224,7 +224,7 @@ def pool(
       strides: ints, default 1; not together with dilations above 1.
       padding: "SAME", "VALID" or pairs per axis.
       data_format: None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
-      dilations: distance of the window's places, default 1; above 1 only with "VALID".
+      dilations: distance of the window's elements, default 1; above 1 only with "VALID".
 
     Raises:
       ValueError: the pooling type is not supported, or dilations above 1 are combined with strides or padding.

@@ -44,7 +44,7 @@ class _Streams:
         self.buffered = {name: (np.zeros((count, 2)), np.zeros(count, np.int64)) for name in ("uniform", "normal")}
 
     def draw(self, distribution: str, streams: np.ndarray) -> np.ndarray:
-        """Returns the next "uniform" or "normal" random number of each stream in ``streams``, an array of numbers.
+        """Returns the next "uniform" or "normal" random number of each stream in ``streams``, an array of indices.
 
         A Philox block has two float64 numbers. TensorFlow takes the last one first.
         """
@@ -273,7 +273,7 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
 def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Proposes a Poisson number for each rate by Hörmann's algorithm PTRS.
 
-    Returns the numbers and whether to accept each. ``chosen`` are the numbers of the random streams to draw from.
+    Returns the numbers and whether to accept each. ``chosen`` are the indices of the random streams to draw from.
     Variables and constants are those of the algorithm.
     """
     from scipy.special import gammaln
@@ -369,7 +369,7 @@ def _by_inversion(streams: _Streams, streams_used: np.ndarray, n: np.ndarray, p:
     """Draws binomial random numbers by inversion.
 
     Distances between successes are geometric random numbers. The result is how many distances fit into ``n`` trials.
-    ``streams_used`` are the numbers of the random streams, one for each ``n`` and success probability ``p``.
+    ``streams_used`` are the indices of the random streams, one for each ``n`` and success probability ``p``.
     """
     total, successes = np.zeros(streams_used.size), np.zeros(streams_used.size)
     pending = np.arange(streams_used.size)
@@ -389,7 +389,7 @@ def _stirling_tail(k: np.ndarray) -> np.ndarray:
 def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Draws binomial numbers for ``n`` trials of probability ``p``, by rejection.
 
-    ``chosen`` are the numbers of the streams to draw from. Variables and constants are those of the algorithm BTRS.
+    ``chosen`` are the indices of the streams to draw from. Variables and constants are those of the algorithm BTRS.
 
     Source: Hormann, The generation of binomial random variates, 1993
     """

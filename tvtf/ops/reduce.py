@@ -111,7 +111,7 @@ def _raise_repeated_axis(axes: Any, rank: int) -> None:
 
 
 _LONG_ROW = 4096
-"""The row length from which NumPy adds rows at full speed; many short rows take seven times as long."""
+"""The minimum row length at which NumPy adds rows at full speed; many short rows take seven times as long."""
 
 
 def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
@@ -329,7 +329,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     Two cumulative products give the product of the elements before, and of the elements after each element. Dividing
     the whole product by the element would fail for zeros.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     kept_axes = tuple(i for i in range(x.ndim) if i not in axis)
     perm = (*axis, *kept_axes)
     dims = x._type.shape
@@ -376,7 +376,7 @@ def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tup
 
     ONNX's reductions of bools are recent and not in every runtime.
     """
-    # ``types`` isn't needed here, but all ONNX rules get it
+    # ``types`` isn't needed here, but all ONNX rules receive it
     count = emitter.temp()
     emitter.reduce("ReduceSum", [emitter.cast(inputs[0], int32)], [count], axis, keepdims)
     emitter.node("Cast", [count], outputs, to=9)  # ONNX's number for bool
@@ -473,7 +473,7 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
 
     The axis must not be empty if the result has elements. The check is a pair of the condition and the error's message.
     """
-    # ``output_type`` isn't needed here, but all rules of the op get it
+    # ``output_type`` isn't needed here, but all rules of the op receive it
     shape = x._type.shape
     if isinstance(shape[axis], int):
         return []

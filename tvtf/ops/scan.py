@@ -140,7 +140,7 @@ def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool
     It is the product of the elements before, times a linear recurrence over the cotangents after. Unlike a quotient of
     products, this doesn't divide by the elements, which may be zero.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     factors = conjugate(x)
     products_before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
     # each element is replaced by the one that follows in the order of the product

@@ -316,7 +316,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     Let P be the product of a segment's nonzero elements. For a zero, the product of the others is P. For another
     element, it is P divided by the element. It is 0 if one of the others is zero.
     """
-    # ``y`` isn't needed here, but all gradient rules get it
+    # ``y`` isn't needed here, but all gradient rules receive it
     zero, one = (EagerTensor(np.array(value, data.dtype.np)) for value in (0, 1))
     is_zero = bind.equal(data, zero)
     zero_counts = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
@@ -407,7 +407,7 @@ def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Te
 def _scatter_batch(name: str) -> Any:
     """Returns the batch rule (for ``vectorized_map``) of the scatter op ``name``.
 
-    All items are scattered at once: each index vector gets the item's number in front.
+    All items are scattered at once: the item's index is prepended to each index vector.
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:

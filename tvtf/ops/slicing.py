@@ -1,4 +1,4 @@
-"""The primitives behind slicing: static slices and windows at computed starts, with their gradients."""
+"""The primitives that slicing calls: static slices and windows at computed starts, with their gradients."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _strided_batch(
 
     The batch axis is taken as a whole. The op's own axes move by one.
     """
-    # ``size_`` and ``batched`` aren't needed here, but all batch rules get them
+    # ``size_`` and ``batched`` aren't needed here, but all batch rules receive them
     (x,) = inputs
     return bind.strided_slice(
         x,
@@ -87,7 +87,7 @@ def _strided_nodes(
 
     The op has the begin, size and stride of each axis. ONNX needs starts, ends, axes and steps.
     """
-    # ``types`` and ``checked`` aren't needed here, but all ONNX rules get them
+    # ``types`` and ``checked`` aren't needed here, but all ONNX rules receive them
     if not begin:  # a scalar has no axis to slice
         emitter.node("Identity", inputs, outputs)
         return
@@ -195,7 +195,7 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
     with_axis, padded, flat, trimmed = (emitter.temp() for _ in range(4))
     emitter.node("Unsqueeze", [value, emitter.const(np.array([axis + 1]))], [with_axis])
     pads = [0] * (2 * rank + 2)
-    # ONNX lists the paddings after the rank + 1 axes behind those before them
+    # ONNX lists the paddings after the rank + 1 axes following those before them
     pads[rank + 1 + axis + 1] = stride - 1
     emitter.node("Pad", [with_axis, emitter.const(np.array(pads)), zero], [padded])
     emitter.node("Reshape", [padded, emitter.shape((*sizes[:axis], count * stride, *sizes[axis + 1 :]))], [flat])
@@ -423,7 +423,7 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
 
     The padding before an axis is the start of the window, the padding after it is the remainder of the axis.
     """
-    # ``wrap`` isn't needed here, but all ONNX rules get it
+    # ``wrap`` isn't needed here, but all ONNX rules receive it
     (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
     begin = _starts(emitter, starts, result_type.shape, axes)
     surplus, after, paddings = emitter.temp(), emitter.temp(), emitter.temp()

@@ -274,7 +274,7 @@ def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
 
     The batch dims of both broadcast.
     """
-    # ``lower`` isn't needed here, but all rules of the op get it
+    # ``lower`` isn't needed here, but all rules of the op receive it
     require_same_dtype((a, b), ("matrix", "rhs"))
     allowed = (*MATRICES, float16, bfloat16)
     require_matrices(a, name="matrix", allowed=allowed)

@@ -259,7 +259,7 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
 
     The indices are converted to those of the flattened input.
     """
-    # ``k`` and ``index_type`` aren't needed here, but all gradient rules get them
+    # ``k`` and ``index_type`` aren't needed here, but all gradient rules receive them
     shape = x._type.shape
     *rows, extent = shape
     (values_ct, _), (_, indices) = cts, ys
@@ -381,7 +381,7 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
 
     Both inputs must have the same dtype and leading axes.
     """
-    # ``side`` isn't needed here, but all rules of the op get it
+    # ``side`` isn't needed here, but all rules of the op receive it
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1
@@ -416,7 +416,7 @@ def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: 
 
     For "right", they count the elements that aren't above the value. Broadcasting compares each value with a whole row.
     """
-    # ``types`` isn't needed here, but all ONNX rules get it
+    # ``types`` isn't needed here, but all ONNX rules receive it
     sequence, values = inputs
     sequence_rows, value_columns, is_before, is_after, count = (emitter.temp() for _ in range(5))
     emitter.node("Unsqueeze", [sequence, emitter.const(np.array([-2]))], [sequence_rows])
@@ -606,7 +606,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 @export("unique_with_counts")
 @attributes(out_idx=one_of(int32, int64))
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
-    """Works as :func:`unique`, and counts the occurrences of each distinct element.
+    """Same as :func:`unique`, and counts the occurrences of each distinct element.
 
     >>> import tvtf as tf
     >>> tf.unique_with_counts([7, 1, 7]).count.numpy()

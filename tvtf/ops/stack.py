@@ -137,7 +137,7 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     If each item has its own index, the rows are gathered. A shared index reads one row of the transposed buffer, whose
     first axis is the rows.
     """
-    # ``size`` isn't needed here, but all batch rules get it
+    # ``size`` isn't needed here, but all batch rules receive it
     (buffer, index), (buffer_batched, index_batched) = inputs, batched
     if index_batched:
         return bind.gather(buffer, index, axis=int(buffer_batched), batch_dims=int(buffer_batched))
@@ -214,7 +214,7 @@ def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
     """Checks the operands of stack_add_rows, and returns the type of the result: the type of ``buffer``.
 
-    ``places`` has for each row of ``values`` an integer, the number of the row in ``buffer`` to which it is added. Rows
+    ``places`` has for each row of ``values`` an integer, the index of the row in ``buffer`` to which it is added. Rows
     of both must have the same type.
     """
     count = values.shape[:1]
@@ -228,33 +228,33 @@ def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> Te
 
 
 def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Returns a copy of ``buffer`` with each row of ``values`` added at its place; negative places are skipped."""
+    """Returns a copy of ``buffer`` with each row of ``values`` added at its index; negative indices are skipped."""
     copy, is_valid = buffer.copy(), places >= 0
     np.add.at(copy, places[is_valid], values[is_valid])
     return copy
 
 
 def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
-    """Returns the cotangents: the buffer's is ``ct``, each value's the row of ``ct`` at its place."""
+    """Returns the cotangents: the buffer's is ``ct``, each value's the row of ``ct`` at its index."""
     return ct, None, gathered(ct, places)
 
 
 def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     """Maps ``stack_add_rows`` over a leading batch axis of ``size`` items.
 
-    The buffers of all items are merged to one buffer. The places of each item are moved to its part of that buffer.
+    The buffers of all items are merged to one buffer. The indices of each item are moved to its part of that buffer.
     """
     buffer, places, values = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
     (_, count, *_), (_, rows) = buffer._type.shape, places._type.shape  # the buffer's rows, and the rows to add
     offsets = bind.multiply(
         bind.range(size=size, start=0, delta=1, dtype=places.dtype), bind.cast(scalar_of(count), dtype=places.dtype)
     )
-    item_places = bind.add(places, bind.reshape(offsets, shape=(size, 1)))
-    # negative places, which are skipped, must stay negative
-    item_places = bind.select(bind.less(places, number(0, places)), places, item_places)
+    item_indices = bind.add(places, bind.reshape(offsets, shape=(size, 1)))
+    # negative indices, which are skipped, must stay negative
+    item_indices = bind.select(bind.less(places, number(0, places)), places, item_indices)
     merged = bind.stack_add_rows(
         bind.reshape(buffer, shape=(size * count, *buffer._type.shape[2:])),
-        bind.reshape(item_places, shape=(size * rows,)),
+        bind.reshape(item_indices, shape=(size * rows,)),
         bind.reshape(values, shape=(size * rows, *values._type.shape[2:])),
     )
     return bind.reshape(merged, shape=buffer._type.shape)
@@ -279,5 +279,5 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     ],
 )
 def stack_add_rows(buffer: Tensor, places: Tensor, values: Tensor) -> Any:
-    """Returns ``buffer`` with each of ``values`` added to the row at its place; negative places are skipped."""
+    """Returns ``buffer`` with each of ``values`` added to the row at its index; negative indices are skipped."""
     return (buffer, places, values), {}

@@ -18,7 +18,7 @@ _KIND = "InvalidArgumentError"
 
 
 def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> TensorType:
-    """Returns the type of the assigned value, which the Variable's value has from here on."""
+    """Returns the type of the assigned value, which is the type of the Variable's value from this point."""
     return value
 
 
@@ -44,7 +44,7 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     A read of the copy is a read of the Variable, which gets the gradient. ``value`` gets none, as in TensorFlow.
 
     Args:
-      old: the Variable's value so far.
+      old: the Variable's value before the assignment.
       value: the value to assign.
       memory: in a branch or loop body, the Variable's parameter. The value is stored there if something fails later.
     """
@@ -131,5 +131,5 @@ def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int 
     },
 )
 def write(new: Any, variable: Any) -> Any:
-    """Writes ``new`` into the memory of a Variable's parameter, at this place of the program."""
+    """Writes ``new`` into the memory of a Variable's parameter, at this point of the program."""
     return (new, variable), {}

@@ -161,7 +161,7 @@ def stft(
     Args:
       signals: float32 or float64 tensor of shape (..., samples).
       frame_length, frame_step: ints, how many samples a window has and how far apart windows are.
-      fft_length: int, the size of the transform; the next power of two from ``frame_length`` on where not given.
+      fft_length: int, the size of the transform; by default the smallest power of two that is at least ``frame_length``.
       window_fn: ``(length, dtype) -> weights`` of a window; None for none.
       pad_end: also give windows that reach beyond the end.
 
@@ -182,7 +182,7 @@ def stft(
 
 
 def _fft_length(length: int, fft_length: Any) -> int:
-    """Returns ``fft_length``, by default the next power of two from ``length`` on, as TensorFlow does."""
+    """Returns ``fft_length``, by default the smallest power of two that is at least ``length``, as TensorFlow does."""
     return 1 << (length - 1).bit_length() if fft_length is None else static_int(fft_length, "fft_length")
 
 

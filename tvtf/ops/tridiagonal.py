@@ -247,7 +247,7 @@ def _compact_diagonals(diagonals: Any, format: str, dtype: Any = None) -> Tensor
 
 
 def _padded_diagonal(outer: Tensor, main: Tensor, end: int) -> Tensor:
-    """Pads an outer diagonal of n - 1 elements to n with a zero, behind it if ``end`` is true, else in front."""
+    """Pads an outer diagonal of n - 1 elements to n with a zero, after it if ``end`` is true, else in front."""
     if outer.shape[-1] == main.shape[-1]:
         return outer
     zero = zeros_like(main[..., :1])  # type: ignore[index]
@@ -409,7 +409,7 @@ def _eigen_types(
 
     ``alpha`` is the main diagonal, ``beta`` the outer one. Both must be floating vectors.
     """
-    # ``select`` and ``limits`` aren't needed here, but all rules of the op get them
+    # ``select`` and ``limits`` aren't needed here, but all rules of the op receive them
     require_same_dtype((alpha, beta), ("alpha", "beta"))
     require_dtype(alpha, (float32, float64), "alpha")
     if len(alpha.shape) != 1 or len(beta.shape) != 1:
@@ -454,9 +454,9 @@ def eigh_tridiagonal(
 
     Args:
       alpha: float32 or float64 tensor of shape (n,), the main diagonal.
-      beta: tensor of the same dtype, shape (n - 1,), the diagonal beside it.
+      beta: tensor of the same dtype, shape (n - 1,), the diagonal next to it.
       eigvals_only: give the eigenvalues alone.
-      select: "a" for all, "i" for those whose places are in ``select_range``, "v" for those whose values are.
+      select: "a" for all, "i" for those whose indices are in ``select_range``, "v" for those whose values are.
       select_range: two numbers, both included for "i"; the first excluded for "v".
       tol: accepted; eigenvalues come to full precision.
 

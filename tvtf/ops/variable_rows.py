@@ -109,7 +109,7 @@ def _scatter_nd_method(operation: str) -> Callable[..., Any]:
 def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: Tensor) -> None:
     """Checks that the updates have the shape of the Variable's slices at the index vectors. ``op`` is for the error.
 
-    An index vector of length k selects a slice, which has the Variable's axes from k on.
+    An index vector of length k selects a slice, which has the Variable's axes starting at k.
     """
     vector_length, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
     slice_dims = update_dims[index_vectors.ndim - 1 :]
@@ -129,7 +129,7 @@ def batch_scatter_update(
     The leading axes of indices and values are the Variable's leading axes. ``use_locking`` is TensorFlow's and unused.
     """
     indices = convert_to_tensor(sparse_delta.indices)
-    # each index becomes an index vector with the numbers of its batch axes in front
+    # each index becomes an index vector with its indices along the batch axes in front
     columns = [
         bind.broadcast_to(_axis_indices(axis, size, indices), shape=indices._type.shape)
         for axis, size in enumerate(indices._type.shape[:-1])

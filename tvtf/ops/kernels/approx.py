@@ -34,7 +34,7 @@ class Format:
 
     @property
     def sign_bit(self) -> int:
-        """Returns the number of the sign bit, counted from the lowest bit."""
+        """Returns the index of the sign bit, counted from the lowest bit."""
         return self.mantissa_bits + self.bias.bit_length() + 1
 
     @property

@@ -53,7 +53,7 @@ def _common_prefix_length(dims: Sequence[Any], others: Sequence[Any]) -> int:
 
 
 def _flat_index(index: Sequence[Any] = (), shape: Sequence[Any] = ()) -> Any:
-    """Returns the row-major number of the element at an index."""
+    """Returns the flat (row-major) index of the element at an index vector."""
     flat = tirx.const(0, "int64")
     for i, extent in zip(index, shape):
         flat = flat * long(extent) + long(i)
@@ -188,7 +188,7 @@ def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
-    """Stacks the tensors ``parts`` along a new axis. An element's position on the axis is the number of its part."""
+    """Stacks the tensors ``parts`` along a new axis. An element's position on the axis is the index of its part."""
     extents = [*parts[0].shape]
     extents.insert(axis, len(parts))
     bounds = list(range(len(parts) + 1))  # each part has one position on the axis
@@ -272,7 +272,7 @@ def split(x: te.Tensor, *, sizes: tuple[Any, ...], axis: int) -> list[te.Tensor]
 
 
 def _part(x: te.Tensor, offset: Any, size: Any, axis: int) -> te.Tensor:
-    """Copies one part of a split: the ``size`` elements from ``offset`` on along ``axis``."""
+    """Copies one part of a split: the ``size`` elements starting at ``offset`` along ``axis``."""
     extents = [*x.shape]
     extents[axis] = size
     return compute(extents, lambda *i: x(*i[:axis], i[axis] + offset, *i[axis + 1 :]), "part")

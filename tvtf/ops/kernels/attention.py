@@ -61,7 +61,7 @@ class Heads:
     def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
         """Reduces ``body(leading indices, *indices, k)`` over k below ``extent``. The reducer is a sum by default.
 
-        ``extents`` are the dims of the result behind the leading dims (batch and heads).
+        ``extents`` are the dims of the result after the leading dims (batch and heads).
         """
         axis = reduce_axis(extent, "at")
         return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)

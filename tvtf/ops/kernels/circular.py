@@ -110,7 +110,7 @@ def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
     """Reduces a float32 angle of at least 2**23 to [-pi, pi] by Payne and Hanek's method (1983). The error is 2**-38.
 
     The angle is m * 2**e. Only the fraction of m * 2**e / (2 pi) matters, because whole turns change nothing. The
-    fraction is m times the 64 bits of 1 / (2 pi) from bit e on.
+    fraction is m times the 64 bits of 1 / (2 pi) starting at bit e.
     """
     reduced_magnitude = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _angle_from_bits)
     return let(reduced_magnitude, lambda angle: tirx.Select(x < like(0, x), like(0, angle) - angle, angle))
@@ -128,7 +128,7 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
 
     def angle(e: ir.Expr) -> ir.Expr:
-        """Multiplies the mantissa by 64 bits of 1 / (2 pi), from bit ``e`` on, modulo one turn (2**64)."""
+        """Multiplies the mantissa by 64 bits of 1 / (2 pi), starting at bit ``e``, modulo one turn (2**64)."""
         is_in_later_word = e >= tirx.const(64, "int32")
         shift = (e & tirx.const(63, "int32")).astype("uint64")
         high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
@@ -152,7 +152,7 @@ def _cosine(r: ir.Expr) -> ir.Expr:
 
 
 def _is_odd_quadrant(quadrant: ir.Expr) -> ir.Expr:
-    """Returns whether a quadrant's number is odd; in odd quadrants sine and cosine are exchanged."""
+    """Returns whether a quadrant's index is odd; in odd quadrants sine and cosine are exchanged."""
     return tirx.EQ(quadrant & tirx.const(1, "int64"), tirx.const(1, "int64"))
 
 

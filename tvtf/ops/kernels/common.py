@@ -151,7 +151,7 @@ def padded(
 
     Args:
         x: the tensor.
-        padding: counts (before, after) for the axes from `first_axis` on; those after may be symbolic.
+        padding: counts (before, after) for the axes starting at `first_axis`; those after may be symbolic.
         value: the constant.
         first_axis: the first axis to pad.
     """
@@ -174,7 +174,7 @@ def padded(
 
 
 def _for_all_axes(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:
-    """Extends per-axis values for the axes from `first_axis` on to all axes of `x`, with 0 for the other axes."""
+    """Extends per-axis values for the axes starting at `first_axis` to all axes of `x`, with 0 for the other axes."""
     by_axis: list[Extent] = [0] * first_axis + values
     return by_axis + [0] * (len(x.shape) - len(by_axis))
 

@@ -25,7 +25,7 @@ Padding = Sequence[tuple[int, int]]
 MOST_PHASES = 8
 """Largest number of phases that become stages of their own."""
 WASTE_THAT_PAYS_FOR_PHASES = 1.5
-"""Ratio of all products to needed ones from which a depthwise gradient gains by a stage for each phase."""
+"""Minimum ratio of all products to needed ones for which a depthwise gradient gains by a stage for each phase."""
 
 
 def conv_nd(
@@ -432,7 +432,7 @@ def _compute_per_group(
 ) -> te.Tensor:
     """Computes `term(batch, spatial index, group, result)` for each element of a grouped convolution's result.
 
-    `result` is the channel's number among the results of all groups. Groups get an axis only if there are several
+    `result` is the channel's index among the results of all groups. Groups get an axis only if there are several
     groups with several results each. The axis is merged at the end.
     """
     zero = long(0)

@@ -77,7 +77,7 @@ def erf(x: ir.Expr) -> ir.Expr:
 
 
 def _erf_single(x: ir.Expr) -> ir.Expr:
-    """Computes erf of a float32 as a quotient of polynomials; it is 1 from ERF_IS_ONE on."""
+    """Computes erf of a float32 as a quotient of polynomials; it is 1 if ``x`` is at least ERF_IS_ONE."""
     bounded = at_least(at_most(x, ERF_IS_ONE), -ERF_IS_ONE)
     quotient = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, ERF_ABOVE) / polynomial(z, ERF_BELOW)))
     return let(quotient, lambda y: at_least(at_most(y, 1.0), -1.0))

@@ -39,7 +39,7 @@ def blend(
 
     Args:
         x: images of shape (n, rows, length).
-        places: row i has the numbers of the old rows for new row i.
+        places: row i has the indices of the old rows for new row i.
         shares: row i has their weights.
         back_places: only the gradient uses them.
         back_shares: only the gradient uses them.

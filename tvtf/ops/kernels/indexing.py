@@ -302,7 +302,7 @@ def _is_large(rows: Any, row_size: Any, count: Any) -> bool:
 
 
 def _slice_number(index_vectors: Any, number: Any, depth: int, shape: Any) -> tuple[Any, Any]:
-    """Returns the row-major number of the slice at an index vector, and whether the vector is in range.
+    """Returns the row-major index of the slice at an index vector, and whether the vector is in range.
 
     The index vector is row ``number`` of ``index_vectors``, and has ``depth`` components.
     """

@@ -1,4 +1,4 @@
-"""TE kernels of neural-network ops beside convolution, pooling and softmax."""
+"""TE kernels of neural-network ops other than convolution, pooling and softmax."""
 
 from __future__ import annotations
 

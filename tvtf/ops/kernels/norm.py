@@ -15,7 +15,7 @@ Value = Callable[..., Any]
 
 
 class TrailingAxes:
-    """Treats a tensor as rows that span all axes from ``first`` on, and builds TE stages that compute on rows."""
+    """Treats a tensor as rows that span all axes starting at ``first``, and builds TE stages that compute on rows."""
 
     def __init__(self, x: te.Tensor, first: int) -> None:
         self.x, self.first = x, first
@@ -65,7 +65,7 @@ class TrailingAxes:
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
-    """Computes layer normalization over the axes from ``first`` on: the standardized ``x`` times scale plus offset.
+    """Computes layer normalization over the axes starting at ``first``: the standardized ``x`` times scale plus offset.
 
     A row is the elements along those axes. ``scale`` and ``offset`` have the shape of a row.
     """
@@ -84,7 +84,7 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
 def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
     """Computes the gradient of normalization: ``(g - mean(g) - y * mean(g * y)) / deviation``.
 
-    Here ``y`` is ``x`` normalized over the axes from ``first`` on, and ``g`` is the cotangent of ``y``.
+    Here ``y`` is ``x`` normalized over the axes starting at ``first``, and ``g`` is the cotangent of ``y``.
     """
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
     standardized, inverse_deviation = rows.standardized(epsilon)

@@ -100,7 +100,7 @@ def _max_grad_for_unit_strides(
     """Computes max pooling's gradient for strides of one.
 
     Each position of ``x`` sums the gradients ``dy`` of the windows in which the position is the first maximum.
-    ``winners`` has the number of the first maximum in each window.
+    ``winners`` has the index of the first maximum in each window.
     """
     taps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
     numbers = [extent - 1 - tap for extent, tap in zip(window, taps, strict=True)]
@@ -259,7 +259,7 @@ def _windows_beyond(size: Extent, results: Extent, before: int, stride: int) -> 
 def _first_largest(
     x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Computes, for each pooling window, the row-major number of the tap that has the first largest value.
+    """Computes, for each pooling window, the row-major index of the tap that has the first largest value.
 
     A tap is a position in the window. ``y`` holds the windows' maxima. Padding is never chosen.
     """
@@ -267,7 +267,7 @@ def _first_largest(
     is_float = "float" in str(x.dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        """Computes the number of the tap that has the window's first maximum. NaN counts as a maximum."""
+        """Computes the index of the tap that has the window's first maximum. NaN counts as a maximum."""
         *position, channel = place
         spatial = zip(position, strides, taps, padding, strict=True)
         source = [start * stride + tap - before for start, stride, tap, (before, _after) in spatial]
@@ -297,7 +297,7 @@ def _select_inside(
 
 
 def _tap_number(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns the row-major number of a position (tap) within a pooling window: int8 for small windows, else int32."""
+    """Returns the row-major index of a position (tap) within a pooling window: int8 for small windows, else int32."""
     number: ir.Expr = long(0)
     for index, extent in zip(tap, window, strict=True):
         number = number * extent + index
@@ -305,7 +305,7 @@ def _tap_number(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
 
 
 def _tap_number_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns the row-major number of a position (tap) within a pooling window, or NO_PLACE outside the window."""
+    """Returns the row-major index of a position (tap) within a pooling window, or NO_PLACE outside the window."""
     number = _tap_number(tap, window)
     conditions = [index < extent for index, extent in zip(tap, window, strict=True)]
     return tirx.if_then_else(tirx.all(*conditions), number, tirx.const(NO_PLACE, str(number.ty.dtype)))

@@ -16,14 +16,14 @@ from tvtf.ops.kernels.common import FlatProxy, compute, flat_buffer, long
 from tvtf.ops.kernels.scan import product, rows
 
 LEAST_LENGTH = 256
-"""Row length from which counting digits costs less than comparing elements."""
+"""Minimum row length for which counting digits costs less than comparing elements."""
 DIGITS = 256
 
 
 def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     """Computes the int32 indices that sort each row (the last axis), by a stable radix sort.
 
-    Source: Knuth, The Art of Computer Programming, volume 3, 5.2.5 (algorithm R, from the last digit on).
+    Source: Knuth, The Art of Computer Programming, volume 3, 5.2.5 (algorithm R, starting at the last digit).
     """
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")

@@ -161,7 +161,7 @@ def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
 
 
 def position(place: Sequence[Any], shape: Shape) -> Any:
-    """Returns the row-major number of the element at an index."""
+    """Returns the flat (row-major) index of the element at an index vector."""
     flat_index = long(0)
     for index, extent in zip(place, shape):
         flat_index = flat_index * long(extent) + index

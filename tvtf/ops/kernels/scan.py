@@ -14,7 +14,7 @@ from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, cast, flat_b
 from tvtf.ops.kernels.reduce import narrowed
 
 PARALLEL_FROM = 1 << 15
-"""Number of elements from which running rows on other threads saves more than it costs."""
+"""Minimum number of elements for which running rows on other threads saves more than it costs."""
 
 Step = Callable[[Any, list[Any], list[Any] | None], Any]
 

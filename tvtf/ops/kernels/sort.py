@@ -163,7 +163,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
 def _insert(key: Any, index: Any, indices: Any, best: Any, first: Any, k: int) -> None:
     """Emits the insertion of a key into a row's descending list of the ``k`` largest keys. The last key drops out.
 
-    The list is in ``best`` from position ``first`` on, and the keys' indices are in ``indices``. Equal keys keep their
+    The list is in ``best``, starting at position ``first``, and the keys' indices are in ``indices``. Equal keys keep their
     order. ``index`` is the new key's index in the row.
     """
     slot = FlatProxy(T.decl_buffer([1], "int64", scope="local"))

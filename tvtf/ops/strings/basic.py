@@ -131,14 +131,14 @@ def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) 
 
     Raises an error for an input of another dtype.
     """
-    # ``unit`` isn't needed here, but all rules of the op get it
+    # ``unit`` isn't needed here, but all rules of the op receive it
     require_dtype(x, (string,), "input")
     require_dtype(pos, (int32, int64), "pos")
     return TensorType(broadcast_types(x, pos, length), string)
 
 
 def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np.ndarray:
-    """Computes `tf.strings.substr`: substrings of ``length`` units from the unit ``pos`` on.
+    """Computes `tf.strings.substr`: substrings of ``length`` units, starting at the unit ``pos``.
 
     A unit is a byte or a UTF-8 character. The three arrays are broadcast.
     """
@@ -152,9 +152,9 @@ def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np
 
 
 def _substring(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
-    """Returns the substring of one string from ``pos`` on, of at most ``length`` bytes or characters (``unit``).
+    """Returns the substring of one string that starts at ``pos``, of at most ``length`` bytes or characters (``unit``).
 
-    A position outside of the string is an error, as in TensorFlow. ``index``, the string's number, is for the message.
+    A position outside of the string is an error, as in TensorFlow. ``index``, the string's position, is for the message.
     """
     offsets = [*_character_offsets(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
     size = len(offsets) - 1
@@ -167,7 +167,7 @@ def _substring(value: bytes, pos: int, length: int, index: int, unit: str) -> by
 @text_op(type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
 @attributes(unit=str)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
-    """Returns the part of each string from ``pos`` on, of ``len`` bytes or characters at most.
+    """Returns the part of each string that starts at ``pos``, of ``len`` bytes or characters at most.
 
     Args:
       input: string tensor.
@@ -202,7 +202,7 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
 
     Raises an error for an input of another dtype, or for shapes that differ.
     """
-    # ``separator`` isn't needed here, but all rules of the op get it
+    # ``separator`` isn't needed here, but all rules of the op receive it
     shape: Any = ()
     for each in types:
         require_dtype(each, (string,), "inputs")
@@ -325,7 +325,7 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
 
     Raises an error for inputs of other dtypes.
     """
-    # ``separator`` isn't needed here, but all rules of the op get it
+    # ``separator`` isn't needed here, but all rules of the op receive it
     require_dtype(x, (string,), "inputs")
     require_dtype(ids, (int32, int64), "segment_ids")
     return TensorType((num_segments, *x.shape[len(ids.shape) :]), string)

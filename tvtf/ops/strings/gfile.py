@@ -345,10 +345,10 @@ class GFile:
         Raises:
           TypeError: neither ``offset`` nor ``position`` is given.
         """
-        file, place = self._opened("read"), position if offset is None else offset
-        if place is None:
+        file, target = self._opened("read"), position if offset is None else offset
+        if target is None:
             raise TypeError("seek(): offset argument required")
-        file.seek(place, whence)
+        file.seek(target, whence)
 
     def tell(self) -> int:
         """Returns the current position."""

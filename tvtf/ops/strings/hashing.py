@@ -33,7 +33,7 @@ def _bucket_count(num_buckets: Any, op: str) -> int:
     public=("strings.to_hash_bucket_fast",),
 )
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """Hashes each string to the number of a bucket by FarmHash's fingerprint. Returns an int64 tensor.
+    """Hashes each string to the index of a bucket by FarmHash's fingerprint. Returns an int64 tensor.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow", "2.x"], 3).numpy()
@@ -54,7 +54,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
     public=("strings.to_hash_bucket",),
 )
 def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """Hashes each string to the number of a bucket by TensorFlow's older hash.
+    """Hashes each string to the index of a bucket by TensorFlow's older hash.
 
     ``tf.strings.to_hash_bucket_fast`` has a newer hash.
 
@@ -74,7 +74,7 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any
     public=("strings.to_hash_bucket_strong",),
 )
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
-    """Hashes each string to the number of a bucket by a hash with a key, against inputs made to collide.
+    """Hashes each string to the index of a bucket by a hash with a key, against inputs made to collide.
 
     Args:
       input: string tensor.
@@ -113,7 +113,7 @@ def _fingerprint_type(x: TensorType, method: str) -> TensorType:
 
     Raises an error for a scalar, or for strings with more than one axis.
     """
-    # ``method`` isn't needed here, but all rules of the op get it
+    # ``method`` isn't needed here, but all rules of the op receive it
     if not x.shape:
         raise ArgumentError("`data` should be at least one-dimensional: got shape []")
     if x.dtype is string and x.shape[1:]:

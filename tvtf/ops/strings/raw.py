@@ -34,7 +34,7 @@ def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_l
     """Computes `tf.io.decode_raw`: reinterprets the bytes of each string as numbers of ``out_type``.
 
     Strings are cut or padded with zeros to ``fixed_length``. If it is 0, all strings must have the same length. The
-    type rule needs ``count``, and all rules of the op get it.
+    type rule needs ``count``, and all rules of the op receive it.
     """
     texts = array.ravel().tolist()
     size = fixed_length or (len(texts[0]) if texts else 0)
@@ -67,7 +67,7 @@ def decode_raw(
       input_bytes: string tensor, all strings of one length.
       out_type: the numbers' dtype.
       little_endian: the order of the bytes.
-      fixed_length: cut or fill up strings to so many bytes.
+      fixed_length: cut or fill up strings to this many bytes.
 
     >>> import tvtf as tf
     >>> tf.io.decode_raw(tf.constant("Duck"), tf.uint8).numpy()
