@@ -159,7 +159,7 @@ class Assignments(host.Effects):
 
         With recorded results, the Variables get the values that they had after the recorded call.
         """
-        is_new, index = self.place == len(self.results), self.place
+        is_new, index = self.position == len(self.results), self.position
         results = super().next(run)
         if is_new:
             self.after.append(self._arrays())

@@ -248,14 +248,14 @@ class Effects:
 
     def again(self) -> None:
         """Starts replaying from the first call."""
-        self.place = 0
+        self.position = 0
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
         """Returns copies of the next call's results: logged ones if the call already ran, else those of ``run``."""
-        if self.place == len(self.results):
+        if self.position == len(self.results):
             self.results.append(tuple(run()))
-        self.place += 1
-        return tuple(np.array(a) for a in self.results[self.place - 1])
+        self.position += 1
+        return tuple(np.array(a) for a in self.results[self.position - 1])
 
 
 def once(run: Callable[..., Any], *args: Any) -> tuple[np.ndarray, ...]:

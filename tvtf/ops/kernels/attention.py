@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, reduce_axis
 
-Place = tuple[Any, ...]
+Index = tuple[Any, ...]
 Body = Callable[..., Any]
 
 
@@ -51,12 +51,12 @@ class Heads:
 
     def upcast(self, x: te.Tensor) -> Body:
         """Returns a function that reads an element of ``x`` in the accumulation dtype."""
-        return lambda *place: as_dtype(x(*place), self.dtype)
+        return lambda *index: as_dtype(x(*index), self.dtype)
 
     def compute(self, extents: list[Any], body: Body, name: str) -> te.Tensor:
         """Computes ``body(leading indices, *indices)`` over the leading dims (batch and heads) and ``extents``."""
         split = len(self.lead)
-        return compute([*self.lead, *extents], lambda *place: body(place[:split], *place[split:]), name)
+        return compute([*self.lead, *extents], lambda *index: body(index[:split], *index[split:]), name)
 
     def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
         """Reduces ``body(leading indices, *indices, k)`` over k below ``extent``. The reducer is a sum by default.
@@ -64,9 +64,9 @@ class Heads:
         ``extents`` are the dims of the result after the leading dims (batch and heads).
         """
         axis = reduce_axis(extent, "at")
-        return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)
+        return self.compute(extents, lambda *index: combine(body(*index, axis.var), axis=[axis]), name)
 
-    def score(self, lead: Place, i: Any, j: Any) -> Any:
+    def score(self, lead: Index, i: Any, j: Any) -> Any:
         """Returns the scaled, masked score of query ``i`` and key ``j``, for the indices ``lead`` of batch and heads.
 
         A float mask is added. A bool mask selects between the score and ``fill``.
@@ -89,14 +89,14 @@ class Heads:
         """Returns whether the attention mask is a bool mask, which selects pairs; a float mask is added to scores."""
         return self.mask is not None and str(self.mask.dtype) == "bool"
 
-    def allowed(self, value: Any, place: Place) -> Any:
+    def allowed(self, value: Any, index: Index) -> Any:
         """Applies the bool mask to a score's gradient: returns ``value`` if the pair is allowed, else zero.
 
-        ``place`` is the index of the score. A float mask, or none, changes nothing.
+        ``index`` is the index of the score. A float mask, or none, changes nothing.
         """
         if self.mask is None or not self.chooses:
             return value
-        return tirx.Select(self.mask(*_broadcast(self.mask, place)), value, tirx.const(0, self.dtype))
+        return tirx.Select(self.mask(*_broadcast(self.mask, index)), value, tirx.const(0, self.dtype))
 
     def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
         """Computes ``body(leading indices, row, column)`` in the layout ``(..., rows, heads, columns)``.
@@ -106,10 +106,10 @@ class Heads:
         rows, columns = extents
         # without heads there is no axis to move
         if len(self.lead) < 2:
-            return self.compute(extents, lambda *place: as_dtype(body(*place), dtype), name)
+            return self.compute(extents, lambda *index: as_dtype(body(*index), dtype), name)
         shape = [*self.lead[:-1], rows, self.lead[-1], columns]
         return compute(
-            shape, lambda *place: as_dtype(body((*place[:-3], place[-2]), place[-3], place[-1]), dtype), name
+            shape, lambda *index: as_dtype(body((*index[:-3], index[-2]), index[-3], index[-1]), dtype), name
         )
 
     def from_joined(self, x: te.Tensor) -> Body:
@@ -118,9 +118,9 @@ class Heads:
         return lambda lead, i, e: upcast(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else upcast(*lead, i, e)
 
 
-def _broadcast(x: te.Tensor, place: Place) -> list[Any]:
+def _broadcast(x: te.Tensor, index: Index) -> list[Any]:
     """Converts the index of a score to the index in a broadcast mask ``x``: 0 along the mask's axes of size 1."""
-    own_index = place[len(place) - len(x.shape) :]
+    own_index = index[len(index) - len(x.shape) :]
     return [
         tirx.IntImm("int64", 0) if _is_one(extent) else index for extent, index in zip(x.shape, own_index, strict=True)
     ]
@@ -197,7 +197,7 @@ def attention_grad(
         [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.upcast(v)(*lead, j, at), "inward"
     )
 
-    def score_ct(lead: Place, i: Any, j: Any) -> Any:
+    def score_ct(lead: Index, i: Any, j: Any) -> Any:
         gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * probability(*lead, i, j)
         return heads.allowed(gradient_of_score, (*lead, i, j))
 

@@ -141,7 +141,7 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
     """Casts a tensor unless it has the dtype."""
     if str(x.dtype) == dtype:
         return x
-    return compute(x.shape, lambda *place: x(*place).astype(dtype), "cast")
+    return compute(x.shape, lambda *index: x(*index).astype(dtype), "cast")
 
 
 def padded(
@@ -162,8 +162,9 @@ def padded(
     shape = [long(extent) + low + high for extent, low, high in zip(x.shape, befores, afters, strict=True)]
     outside = tirx.const(value, str(x.dtype))
 
-    def body(*place: ir.Expr) -> ir.Expr:
-        source = [index - low for index, low in zip(place, befores, strict=True)]
+    def body(*result_index: ir.Expr) -> ir.Expr:
+        """Reads the element of ``x`` at an index of the result, or the constant outside of ``x``."""
+        source = [index - low for index, low in zip(result_index, befores, strict=True)]
         conditions = [source[axis] >= 0 for axis, low in enumerate(befores) if low > 0]
         conditions += [
             source[axis] < x.shape[axis] for axis, high in enumerate(afters) if not isinstance(high, int) or high > 0

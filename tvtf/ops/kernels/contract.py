@@ -23,8 +23,8 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
     }
     dtype = accumulator_dtype(str(a.dtype))
 
-    def body(*place: Any) -> Any:
-        index_of_label = {**dict(zip(result, place)), **{label: axis.var for label, axis in summed.items()}}
+    def body(*index: Any) -> Any:
+        index_of_label = {**dict(zip(result, index)), **{label: axis.var for label, axis in summed.items()}}
         x, y = (
             as_dtype(t(*(index_of_label[label] for label in labels)), dtype) for t, labels in ((a, left), (b, right))
         )
@@ -37,8 +37,8 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
 def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
     shape = [d for i, d in enumerate(x.shape) if i != second]
 
-    def body(*place: Any) -> Any:
-        return x(*place[:second], place[first], *place[second:])
+    def body(*index: Any) -> Any:
+        return x(*index[:second], index[first], *index[second:])
 
     return compute(shape, body, "take_diagonal")
 
@@ -51,8 +51,8 @@ def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
     shape = [*x.shape[:second], x.shape[first], *x.shape[second:]]
     zero = tirx.const(0, str(x.dtype))
 
-    def body(*place: Any) -> Any:
-        source = place[:second] + place[second + 1 :]  # the index without the new axis
-        return tirx.Select(place[first] == place[second], x(*source), zero)
+    def body(*index: Any) -> Any:
+        source = index[:second] + index[second + 1 :]  # the index without the new axis
+        return tirx.Select(index[first] == index[second], x(*source), zero)
 
     return compute(shape, body, "put_diagonal")

@@ -58,14 +58,14 @@ def conv_nd(
     channel = reduce_axis(per_group, "c")
     dtype = accumulator_dtype(str(x.dtype))
 
-    def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
+    def term(batch: ir.Expr, index: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
         """Computes one element of a convolution: the sum of products over the filter's taps and the group's channels.
 
-        A tap is a position in the filter's window. ``place`` is the element's spatial index.
+        A tap is a position in the filter's window. ``index`` is the element's spatial index.
         """
         source = [
             position * stride + tap * dilation
-            for position, stride, tap, dilation in zip(place, strides, taps, dilations, strict=True)
+            for position, stride, tap, dilation in zip(index, strides, taps, dilations, strict=True)
         ]
         value = padded_x(batch, *source, group * per_group + channel)
         product = as_dtype(value, dtype) * as_dtype(w(*taps, channel, result), dtype)
@@ -257,12 +257,12 @@ def _sums_of_phase(
     ranges = [axis.own_quotients(own) for axis, own in zip(axes, phase, strict=True)]
     tap_steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
-    def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
+    def term(batch: ir.Expr, index: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
         """Computes one element of the input gradient at this phase: the sum over the phase's taps and the results.
 
-        ``place`` counts the phase's positions. Their quotients begin at a start that differs between phases.
+        ``index`` counts the phase's positions. Their quotients begin at a start that differs between phases.
         """
-        positions = [quotient + start for quotient, (start, _count) in zip(place, ranges, strict=True)]
+        positions = [quotient + start for quotient, (start, _count) in zip(index, ranges, strict=True)]
         spatial = list(zip(positions, tap_steps, counts, phase, axes, strict=True))
         source = [
             quotient + (tap_step + (axis.taps - count)) * axis.dilation

@@ -36,10 +36,10 @@ def matmul(
     columns = b.shape[-2] if transpose_b else b.shape[-1]
     k = reduce_axis(summed_extent, "k")
 
-    def body(*place: ir.Expr) -> ir.Expr:
-        i, j = place[-2:]
-        left_value = a(*_batch_place(a, place[:-2]), *((k, i) if transpose_a else (i, k)))
-        right_value = b(*_batch_place(b, place[:-2]), *((j, k) if transpose_b else (k, j)))
+    def body(*index: ir.Expr) -> ir.Expr:
+        i, j = index[-2:]
+        left_value = a(*_batch_index(a, index[:-2]), *((k, i) if transpose_a else (i, k)))
+        right_value = b(*_batch_index(b, index[:-2]), *((j, k) if transpose_b else (k, j)))
         return te.sum(as_dtype(left_value, sum_dtype) * as_dtype(right_value, sum_dtype), axis=[k])
 
     return cast(compute([*batch, rows, columns], body, "matmul"), out_dtype)
@@ -62,8 +62,8 @@ def _is_one(extent: Extent) -> bool:
     return not isinstance(extent, ir.Expr) or (hasattr(extent, "value") and int(extent) == 1)
 
 
-def _batch_place(x: te.Tensor, place: tuple[ir.Expr, ...]) -> list[ir.Expr]:
+def _batch_index(x: te.Tensor, index: tuple[ir.Expr, ...]) -> list[ir.Expr]:
     """Converts the batch index of a broadcast result to the batch index of the operand ``x``: 0 in axes of extent 1."""
     extents = list(x.shape[:-2])
-    own_index = place[len(place) - len(extents) :]
+    own_index = index[len(index) - len(extents) :]
     return [long(0) if _is_one(extent) else index for extent, index in zip(extents, own_index, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, padded, reduce_axis
-from tvtf.ops.kernels.pool import Padding, _first_largest, _tap_number_or_none, max_pool_nd, max_pool_nd_grad
+from tvtf.ops.kernels.pool import Padding, _first_largest, _tap_index_or_none, max_pool_nd, max_pool_nd_grad
 
 
 def comparable(x: te.Tensor) -> te.Tensor:
@@ -38,10 +38,10 @@ def max_pool_pick(
     taps = [reduce_axis(extent, "k") for extent in window]
     zero = tirx.const(0, str(c.dtype))
 
-    def body(batch: Any, *place: Any) -> Any:
-        *window_index, channel = place
+    def body(batch: Any, *index: Any) -> Any:
+        *window_index, channel = index
         source = [position * stride + tap for position, stride, tap in zip(window_index, strides, taps)]
-        is_winner = winners(batch, *place) == _tap_number_or_none([tap.var for tap in taps], window)
+        is_winner = winners(batch, *index) == _tap_index_or_none([tap.var for tap in taps], window)
         # one tap of the window is the winner: the sum has one nonzero term
         return te.sum(tirx.Select(is_winner, padded_c(batch, *source, channel), zero), axis=taps)
 

@@ -23,9 +23,9 @@ class TrailingAxes:
         self.dtype = accumulator_dtype(str(x.dtype))
         self.size = prod(self.inner[1:], start=self.inner[0]).astype(self.dtype)
 
-    def upcast(self, *place: Any) -> Any:
+    def upcast(self, *index: Any) -> Any:
         """Returns an element in the accumulation dtype."""
-        return as_dtype(self.x(*place), self.dtype)
+        return as_dtype(self.x(*index), self.dtype)
 
     def mean(self, value: Value, name: str) -> te.Tensor:
         """Computes the mean of ``value(*index)`` over the elements of each row, in stages whose names begin with ``name``."""
@@ -41,9 +41,9 @@ class TrailingAxes:
         """Computes ``value(*index)`` for each element, cast to ``dtype`` or the accumulation dtype."""
         return compute(self.x.shape, lambda *p: as_dtype(value(*p), dtype or self.dtype), name)
 
-    def row(self, place: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the index of the row in which the element at ``place`` lies."""
-        return place[: self.first]
+    def row(self, index: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the index of the row in which the element at ``index`` lies."""
+        return index[: self.first]
 
     def standardized(self, epsilon: float) -> tuple[Value, te.Tensor]:
         """Subtracts each row's mean from its elements, and divides them by the row's standard deviation.

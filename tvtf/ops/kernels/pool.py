@@ -11,8 +11,8 @@ from tvm import ir, te, tirx
 from tvtf.ops.kernels.common import Extent, accumulator_dtype, as_dtype, cast, compute, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
-NO_PLACE = -2
-# Half of what int8 counts: TVM bounds a part of a window by its first place plus its extent, which may be twice as many.
+NO_TAP = -2
+# Half of the range of int8: TVM bounds a part of a window by its first position plus its extent, which may be twice as large.
 MOST_IN_A_BYTE = 64
 
 
@@ -39,9 +39,9 @@ def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
     taps = [reduce_axis(extent, "k") for extent in window]
     largest = _nan_keeping_maximum(str(x.dtype))
 
-    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps, strict=True)]
-        return largest(padded_x(batch, *source, place[-1]), axis=taps)
+    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+        source = [position * stride + tap for position, stride, tap in zip(index[:-1], strides, taps, strict=True)]
+        return largest(padded_x(batch, *source, index[-1]), axis=taps)
 
     return compute([x.shape[0], *_window_counts(padded_x, window, strides), x.shape[-1]], body, "max_pool")
 
@@ -74,11 +74,11 @@ def max_pool_nd_grad(
         The body sums the gradients of the windows that have their first maximum at the element.
         """
 
-        def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
             """Sums the gradients of the pooling windows that cover an element and have their first maximum there."""
-            *position, channel = place
-            window_index = windows.places(position)
-            is_winner = padded_winners(batch, *window_index, channel) == _tap_number_or_none(
+            *position, channel = index
+            window_index = windows.window_indices(position)
+            is_winner = padded_winners(batch, *window_index, channel) == _tap_index_or_none(
                 windows.taps(position), window
             )
             value = as_dtype(gradient(batch, *window_index, channel), windows.dtype)
@@ -109,15 +109,15 @@ def _max_grad_for_unit_strides(
     ]
     zero = tirx.const(0, dtype)
 
-    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Sums the gradients of the windows that have their first maximum at one element of ``x``."""
-        *spatial_index, channel = place
+        *spatial_index, channel = index
         # the index of the window that has the element at a tap (a tap: a position in the window)
         source = [
             position + tap - before
             for position, tap, (before, _after) in zip(spatial_index, taps, gradient_padding, strict=True)
         ]
-        is_winner = winners(batch, *source, channel) == _tap_number(numbers, window)
+        is_winner = winners(batch, *source, channel) == _tap_index(numbers, window)
         value = as_dtype(dy(batch, *source, channel), dtype)
         return te.sum(
             _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=taps
@@ -148,9 +148,9 @@ def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
     padded_x, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
     taps = [reduce_axis(extent, "k") for extent in window]
 
-    def total(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [position * stride + tap for position, stride, tap in zip(place[:-1], strides, taps, strict=True)]
-        return te.sum(as_dtype(padded_x(batch, *source, place[-1]), dtype), axis=taps)
+    def total(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+        source = [position * stride + tap for position, stride, tap in zip(index[:-1], strides, taps, strict=True)]
+        return te.sum(as_dtype(padded_x(batch, *source, index[-1]), dtype), axis=taps)
 
     sums = compute([x.shape[0], *_window_counts(padded_x, window, strides), x.shape[-1]], total, "window_sum")
     return _divide_by_counts(sums, x, window, strides, padding, str(x.dtype))
@@ -177,9 +177,9 @@ def avg_pool_nd_grad(
     windows = _Windows.of(input_like, dy, window, strides, padding)
     padded_shares = padded(_divide_by_counts(dy, input_like, window, strides, padding, windows.dtype), windows.padding)
 
-    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        is_in_window = [tap < extent for tap, extent in zip(windows.taps(place[:-1]), window, strict=True)]
-        value = padded_shares(batch, *windows.places(place[:-1]), place[-1])
+    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+        is_in_window = [tap < extent for tap, extent in zip(windows.taps(index[:-1]), window, strict=True)]
+        value = padded_shares(batch, *windows.window_indices(index[:-1]), index[-1])
         if not windows.overhang:
             return te.sum(value, axis=windows.axes)
         return te.sum(tirx.Select(tirx.all(*is_in_window), value, tirx.const(0, windows.dtype)), axis=windows.axes)
@@ -223,7 +223,7 @@ class _Windows:
             axes, counts, befores, list(strides), gradient_padding, overhang, accumulator_dtype(str(dy.dtype))
         )
 
-    def places(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
+    def window_indices(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Returns the spatial index, in the padded gradient, of the covering window that the reduction axes select."""
         spatial = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
         return [
@@ -266,14 +266,14 @@ def _first_largest(
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
-    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Computes the index of the tap that has the window's first maximum. NaN counts as a maximum."""
-        *position, channel = place
+        *position, channel = index
         spatial = zip(position, strides, taps, padding, strict=True)
         source = [start * stride + tap - before for start, stride, tap, (before, _after) in spatial]
-        value, largest = x(batch, *source, channel), y(batch, *place)
+        value, largest = x(batch, *source, channel), y(batch, *index)
         is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
-        number = _tap_number([tap.var for tap in taps], window)
+        number = _tap_index([tap.var for tap in taps], window)
         # taps below the maximum count as the dtype's greatest number, which the minimum never chooses
         greatest = tirx.max_value(str(number.ty.dtype))
         return te.min(
@@ -296,19 +296,19 @@ def _select_inside(
     return tirx.if_then_else(tirx.all(*conditions), value, otherwise) if conditions else value
 
 
-def _tap_number(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+def _tap_index(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
     """Returns the row-major index of a position (tap) within a pooling window: int8 for small windows, else int32."""
-    number: ir.Expr = long(0)
+    flat_index: ir.Expr = long(0)
     for index, extent in zip(tap, window, strict=True):
-        number = number * extent + index
-    return number.astype("int8" if prod(window) <= MOST_IN_A_BYTE else "int32")
+        flat_index = flat_index * extent + index
+    return flat_index.astype("int8" if prod(window) <= MOST_IN_A_BYTE else "int32")
 
 
-def _tap_number_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """Returns the row-major index of a position (tap) within a pooling window, or NO_PLACE outside the window."""
-    number = _tap_number(tap, window)
+def _tap_index_or_none(tap: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """Returns the row-major index of a position (tap) within a pooling window, or NO_TAP outside the window."""
+    flat_index = _tap_index(tap, window)
     conditions = [index < extent for index, extent in zip(tap, window, strict=True)]
-    return tirx.if_then_else(tirx.all(*conditions), number, tirx.const(NO_PLACE, str(number.ty.dtype)))
+    return tirx.if_then_else(tirx.all(*conditions), flat_index, tirx.const(NO_TAP, str(flat_index.ty.dtype)))
 
 
 def _divide_by_counts(
@@ -324,9 +324,9 @@ def _divide_by_counts(
         return compute(sums.shape, lambda *index: as_dtype(sums(*index) / scale, dtype), "window_mean")
     befores = [before for before, _after in padding]
 
-    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Divides a window's sum by the number of the window's elements inside the image."""
-        *window_index, _channel = place
+        *window_index, _channel = index
         spatial = zip(window_index, strides, befores, window, x.shape[1:-1], strict=True)
         # along each axis: from the window's or the image's start to the window's or the image's end
         counts = [
@@ -334,7 +334,7 @@ def _divide_by_counts(
             for position, stride, before, extent, size in spatial
         ]
         count = prod(counts[1:], start=counts[0]).astype("float32").astype(str(sums.dtype))
-        return as_dtype(sums(batch, *place) / count, dtype)
+        return as_dtype(sums(batch, *index) / count, dtype)
 
     return compute(sums.shape, body, "window_mean")
 

@@ -1,6 +1,6 @@
 """TE kernels of random numbers: a stage of Philox 4x32-10 words, each computed from its index, and one that reads them.
 
-The stage has a row for each block and selects a word by its place in the row, so that schedules can compute a block's
+The stage has a row for each block and selects a word by its position in the row, so that schedules can compute a block's
 words together.
 """
 
@@ -160,19 +160,19 @@ def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
 # -- elements
 
 
-def position(place: Sequence[Any], shape: Shape) -> Any:
+def position(index_vector: Sequence[Any], shape: Shape) -> Any:
     """Returns the flat (row-major) index of the element at an index vector."""
     flat_index = long(0)
-    for index, extent in zip(place, shape):
+    for index, extent in zip(index_vector, shape):
         flat_index = flat_index * long(extent) + index
     return flat_index
 
 
 def each(shape: Shape, value: Callable[[Any], Any], name: str) -> te.Tensor:
-    """Computes ``value(row-major number)`` for every element of a tensor of ``shape``."""
+    """Computes ``value(flat index)`` for every element of a tensor of ``shape``."""
     if not shape:
         return te.compute((), lambda: value(long(0)), name=name)
-    return compute(shape, lambda *place: value(position(place, shape)), name)
+    return compute(shape, lambda *index: value(position(index, shape)), name)
 
 
 def groups(shape: Shape, width: int) -> Any:
@@ -185,11 +185,11 @@ def group_width(dtype: str) -> int:
     return 2 if dtype.endswith("64") else 4
 
 
-def pick(place: Any, values: Sequence[Any]) -> Any:
-    """Selects the value whose number is ``place``."""
+def pick(index: Any, values: Sequence[Any]) -> Any:
+    """Selects the value at ``index``, which is known only at run time."""
     result = values[0]
     for i, value in enumerate(values[1:], 1):
-        result = tirx.Select(place == long(i), value, result)
+        result = tirx.Select(index == long(i), value, result)
     return result
 
 

@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, long, reduce_axis
 
-Place = tuple[Any, ...]
+Index = tuple[Any, ...]
 
 
 class Rows:
@@ -24,13 +24,13 @@ class Rows:
         self.dtype = accumulator_dtype(str(x.dtype))
         self.outer = [d for i, d in enumerate(x.shape) if i != axis]
 
-    def upcast(self, place: Place) -> Any:
+    def upcast(self, index: Index) -> Any:
         """Returns an element in the accumulation dtype."""
-        return as_dtype(self.x(*place), self.dtype)
+        return as_dtype(self.x(*index), self.dtype)
 
-    def row(self, place: Place) -> Place:
-        """Returns the index of the row in which the element at ``place`` lies."""
-        return place[: self.axis] + place[self.axis + 1 :]
+    def row(self, index: Index) -> Index:
+        """Returns the index of the row in which the element at ``index`` lies."""
+        return index[: self.axis] + index[self.axis + 1 :]
 
     def reduced(self, combine: Callable[..., Any], value: Callable[..., Any], name: str) -> te.Tensor:
         """Reduces the elements of each row (a row: the elements along the axis) by the TE reducer ``combine``.
@@ -158,7 +158,7 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
 
-    def at_label(index: Place, row: Place) -> Any:
+    def at_label(index: Index, row: Index) -> Any:
         return tirx.Select(_is_label(labels, index, row), shifted(index, row), tirx.const(0, rows.dtype))
 
     label_logit = rows.reduced(te.sum, at_label, "at_label")
@@ -174,15 +174,15 @@ def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tenso
     probability, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
 
-    def body(index: Place, row: Place) -> Any:
+    def body(index: Index, row: Index) -> Any:
         return scale(row) * (probability(index, row) - tirx.Select(_is_label(labels, index, row), one, zero))
 
     return rows.each(body, "cross_entropy_grad", str(logits.dtype))
 
 
-def _is_label(labels: te.Tensor, place: Place, row: Place) -> Any:
-    """Returns whether the class at index ``place`` is the integer label of ``row``; classes are the last axis."""
-    return labels(*row).astype("int64") == long(place[-1])
+def _is_label(labels: te.Tensor, index: Index, row: Index) -> Any:
+    """Returns whether the class of the element at ``index`` is the integer label of ``row``; classes are the last axis."""
+    return labels(*row).astype("int64") == long(index[-1])
 
 
 def _row_scale(ct: te.Tensor, rows: Rows) -> Callable[..., Any]:

@@ -14,8 +14,8 @@ def new(*, shape: tuple[Any, ...], dtype: str) -> te.Tensor:
 
 
 def read(buffer: te.Tensor, index: te.Tensor) -> te.Tensor:
-    place = index().astype("int64")
-    return te.compute(buffer.shape[1:], lambda *i: buffer(place, *i), name="read")
+    row = index().astype("int64")
+    return te.compute(buffer.shape[1:], lambda *i: buffer(row, *i), name="read")
 
 
 def write(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
