@@ -396,6 +396,7 @@ class _WhileWithEffects:
         types = [*carried, *(x._type for x in values[1 + self.carried_count :])]
 
         def body(i: Tensor, *rest: Tensor) -> Any:
+            """Runs one iteration without its effects, with their recorded results read from the stacks."""
             effect_results = self.stacks.read(rest[count_pos + 1 :], i)
             return (
                 bind.add(i, convert_to_tensor(1)),

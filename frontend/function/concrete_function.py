@@ -91,6 +91,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
+            """Calls the converted function on symbolic arguments, and checks that it didn't modify its arguments."""
             args, kwargs = arguments.rebuild(tensors, variables)
             state.trace.call_args = arguments.tensors
             before = nest.map_structure(lambda leaf: leaf, (args, kwargs))

@@ -97,6 +97,7 @@ class GraphFunction:
         self._pairs: dict[tuple[int, ...], ForwardBackward | None] = {}
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Runs the graph: inlined in a trace or vectorized map, recorded if a tape watches an input, else compiled."""
         if state.trace is not None or is_mapped(inputs):
             # Inlines the graph: its primitives are bound again, in the active trace or under vectorized_map.
             return evaluate(self.graph.module(), "main", inputs)

@@ -26,6 +26,7 @@ class Inlined(Instance):
     """The arguments, by identity: assigning to one is no assignment to a Variable."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive; assignments go to Variables of the calling trace, whose memory control flow takes as operands."""
         if self.owners is not None and prim.name == "assign" and id(inputs[0]) not in self.argument_ids:
             return self._bind_assignment(prim, inputs)
         if self.owners is not None and prim.name in CONTROL:

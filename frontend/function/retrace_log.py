@@ -176,6 +176,7 @@ def differences(old: Arguments, new: Arguments) -> str:
 
 
 def _difference(old: Leaf, new: Leaf) -> str:
+    """Describes how an argument's leaf differs between two calls: its dtype, its shape, or its kind or value."""
     where = f"argument `{new.name}`"
     if old.spec is None or new.spec is None or old.is_dataset or new.is_dataset:
         return f"{where}: {old.describe()} -> {new.describe()}"

@@ -266,6 +266,7 @@ class Arguments:
         leaves = iter(self.leaves)
 
         def description(part: Any) -> Any:
+            """Describes a part of the arguments by its leaf; a composite's spec describes itself."""
             if not nest.is_composite(part):
                 return describe(next(leaves))
             # Each of its components is a leaf.
@@ -277,6 +278,7 @@ class Arguments:
 
     @staticmethod
     def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
+        """Returns a leaf's value in a new call: the next tensor, a dataset of it, the next Variable, or the same value."""
         if leaf.is_dataset:
             return leaf.value.from_argument(next(tensors))
         if leaf.spec is not None:
@@ -319,6 +321,7 @@ class Signature:
         self._check_specs()
 
     def _check_specs(self) -> None:
+        """Raises TensorFlow's TypeError unless ``input_signature`` contains nothing but specs."""
         for spec in nest.flatten(list(self.specs or ())):
             if not isinstance(spec, TypeSpec):
                 raise TypeError(
@@ -356,6 +359,7 @@ class Signature:
         return f"Received args: {args} and kwargs: {kwargs} for signature: {self}."
 
     def _leaf_names(self, structure: Any, expand_composites: bool = False) -> list[str]:
+        """Returns a name for each leaf of ``structure``, a pair (args, kwargs)."""
         args, kwargs = structure
         named = [
             *zip(_positional_names(self.python, len(args)), args),

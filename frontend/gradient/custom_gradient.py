@@ -200,6 +200,7 @@ class CustomGradient:
         return self.function.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function, and records its custom gradient on the tapes or in the trace."""
         # From Python 3.13 on, a classmethod passes the class itself, where it asked `__get__` for a method before.
         if args and isinstance(args[0], type):
             return self.__get__(args[0], type(args[0]))(*args[1:], **kwargs)

@@ -65,6 +65,7 @@ class ForwardAccumulator:
         self._tangents[id(primal)] = primal, convert_to_tensor(tangent, dtype=primal.dtype)
 
     def __enter__(self) -> ForwardAccumulator:
+        """Starts recording: ops now propagate tangents to this accumulator."""
         if self._recording:
             raise ValueError("Accumulator is already recording.")
         state.tapes = [*state.tapes, self]

@@ -53,6 +53,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
+        """Calls ``f`` so that a gradient recomputes it: as a primitive in a trace, as one record on eager tapes."""
         tensors = [x for x in nest.flatten((args, kwargs), expand_composites=True) if is_tensor(x)]
         if is_mapped(tensors):  # inside a vectorized map nothing is recomputed
             return f(*args, **kwargs)

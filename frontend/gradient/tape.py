@@ -86,6 +86,7 @@ class GradientTape(Recorder):
             self._stop()
 
     def _start(self) -> None:
+        """Starts recording on this tape, in addition to the tapes that are active."""
         if self._recording:
             raise ValueError("Tape is still recording, This can happen if you try to re-enter an already-active tape.")
         state.tapes = [*state.tapes, self]

@@ -52,6 +52,7 @@ from tvtf.ops.rules import (
 
 
 def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
+    """Returns the type of a reshape's result, after checking that the numbers of elements agree if both are static."""
     target = filled(x.shape, shape)
     size, requested = size_of(x.shape), size_of(target)
     if isinstance(size, int) and isinstance(requested, int) and size != requested:
@@ -660,6 +661,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Any:
 
 
 def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
+    """Returns the type of ``ensure_shape``'s result, after checking the static sizes of ``x``."""
     fits = len(x.shape) == len(shape)
     if not fits or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(x.shape, shape)):
         raise ArgumentError(

@@ -239,6 +239,7 @@ def _check_size(
 
 
 def _is_size(symbol: Any) -> bool:
+    """Returns whether a symbol of a shape is a size that converts to an int, rather than a name."""
     try:
         int(symbol)
     except (TypeError, ValueError):

@@ -91,6 +91,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 
 
 def _concatenated_tables(params: Any) -> Any:
+    """Joins a list of embedding tables along the rows to one table."""
     if not isinstance(params, (list, tuple)):
         return params
     if not params:

@@ -48,6 +48,7 @@ def _squeezed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _variance_type(x: TensorType, mean: TensorType, *, axis: tuple[int, ...]) -> TensorType:
+    """Returns the type of the variance over ``axis``, which is that of ``mean``, after checking the operands."""
     require_same_dtype((x, mean), ("x", "mean"))
     result = reduction(FLOATING)(x, axis=axis, keepdims=True)
     if not same_shape(result.shape, mean.shape):
@@ -73,6 +74,7 @@ def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis:
 
 
 def _variance_samples() -> list[Sample]:
+    """Returns samples of the variance primitive over various axes, the last with symbolic dims."""
     cases = (((3,), (0,), (1,)), ((2, 3, 4), (1,), (2, 1, 4)), ((2, 3, 4), (0, 2), (1, 3, 1)))
     samples = [Sample((draw(i, s), draw(i + 9, m)), {"axis": a}, FLOATING, gradient=(0,)) for i, (s, a, m) in
             enumerate(cases)]  # fmt: skip

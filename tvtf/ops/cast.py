@@ -33,6 +33,7 @@ def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
 
 
 def _cast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
+    """Casts as TensorFlow: complex numbers lose their imaginary part, and floats are truncated to integers."""
     if x.dtype.kind == "c" and not dtype.is_complex:
         x = x.real
     if dtype.is_integer and x.dtype.kind in "fV":
@@ -207,6 +208,7 @@ def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
 
 
 def _bitcast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
+    """Reinterprets the bytes of ``x`` as ``dtype``: a narrower dtype adds a last axis, a wider one removes it."""
     contiguous = np.ascontiguousarray(x).reshape(x.shape)
     if x.dtype.itemsize == dtype.np.itemsize:
         return contiguous.view(dtype.np)

@@ -24,6 +24,7 @@ MSG_GRADIENT = (
 
 
 def _type(x: TensorType, *, message: str) -> TensorType:
+    """Returns the type of ``x`` after checking that it is floating."""
     if not x.dtype.is_floating:
         raise ArgumentError(
             f"Value for attr 'T' of {x.dtype.name} is not in the list of allowed values: floating types", TypeError

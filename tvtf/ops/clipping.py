@@ -35,6 +35,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     """
 
     def clipped(x: Tensor) -> Tensor:
+        """Scales ``x`` down so that its L2 norm is at most the limit."""
         limit = _limit(clip_norm, x)
         total = reduce_sum(x * x, axes, keepdims=True)
         is_positive = bind.greater(total, number(0, total))

@@ -54,6 +54,7 @@ def _require_one_dtype(parts: Sequence[TensorType]) -> None:
 
 
 def concat_axis(axis: int, rank: int) -> int:
+    """Returns the axis of a concatenation as a non-negative int, after checking that it is in range."""
     if not -rank <= axis < rank:
         raise ArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {axis}"
@@ -62,6 +63,7 @@ def concat_axis(axis: int, rank: int) -> int:
 
 
 def _require_concatenable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
+    """Checks that the input at index ``number`` of a concatenation has the first input's dims, except along ``axis``."""
     shapes = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
     if len(first) != len(other):
         raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
@@ -302,6 +304,7 @@ def pack(values: Any, dtype: DType | None) -> Tensor:
 
 
 def _first_dtype(values: Any) -> DType | None:
+    """Returns the dtype of the first tensor in nested lists of values, or None if there is none."""
     for value in values:
         dtype = value.dtype if is_tensor(value) else _first_dtype(value) if isinstance(value, (list, tuple)) else None
         if dtype is not None:

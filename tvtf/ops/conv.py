@@ -202,6 +202,7 @@ def split_batch(size: Dim, y: Tensor, batch: Dim) -> Tensor:
 
 
 def _conv_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+    """Maps a convolution over a new leading axis, which becomes part of the batch axis if all items share the filter."""
     x, w = inputs
     _, is_filter_batched = batched
     if is_filter_batched:

@@ -15,6 +15,7 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 
 
 def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
+    """Returns TensorFlow's error for an argument ``name`` that doesn't have the rank which ``op`` needs."""
     shape = show_shape(value._type.shape)
     return ArgumentError(
         f"{name} must be {rank}-dimensional, but got shape {shape}",

@@ -53,6 +53,7 @@ def _take_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
 
 
 def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+    """Emits ONNX nodes that put ``x`` on the diagonal of two axes: selects ``x`` by the identity matrix, else zero."""
     rank, dtype = len(types[1][0].shape), types[1][0].dtype
     shape = [1] * rank
     shape[first] = shape[second] = size = types[0][0].shape[first]

@@ -41,6 +41,7 @@ def _numpy_by_dtype(integers: Callable[..., Any], floats: Callable[..., Any]) ->
     """
 
     def run(x: np.ndarray, y: np.ndarray) -> Any:
+        """Divides NumPy arrays: integers with a check for zero divisors, 16-bit floats in float32."""
         if x.dtype.kind in "iu":
             if x.size and not y.all():
                 raise ArgumentError(MSG_DIVISION)

@@ -227,6 +227,7 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 
 
 def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
+    """Checks the operands of a gradient op, and returns the cotangents of the input and of both limits."""
     _require_bits(bits)
     ct, x, low, high = (operand(v, float32, i) for i, v in enumerate((ct, x, low, high)))
     if not agree_shape(ct._type.shape, x._type.shape):

@@ -22,6 +22,8 @@ _DUAL = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:
+    """Returns a kernel that calls ``scipy.fft``'s function ``name``; SciPy is imported at the first call."""
+
     def run(x: np.ndarray, *args: Any, **options: Any) -> np.ndarray:
         import scipy.fft
 

@@ -192,6 +192,7 @@ def _samples() -> list[Sample]:
 
 
 def _grad_samples() -> list[Sample]:
+    """Returns samples of the gradient of fused attention, one for each case."""
     samples = []
     for i, case in enumerate(CASES):
         lead, m, *_ = case

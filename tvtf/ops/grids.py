@@ -443,6 +443,7 @@ def _checked_block_size(block_size: Any, extents: Sequence[Dim]) -> int:
 
 
 def _channels_last(x: Tensor, data_format: str) -> Tensor:
+    """Returns images with the channels as the last axis, after checking their rank and the data format."""
     if data_format not in ("NHWC", "NCHW"):
         raise ValueError(f"Expected data_format 'NHWC' or 'NCHW', but got {data_format!r}")
     if x.ndim != 4:

@@ -108,6 +108,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 
 
 def _contrast_type(images: TensorType, factor: TensorType) -> TensorType:
+    """Returns the type of the adjusted images, after checking the ranks and dtypes of images and contrast factor."""
     require_dtype(images, FLOATING, "images")
     if len(images.shape) < 3:
         raise ArgumentError(f"input must be at least 3-D, got shape[{','.join(map(str, images.shape))}]")
@@ -123,6 +124,7 @@ def _contrast_numpy(images: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 
 def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    """Maps ``adjust_contrast`` over a leading batch axis; a factor for each item scales the distances from the mean."""
     images, factor = stretch(size, inputs[0], batched[0]), inputs[1]
     if not batched[1]:
         return bind.adjust_contrast(images, factor)
@@ -150,6 +152,7 @@ def contrast_of(images: Tensor, factor: Tensor) -> Any:
 
 
 def _contrast_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Emits ONNX nodes that scale each channel's distances from its mean by the contrast factor."""
     mean, moved, scaled = (emitter.temp() for _ in range(3))
     emitter.node("ReduceMean", [inputs[0], emitter.const(np.array([-3, -2]))], [mean], keepdims=1)
     emitter.node("Sub", [inputs[0], mean], [moved])

@@ -24,6 +24,7 @@ INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")
 
 
 def require_index(indices: TensorType, allowed: Sequence[DType] = INDEX_TYPES) -> None:
+    """Checks that indices have one of the dtypes ``allowed``."""
     if indices.dtype not in allowed:
         names = ", ".join(d.name for d in allowed)
         raise ArgumentError(

@@ -51,6 +51,7 @@ def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _averages(x: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    """Replaces each element along the last axis by the mean of its segment."""
     result = np.empty_like(x)
     for index in np.ndindex(x.shape[:-1]):
         counts = np.maximum(np.bincount(segments[index]), 1)

@@ -89,6 +89,7 @@ def square_type(x: TensorType, **_: Any) -> TensorType:
 
 
 def require_same_batches(a: TensorType, b: TensorType) -> None:
+    """Checks that two stacks of matrices have the same batch dims, without broadcasting."""
     if not agree_shape(a.shape[:-2], b.shape[:-2]):
         raise ArgumentError(
             f"All input tensors must have the same outer dimensions, but got {brackets(a.shape)} and {brackets(b.shape)}.",

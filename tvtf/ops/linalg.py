@@ -363,6 +363,7 @@ def _paired_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]
 
 
 def _listed_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    """Returns the lists of the contracted axes of both operands of ``tensordot``, after checking them."""
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
     first, second = ([a] if isinstance(a, int) else list(a) for a in axes)

@@ -201,6 +201,7 @@ def require_front(x: Tensor, op: str, name: str = "features") -> None:
 
 
 def _axis_last(x: Tensor, axis: Any) -> Tensor:
+    """Moves an axis to the end by a transpose, if it isn't the last one."""
     index = static_int(axis, "axis")
     if index in (-1, x.ndim - 1):
         return x
@@ -283,6 +284,7 @@ def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -
 
 
 def _sparse_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:
+    """Returns the cotangents of the gradient primitive's inputs, for second derivatives; integer labels have none."""
     axis = _last(logits)
     grad_of_ones = bind.sparse_softmax_cross_entropy_grad(ones_like(ct), labels, logits)
     ct_of_ct = bind.reduce_sum(bind.multiply(c, grad_of_ones), axis=(axis,), keepdims=False)
@@ -307,6 +309,7 @@ def _sparse_samples() -> list[Sample]:
 
 
 def _sparse_grad_samples() -> list[Sample]:
+    """Returns samples of the gradient of sparse softmax cross entropy, for logits of various shapes."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     return [
         Sample((draw(i + 30, s[:-1]), _labels(i, s[:-1], s[-1], np.int32), draw(i + 9, s)), {}, FLOATING)

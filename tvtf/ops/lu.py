@@ -38,6 +38,7 @@ NOT_INVERTIBLE = "Input is not invertible."
 
 
 def _lu_types(x: TensorType) -> tuple[TensorType, TensorType]:
+    """Returns the types of an LU decomposition: the factors in one matrix, and the row permutation as int32."""
     require_matrices(x, "")
     rows, columns = x.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):

@@ -27,6 +27,7 @@ def both_known(function: Any) -> Any:
     """
 
     def value(x: Any, y: Any) -> Any:
+        """Returns the result of ``function`` on the operands' known values, or None if tracing doesn't know them."""
         if x.known is None or y.known is None:
             return None
         try:

@@ -47,6 +47,7 @@ def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
     """
 
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
+        """Returns the type of the drawn tensor, after checking the seed and the dtype."""
         check_seed(seed)
         if dtype not in domain:
             raise ArgumentError(

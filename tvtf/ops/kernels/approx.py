@@ -60,6 +60,7 @@ def elementary(function: Function) -> Function:
 
     @wraps(function)
     def of_any_dtype(x: Any) -> ir.Expr:
+        """Applies ``function`` in float32 to narrower floats, and casts the result back."""
         x = runtime.convert(x)
         dtype = dtype_of(x)
         widened = x if dtype in ("float32", "float64") else x.astype("float32")

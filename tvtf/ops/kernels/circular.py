@@ -222,6 +222,8 @@ def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
     """
 
     def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
+        """Computes the tangent from an angle's remainder and quadrant: sin / cos, or -cos / sin in odd quadrants."""
+
         def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
             return tirx.Select(_is_odd_quadrant(quadrant), like(0, s) - c, s) / tirx.Select(
                 _is_odd_quadrant(quadrant), s, c
@@ -247,6 +249,7 @@ def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
     """
 
     def compute(x: ir.Expr) -> ir.Expr:
+        """Computes the function: by vector code for small angles, else exactly (for float64 by the C library)."""
         is_double = format_of(x) is DOUBLE
         for_large_angle = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
         return unless(

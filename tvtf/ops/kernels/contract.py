@@ -24,6 +24,7 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
     dtype = accumulator_dtype(str(a.dtype))
 
     def body(*index: Any) -> Any:
+        """Computes an element of the result: the sum over the contracted labels of products of elements."""
         index_of_label = {**dict(zip(result, index)), **{label: axis.var for label, axis in summed.items()}}
         x, y = (
             as_dtype(t(*(index_of_label[label] for label in labels)), dtype) for t, labels in ((a, left), (b, right))
@@ -35,6 +36,7 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
 
 
 def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
+    """Reads the diagonal of two axes of equal extent; the axis ``second`` is removed."""
     shape = [d for i, d in enumerate(x.shape) if i != second]
 
     def body(*index: Any) -> Any:

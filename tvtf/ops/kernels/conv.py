@@ -345,6 +345,7 @@ def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
     spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(dy.shape[1:-1], strides, strict=True)]
 
     def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
+        """Reads an element of ``dy`` at a multiple of the strides, and returns zero in between."""
         *spatial_index, channel = position
         axes = list(zip(spatial_index, strides, strict=True))
         source = [tirx.floordiv(index, long(stride)) for index, stride in axes]

@@ -39,6 +39,7 @@ def max_pool_pick(
     zero = tirx.const(0, str(c.dtype))
 
     def body(batch: Any, *index: Any) -> Any:
+        """Reads the element of the padded input that won its window's maximum."""
         *window_index, channel = index
         source = [position * stride + tap for position, stride, tap in zip(window_index, strides, taps)]
         is_winner = winners(batch, *index) == _tap_index_or_none([tap.var for tap in taps], window)

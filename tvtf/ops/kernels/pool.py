@@ -178,6 +178,7 @@ def avg_pool_nd_grad(
     padded_shares = padded(_divide_by_counts(dy, input_like, window, strides, padding, windows.dtype), windows.padding)
 
     def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+        """Computes an element's gradient: the sum of the shares of all windows that cover the element."""
         is_in_window = [tap < extent for tap, extent in zip(windows.taps(index[:-1]), window, strict=True)]
         value = padded_shares(batch, *windows.window_indices(index[:-1]), index[-1])
         if not windows.overhang:

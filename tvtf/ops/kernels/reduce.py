@@ -185,6 +185,7 @@ def _arg_extreme(x: te.Tensor, axis: int, output_type: str, combine: Callable[..
     index_dtype = "int32" if isinstance(extent, tirx.IntImm) and int(extent) <= MOST_NARROW else "int64"
 
     def first_index(*i: Any) -> Any:
+        """Computes the index of the first element that equals the row's extreme value."""
         is_best = values(*i[:axis], index_axis, *i[axis:]) == best(*i)
         # the minimum over the indices of the extreme value; other elements count as the extent
         return te.min(
@@ -195,6 +196,7 @@ def _arg_extreme(x: te.Tensor, axis: int, output_type: str, combine: Callable[..
     worst_value = _infinity(str(values.dtype), not lowest)
 
     def element(*i: Any) -> Any:
+        """Casts the index to the result's dtype; it is 0 if no element is better than the worst value (infinity)."""
         result = (
             first(*i)
             if worst_value is None

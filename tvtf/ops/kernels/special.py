@@ -59,6 +59,7 @@ def _start(q: Any) -> Any:
     w = -fastmath.log(q * (real(2) - q))
 
     def approximation(w: Any) -> Any:
+        """Approximates the inverse by polynomials, in the center and in the tail, and by logarithms far out."""
         central = tirx.Select(
             w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
         ) * (real(1) - q)

@@ -41,6 +41,7 @@ def _parse_numbers(array: np.ndarray, out_type: DType) -> np.ndarray:
     """
 
     def parse(value: bytes) -> Any:
+        """Parses one string, and raises TensorFlow's error if it is not a number."""
         try:
             return number_of(value, out_type)
         except ValueError:
