@@ -175,7 +175,7 @@ def _stack_results(results: list[Any]) -> Any:
     return stack_all(results, 0)
 
 
-def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
+def defer_map(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
     """Traces ``fn`` for rows of unknown rank, and defers the map until the rank is known. Returns the map's results.
 
     The user's Python runs once, while tracing, as in any other loop.
@@ -204,8 +204,11 @@ def _row_shape(shape: Any) -> Any:
     return AnyShape(lambda index: (shape.example(index) or None) and shape.example(index)[1:])
 
 
-def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
-    """Maps a traced function over the rows of ``flat``. All rows share the tensors that the function captures."""
+def run_deferred_map(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+    """Runs a ``tf.map_fn`` that was deferred until the rank of its inputs is known.
+
+    ``function`` was traced for one row of each tensor in ``flat``; all rows share the tensors that it captures.
+    """
     return map_fn(lambda rows: list(call(function, [*rows, *captured])), flat)
 
 
@@ -262,10 +265,10 @@ def map_fn(
             else _empty_map_results(elems, signature)
         )
     if size is None:
-        return over_rows(fn, flat, elems, mapped_rows)
+        return defer_map(fn, flat, elems, run_deferred_map)
     structure, types = _structure_and_types(lambda tensors: fn(_slice_at(tensors, elems, 0)), flat)
     if any(isinstance(t.shape, AnyShape) for t in types):
-        return over_rows(fn, flat, elems, mapped_rows)
+        return defer_map(fn, flat, elems, run_deferred_map)
     stacks = _Stacks(structure, types, size)
     limit, one = _size_tensor(flat, size), convert_to_tensor(1)
 

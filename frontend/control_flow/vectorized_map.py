@@ -22,7 +22,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.control_flow.map_scan_fold import map_fn, over_rows
+from tvtf.frontend.control_flow.map_scan_fold import defer_map, map_fn
 from tvtf.ir.batching import EncodedFunction, is_encoded
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, stretch
@@ -196,7 +196,7 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
         return inner.whole(vectorized_map(inner, inner.leaves, fallback_to_while_loop, warn))
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if any(isinstance(t._type.shape, AnyShape) for t in tensors):
-        return over_rows(fn, tensors, elems, mapped_rows)
+        return defer_map(fn, tensors, elems, run_deferred_map)
     outer, state.one_by_one = state.one_by_one, (fallback_to_while_loop, warn)
     try:
         size = _common_size(tensors)
@@ -315,7 +315,7 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], element_
     )
 
 
-def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+def run_deferred_map(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
     """Maps a traced function over the rows of ``flat`` by ``vectorized_map``, when the ranks of the rows are known.
 
     ``captured`` are the tensors that the function captures. They are the same for all rows.

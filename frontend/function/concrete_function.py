@@ -681,7 +681,8 @@ class Results:
 
     ``computed`` are the symbolic values that the compiled code returns, without repeats: first those that the user
     gets, then the new values of Variables (``updates``). ``written`` are the parameters for Variables whose memory
-    the code writes.
+    the code writes. ``leaves`` has one pair (kind, source) per leaf of the result: ``("value", constant)``,
+    ``("param", index of a parameter)`` or ``("computed", index in computed)``.
     """
 
     def __init__(self, trace: Trace, structure: Any) -> None:
@@ -717,10 +718,7 @@ class Results:
         return index
 
     def _source(self, leaf: Any) -> tuple[str, Any]:
-        """Returns the source of a result leaf as a pair of a kind and a value or index.
-
-        The pair is ``("value", constant)``, ``("param", index of a parameter)`` or ``("computed", index of an output)``.
-        """
+        """Returns the pair (kind, source) of a leaf of the result, an entry of ``leaves``."""
         if not isinstance(leaf, SymbolicTensor):
             return "value", leaf
         if isinstance(leaf._var, ir.Constant):

@@ -698,7 +698,7 @@ class Compiled:
         updated = self.updated if updates is self.updates else {index: variable for variable, index in updates}
 
         def resolve_leaf(kind: str, source: Any) -> Any:
-            """Returns the value of a leaf of the result; `Results._source` lists the kinds of sources."""
+            """Returns the value of a leaf of the result; :class:`Results` lists the kinds of ``leaves``."""
             if kind == "value":
                 return source
             if kind == "param":

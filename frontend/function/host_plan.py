@@ -34,6 +34,7 @@ _LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "param": lambda position, values, tensors: tensors[position],
     "value": lambda value, values, tensors: value,
 }
+"""How a leaf of the result is obtained, by the kinds of ``Results.leaves``: from its source, all values and the arguments."""
 NONBLOCKING_MODULES = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
 """Modules of string ops, which hold Python's lock; others (on images, say) release it, and threads help them."""
 Values = list[Any]
@@ -95,7 +96,7 @@ class Plan:
         self.values_after_arguments = [*self.constants, *self.initial_values[len(main.params) :]]
 
     def _leaf(self, kind: str, source: Any, outputs: Sequence[Slots]) -> tuple[str, Any]:
-        """Returns how a leaf of the result is obtained: a key of ``_LEAVES``, and a slot, position or value for it."""
+        """Returns the kind of a leaf of the result, as in ``Results.leaves``, and its slot, position or value in the plan."""
         if kind == "param" and source >= len(self.params):  # a capture
             return "value", EagerTensor(self.constants[source - len(self.params)])
         return kind, outputs[source] if kind == "computed" else source

@@ -56,8 +56,8 @@ INTERNAL: Final[Mapping[str, Callable[..., Any]]] = {
     "filled_like": filled_like,
     "set_shape": with_shape,
     "one_of": one_of,
-    "rows mapped": map_scan_fold.mapped_rows,
-    "rows mapped at once": vectorized_map.mapped_rows,
+    "rows mapped": map_scan_fold.run_deferred_map,
+    "rows mapped at once": vectorized_map.run_deferred_map,
 }
 """Internal functions that operators on tensors and the tracer call, by their names in files."""
 
