@@ -68,7 +68,9 @@ def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> Convert
 
 
 def _set_positions(node: ast.AST, origin: Origin, functions: dict[int, str | None]) -> None:
-    """Gives all nodes the user's positions, which are noted in them; a new node has that of the one that encloses it.
+    """Sets the source positions of all nodes to the user's, with which they are annotated.
+
+    A new node has the position of the node that encloses it.
 
     Also completes what Python's compiler needs and malt leaves out, and fills ``functions``.
     """

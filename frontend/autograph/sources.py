@@ -150,7 +150,10 @@ def _parameters(arguments: ast.arguments) -> tuple[list[str], str | None, str | 
 
 
 def _note_origins(node: ast.AST, function: str | None) -> None:
-    """Notes in each node of a function's tree where it comes from: malt keeps this in copies and in replaced nodes."""
+    """Annotates each node of a function's syntax tree with its source position.
+
+    malt keeps annotations in copies and in replaced nodes.
+    """
     if isinstance(node, ast.FunctionDef):
         function = node.name
     if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:

@@ -267,7 +267,7 @@ def _erase_defaults(parameters: ast.arguments) -> None:
 
 
 def _analyzed(node: Any, ctx: Any) -> Any:
-    """Notes in a syntax tree which names its statements define and use, as the passes for control flow need it."""
+    """Annotates a syntax tree with scopes and reaching definitions, which the passes for control flow need."""
     graphs = cfg.build(node)
     node = activity.resolve(qual_names.resolve(node), ctx, None)
     node = reaching_definitions.resolve(node, ctx, graphs)

@@ -206,7 +206,7 @@ def get_current_name_scope() -> str:
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """Returns a tensor's value if it is known without running anything, as a NumPy array or scalar; else None.
 
-    A value that is no tensor is returned unchanged.
+    A value that is not a tensor is returned unchanged.
 
     Args:
       partial: accepted; partially known arrays are not returned.

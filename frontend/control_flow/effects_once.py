@@ -194,7 +194,7 @@ class _ReplayEffects(WithoutEffects):
             return zeros_for(prim, inputs, attrs)
         values = tuple(next(self.remaining) for _ in range(record.size))
         if prim.name == "call_python" and attrs["differentiable"]:
-            shapes = tuple(x._type.shape for x in values[:-1])  # the last value is the number of the recorded call
+            shapes = tuple(x._type.shape for x in values[:-1])  # the last value is the id of the recorded call
             return bind.recall_python(*inputs, *values, **attrs | {"shapes": shapes})
         return values if record.is_tuple else values[0]
 

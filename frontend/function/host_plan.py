@@ -34,7 +34,7 @@ _LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "param": lambda position, values, tensors: tensors[position],
     "value": lambda value, values, tensors: value,
 }
-"""How a leaf of the result is obtained, by the kinds of ``Results.leaves``: from its source, all values and the arguments."""
+"""How a leaf of the result is obtained from its source, all values and the arguments, by the kinds of ``Results.leaves``."""
 NONBLOCKING_MODULES = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
 """Modules of string ops, which hold Python's lock; others (on images, say) release it, and threads help them."""
 Values = list[Any]
@@ -67,7 +67,7 @@ class Plan:
     """
 
     def __init__(self, concrete: ConcreteFunction, mod: ir.IRModule) -> None:
-        """Makes the steps of a traced function's main function, in which each value gets a slot.
+        """Builds the steps of a traced function's main function, in which each value gets a slot.
 
         Raises:
           NeedsCompilation: a part of the function needs compiled code.
@@ -165,7 +165,7 @@ class Plan:
         raise NeedsCompilation
 
     def _step(self, binding: Any) -> Step | None:
-        """Makes the step that computes a binding; None if the binding only names other values."""
+        """Builds the step that computes a binding, or returns None if the binding only names other values."""
         if not dialect.is_dialect(binding.value):
             self.slots[binding.var] = self._slots(binding.value)
             return None

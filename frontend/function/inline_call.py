@@ -23,7 +23,7 @@ class Inlined(Instance):
     owners: dict[int, tuple[Variable, Tensor]] | None = None
     """None in nested functions: they take Variables' memory as operands."""
     argument_ids: frozenset[int] = frozenset()
-    """The arguments, by identity: assigning to one is no assignment to a Variable."""
+    """The arguments, by identity: assigning to one does not assign a Variable."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive; assignments go to Variables of the calling trace, whose memory control flow takes as operands."""

@@ -26,7 +26,7 @@ class LeadingCall:
     """Whether the program calls no other Python."""
 
     def __init__(self, call: relax.VarBinding, positions: Sequence[int]) -> None:
-        """Makes the record of ``call``; ``positions`` are the indices of its operands among the parameters of ``main``."""
+        """Builds the record of ``call``; ``positions`` are the indices of its operands among the parameters of ``main``."""
         self.call = call
         self.key, *self.inputs = positions  # the first operand says which Python function is called
         self.ranks = [len(shape) for shape in dialect.read(call.value).attrs["shapes"]]
@@ -37,7 +37,7 @@ class LeadingCall:
         result_bindings = [b for b in block.bindings if self._is_result(b.value)]
         other_bindings = [b for b in block.bindings if not (b.var.same_as(self.call.var) or self._is_result(b.value))]
         body = relax.SeqExpr([relax.BindingBlock(other_bindings), *other_blocks], main.body.body)
-        # The last result is the number under which a gradient finds the recorded call; nothing is recorded here.
+        # The last result is the id under which a gradient finds the recorded call; nothing is recorded here.
         params = [*main.params, *(b.var for b in result_bindings[:-1])]
         return relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
 
@@ -52,7 +52,7 @@ class LeadingCall:
           OtherRanks: the results don't have the ranks that the code was compiled for.
         """
         key, *inputs = (arguments[position].eager_array() for position in (self.key, *self.inputs))
-        # The last result is the number of a recorded call; nothing is recorded here.
+        # The last result is the id of a recorded call; nothing is recorded here.
         return [to_handle(array) for array in run_of_ranks(key, inputs, plain, self.ranks)[:-1]]
 
 
@@ -81,7 +81,7 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
         return None
     leading = LeadingCall(call, operands)
     main = leading.without(graph.function)
-    if relax.analysis.free_vars(main):  # the code uses the tuple of results as a whole, or the number of the record
+    if relax.analysis.free_vars(main):  # the code uses the tuple of results as a whole, or the id of the record
         return None
     leading.is_only = not any(map(calls_python, (main, *graph.reachable().values())))
     return leading

@@ -2,8 +2,8 @@
 
 An op that only NumPy or another library of the host implements is declared with :func:`host_primitive`: compiled code
 calls its ``numpy`` kernel by name, in any process. All ops on complex numbers and strings run this way, for TVM has
-neither type. A user's own function is not part of the IR: a :class:`HostFunction` is a scalar tensor whose number names
-the function while it lives. A trace that calls it gets it as a parameter, and calls happen in program order.
+neither type. A user's own function is not part of the IR: a :class:`HostFunction` is a scalar tensor that holds an id, by which
+the function is found while it lives. A trace that calls it gets it as a parameter, and calls happen in program order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 class HostFunction(EagerTensor):
-    """A scalar tensor that holds the number of a Python function on arrays.
+    """A scalar tensor that holds the id of a Python function on arrays.
 
     ``run`` computes the function's results. ``record`` exists for a differentiable function. It returns the results and
     a gradient function, which maps cotangents of the results to cotangents of the floating inputs.
@@ -69,7 +69,7 @@ def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[Ten
 
 
 def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
-    """Emits a call of the Python function whose number the traced tensor ``key`` holds; returns the call's results.
+    """Emits a call of the Python function whose id the traced tensor ``key`` holds; returns the call's results.
 
     ``results`` are the types of the function's results.
     """
@@ -78,7 +78,7 @@ def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType]
     outputs = bind.call_python(
         key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False
     )
-    return outputs[: len(results)]  # without the number of the record for the gradient
+    return outputs[: len(results)]  # without the id of the record for the gradient
 
 
 def unknown_dim() -> Dim | None:
@@ -128,15 +128,15 @@ def register_host_functions() -> None:
 
 
 def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any]) -> tuple[np.ndarray, ...]:
-    """Runs the Python function with the number ``key``, eagerly even inside a trace or tape.
+    """Runs the Python function with the id ``key``, eagerly even inside a trace or tape.
 
     Args:
-      key: The number of a :class:`HostFunction`.
+      key: The id of a :class:`HostFunction`.
       inputs: The function's arguments.
       mode: :func:`plain`, :func:`recorded` or :func:`way_back`.
 
     Returns:
-      The function's results, then the number under which the call's gradient function is kept, or zero.
+      The function's results, then the id under which the call's gradient function is kept, or zero.
     """
     function = _alive.get(int(key))
     if function is None:
@@ -168,18 +168,18 @@ def run_of_ranks(
 
 
 def plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Returns the results of a function, and 0 as the number of no record."""
+    """Returns the results of a function, and 0 as the id: nothing is recorded."""
     return *function.run(*inputs), np.array(0)
 
 
 def recorded(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Returns the results of a function, and the number under which its gradient function is kept."""
+    """Returns the results of a function, and the id under which its gradient function is kept."""
     results, back = function.record(*inputs)  # type: ignore[misc]
     return *results, np.array(_records.keep(back))
 
 
 def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Returns the cotangents of the floating inputs of a recorded call, and 0 as the number of no record.
+    """Returns the cotangents of the floating inputs of a recorded call, and 0 as the id: nothing is recorded.
 
     ``inputs`` are the number of the record, the number of results, their cotangents, and the arguments of the call.
     If the record was dropped, the function is recorded again from these arguments.
@@ -444,7 +444,7 @@ def take_failure(text: str) -> Exception | None:
 
 
 def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[TensorType, ...]:
-    """Returns the result types of a call of Python: those in the attributes, and int64 for the record's number."""
+    """Returns the result types of a call of Python: those in the attributes, and int64 for the record's id."""
     return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int64))
 
 
@@ -494,7 +494,7 @@ def call_python(
 ) -> Any:
     """Calls the Python function whose number is ``key``, or its gradient function if ``backward``.
 
-    The last result is the number under which the call's gradient function is kept, or zero.
+    The last result is the id under which the call's gradient function is kept, or zero.
     """
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs

@@ -51,7 +51,7 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
 
     def make() -> list[Sample]:
-        """Makes a sample for each case, one of an empty input and one of symbolic dims."""
+        """Builds a sample for each case, one of an empty input and one of symbolic dims."""
         samples = [
             Sample((draw(seed, shape),), {"axis": axis_list, "keepdims": bool(seed % 2)}, tuple(domain), **options)
             for seed, (shape, axis_list) in enumerate(cases)

@@ -329,7 +329,7 @@ def size_argument(value: Any, name: str, of_any_dtype: bool = False) -> Dim:
     """Converts the argument ``name``, a number of elements, to a dim. The program may compute it.
 
     For a value that isn't an integer, ``of_any_dtype`` selects the error, in which TensorFlow's ops differ: that of a
-    tensor of the wrong dtype, or else that of a value that is no int.
+    tensor of the wrong dtype, or else that of a value that is not an int.
 
     Raises:
       TypeError: the value is not a number.

@@ -37,7 +37,7 @@ def number_of(value: bytes, dtype: DType) -> Any:
 def _parse_numbers(array: np.ndarray, out_type: DType) -> np.ndarray:
     """Converts each string to a number of the dtype ``out_type``.
 
-    Raises TensorFlow's error for a string that is no number, or too large a number.
+    Raises TensorFlow's error for a string that is not a number, or too large a number.
     """
 
     def parse(value: bytes) -> Any:
