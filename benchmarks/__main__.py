@@ -37,7 +37,7 @@ def chosen(options: argparse.Namespace) -> tuple[list[Workload], list[Peer]]:
     """Returns the selected workloads and peers.
 
     Raises:
-      SystemExit: for a name that doesn't exist.
+      SystemExit: no workload or peer has a given name.
     """
     names = [n for name in options.workloads or WORKLOADS for n in SWEEPS.get(name, [name])]
     unknown = [n for n in names if n not in ALL]

@@ -132,7 +132,7 @@ class Fit:
         """Restores the last checkpoint if the plan resumes an earlier run.
 
         Raises:
-          ResumeError: there is no checkpoint, or the run was planned for another number of epochs.
+          ResumeError: there is no checkpoint, or the interrupted run was planned for a different number of epochs.
         """
         if not self.plan.resume:
             return

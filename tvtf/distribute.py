@@ -286,7 +286,7 @@ class MirroredStrategy(Strategy):
       cross_device_ops: ignored.
 
     Raises:
-      NotImplementedError: there is more than one device.
+      NotImplementedError: ``devices`` names more than one device.
 
     >>> import tvtf as tf
     >>> strategy = tf.distribute.MirroredStrategy()

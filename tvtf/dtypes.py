@@ -141,7 +141,7 @@ class UnsupportedDType(DType):
     (False, True)
 
     Raises:
-      NotImplementedError: its NumPy dtype is read.
+      NotImplementedError: the property ``np`` of this dtype is read.
     """
 
     __slots__ = ()
@@ -234,7 +234,7 @@ def as_dtype(type_value: Any) -> DType:
     (tf.float16, tf.float32, tf.int32)
 
     Raises:
-      TypeError: there is no such DType.
+      TypeError: the value doesn't denote a DType.
     """
     if isinstance(type_value, DType):
         return type_value

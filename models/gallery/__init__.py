@@ -47,7 +47,7 @@ def run(name: str, folder: Path, steps: int | None = None, seed: int = 0) -> dic
 
     Raises:
       ImportError: Matplotlib, or for some programs Keras, isn't installed.
-      ValueError: there is no such program.
+      ValueError: the gallery has no program of this name.
     """
     if name not in programs():
         raise ValueError(f"there is no program {name!r}; there are {', '.join(programs())}")

@@ -382,7 +382,7 @@ def _late_namespace(name: str) -> ModuleType:
     """Imports a namespace that is created, or taken from Keras, on its first use, such as ``tvtf.optimizers``.
 
     Raises:
-      ModuleNotFoundError: there is no such namespace.
+      ModuleNotFoundError: tvtf has no namespace of this name.
     """
     path = name.removeprefix("tvtf.")
     if _is_keras_namespace(path.partition(".")[0]):
@@ -426,7 +426,7 @@ def _module_declaring(path: str) -> str:
     For example, ``"train.Checkpoint"`` is in the namespace ``train``, which the module ``train`` declares.
 
     Raises:
-      KeyError: no lazily imported module declares one of them.
+      KeyError: no lazily imported module declares one of the paths.
     """
     declared = LATE_MODULES | SPACES
     namespace = path

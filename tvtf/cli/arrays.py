@@ -94,7 +94,7 @@ def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
     For example, an input of shape ``(batch, 8, 8)`` needs rows of 64 numbers. ``place`` is the file's name, for errors.
 
     Raises:
-      SavedModuleError: the text is not CSV or has another number of columns, or the input's shape is partly unknown.
+      SavedModuleError: the text is not CSV or has a wrong number of columns, or the input's shape is partly unknown.
     """
     if not value.shape or not all(isinstance(size, int) for size in value.shape[1:]):
         raise SavedModuleError(f"{place}: CSV can't hold input {value}; give it as .npy")

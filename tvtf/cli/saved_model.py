@@ -54,7 +54,7 @@ def _require_known_tags(tag_set: str) -> None:
     A saved model of tvtf contains one graph, and so has one tag set.
 
     Raises:
-      ValueError: it is another tag set.
+      ValueError: the tag set is not ``"serve"``.
     """
     from tvtf.saved.layout import TAGS
 

@@ -97,7 +97,7 @@ class TypeSpec(abc.ABC):
         """Returns the most specific type that includes the values of both types.
 
         Raises:
-          ValueError: there is no such type.
+          ValueError: no type includes the values of both types.
         """
         common = self.most_specific_common_supertype([other])
         if common is None:
@@ -276,7 +276,7 @@ def _common_supertype(a: Any, b: Any) -> Any:
     Shapes and specs in it are common supertypes, too. All other parts must be equal.
 
     Raises:
-      _NoCommonType: there is no common supertype.
+      _NoCommonType: the specs have no common supertype.
     """
     if isinstance(a, (TypeSpec, TensorShape)):
         common = a.most_specific_common_supertype([b])

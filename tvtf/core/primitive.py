@@ -311,8 +311,8 @@ def primitive(
       broadcasts: its operands broadcast; "batches": all but their last two axes (see ``tvtf/ops/broadcast_dims.py``).
 
     Raises:
-      ValueError: when the name is taken.
-      TypeError: for a column that does not exist.
+      ValueError: the name is taken.
+      TypeError: a keyword argument is not one of the columns above.
     """
 
     def declare(front: Callable[P, Any]) -> Primitive[P]:

@@ -267,7 +267,7 @@ class TensorShape:
         """Converts the shape to a TensorShapeProto message.
 
         Raises:
-          ImportError: without the ``tensorboard`` extra.
+          ImportError: the ``tensorboard`` extra is not installed.
         """
         return shape_proto(self._dims)
 

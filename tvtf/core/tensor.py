@@ -413,7 +413,7 @@ class SymbolicTensor(Tensor):
         computations use the actual one.
 
         Raises:
-          ValueError: a known dim differs.
+          ValueError: a known dim differs from that of ``shape``.
         """
         if isinstance(self._type.shape, AnyShape):
             return hooks.set_rank(self, as_shape(shape))
@@ -701,7 +701,7 @@ def _leaf_type(value: Any) -> type:
     """Returns the Python type that determines the dtype of a list's element: bool, int, float, complex, str or bytes.
 
     Raises:
-      ValueError: the element has none of these types, and is no NumPy scalar or array.
+      ValueError: the element has none of these types, and is not a NumPy scalar or array.
     """
     # A bool is an int, too, and so comes first.
     for python_type in (bool, int, float, complex, str, bytes):
@@ -863,7 +863,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     <tf.Tensor: shape=(2,), dtype=float32, numpy=array([0., 0.], dtype=float32)>
 
     Raises:
-      TypeError: ``value`` has neither one element nor as many as ``shape``.
+      TypeError: the number of elements of ``value`` is neither 1 nor that of ``shape``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/constant
     """

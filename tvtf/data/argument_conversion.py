@@ -15,7 +15,7 @@ def number(value: Any, what: str = "count") -> int:
     """Converts an integer argument, a Python number or a scalar int64 tensor, to an int; ``what`` names it in errors.
 
     Raises:
-      ArgumentError: it is not a scalar.
+      ArgumentError: the argument is not a scalar.
     """
     if type(value) is int and -(2**63) <= value < 2**63:
         return value

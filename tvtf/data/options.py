@@ -178,7 +178,7 @@ class Options(Settings):
     """Options of a pipeline: stored and checked, without effect.
 
     Raises:
-      AttributeError: for an attribute that TensorFlow's options don't have.
+      AttributeError: an attribute is set that TensorFlow's options don't have.
 
     >>> import tvtf as tf
     >>> options = tf.data.Options()

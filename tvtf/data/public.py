@@ -223,7 +223,7 @@ def snapshot(
     """Not supported: a snapshot's folder would have to identify the pipeline that wrote it.
 
     Raises:
-      NotImplementedError: always.
+      NotImplementedError: the method is called.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#snapshot
     """
@@ -237,7 +237,7 @@ def fingerprint(self: Dataset) -> NoReturn:
     """Not supported: it would have to compare the functions in pipelines.
 
     Raises:
-      NotImplementedError: always.
+      NotImplementedError: the method is called.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#fingerprint
     """

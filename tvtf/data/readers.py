@@ -246,7 +246,7 @@ class FixedLengthRecord(_Files):
         """Checks that a file of ``size`` bytes has a whole number of records between its header and footer.
 
         Raises:
-          DataLossError: its size does not match.
+          DataLossError: the size is not that of a header, whole records and a footer.
         """
         body_size = size - self.header - self.footer
         if body_size < 0 or body_size % self.record:

@@ -92,7 +92,7 @@ def _pack(leaves: Sequence[np.ndarray], spec: Any, count: Any) -> Iterator[Eleme
     ``count`` is the number of elements, or None for as many as the arrays fill.
 
     Raises:
-      ValueError: there is another number of arrays.
+      ValueError: the number of arrays is not ``count`` times the number of leaves of an element.
     """
     width, pack = len(nest.flatten(spec, expand_composites=True)), packer(spec)
     count = len(leaves) // max(width, 1) if count is None else count

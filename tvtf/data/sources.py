@@ -188,7 +188,7 @@ def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> A
     """Returns the element spec that ``from_generator`` was called with: a signature, or nested dtypes and shapes.
 
     Raises:
-      TypeError: both are given, or neither.
+      TypeError: both the signature and dtypes or shapes are given, or neither.
     """
     if output_signature is not None:
         if output_types is not None or output_shapes is not None:

@@ -142,7 +142,7 @@ class RaggedFeature(_Ragged):
 
     Raises:
       ValueError: the dtype is not supported, or the key is empty.
-      TypeError: ``partitions`` contains something else.
+      TypeError: ``partitions`` is not a list, or contains an object that is not a partition.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/RaggedFeature
     """

@@ -158,7 +158,7 @@ def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_pref
       error_prefix: returns the start of an error text for the example's ``row`` in the batch.
 
     Raises:
-      ArgumentError: the values have another type than ``dtype``.
+      ArgumentError: the type of the values is not ``dtype``.
     """
     feature = features.get(key)
     # The names of the message's fields, such as "int64_list".
@@ -266,7 +266,7 @@ def _dense_column(
     ``values`` has the values of each example; None stands for an example without the feature, which gets the default.
 
     Raises:
-      ArgumentError: an example has another number of values, or lacks a feature that is not optional.
+      ArgumentError: an example has a wrong number of values, or lacks a feature that is not optional.
     """
     size = math.prod(shape)
     batch = np.empty((len(values), size), dtype)
@@ -369,7 +369,7 @@ def _dense_list_column(
     ``values`` has a feature list for each example, or None for a missing one. Each feature has the shape ``shape``.
 
     Raises:
-      ArgumentError: a list is missing that is not optional, or a feature has another number of values.
+      ArgumentError: a list is missing that is not optional, or a feature has a wrong number of values.
     """
     for features in values:
         if features is None and not optional:

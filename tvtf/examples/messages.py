@@ -27,7 +27,7 @@ def from_json(text: bytes) -> bytes:
     """Converts the JSON of an ``Example`` message to the serialized message.
 
     Raises:
-      ArgumentError: the text is not JSON of an ``Example``.
+      ArgumentError: the text is not the JSON form of an ``Example``.
     """
     from google.protobuf import json_format
 

@@ -49,8 +49,8 @@ def parse_example(serialized: Any, features: Features, example_names: Any = None
     array([3, 3])
 
     Raises:
-      ValueError: there is no feature, or a feature is incomplete.
-      InvalidArgumentError: an example lacks a feature, or has another dtype or number of values.
+      ValueError: ``features`` is empty, or a feature is incomplete.
+      InvalidArgumentError: an example lacks a feature, or a feature's dtype or number of values is wrong.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_example
     """
@@ -75,8 +75,8 @@ def parse_single_example(
     array([b'a', b'b'], dtype=object)
 
     Raises:
-      ValueError: there is no feature, a feature is incomplete, or ``serialized`` is not a scalar.
-      InvalidArgumentError: an example lacks a feature, or has another dtype or number of values.
+      ValueError: ``features`` is empty, a feature is incomplete, or ``serialized`` is not a scalar.
+      InvalidArgumentError: an example lacks a feature, or a feature's dtype or number of values is wrong.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_single_example
     """
@@ -121,7 +121,7 @@ def parse_sequence_example(
 
     Raises:
       ValueError: there are no features, or a feature is incomplete.
-      InvalidArgumentError: an example lacks a feature, or has another dtype or number of values.
+      InvalidArgumentError: an example lacks a feature, or a feature's dtype or number of values is wrong.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_sequence_example
     """
@@ -176,7 +176,7 @@ def _as_text_vector(serialized: Any) -> tuple[Tensor, bool]:
     """Converts serialized messages to a string tensor of rank 0 or 1; returns the tensor, and whether it is a scalar.
 
     Raises:
-      ValueError: the rank is higher.
+      ValueError: the rank is higher than 1.
     """
     x = text(serialized)
     if x.ndim > 1:

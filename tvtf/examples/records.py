@@ -98,7 +98,7 @@ def _parse_csv(
       columns: the indices of the fields to return, in ascending order; empty for all fields.
 
     Raises:
-      ArgumentError: a line has another number of fields, or a field is invalid.
+      ArgumentError: a line has a wrong number of fields, or a field is invalid.
     """
     count = len(defaults)
     column_arrays = [np.empty(records.size, d.dtype) for d in defaults]
@@ -176,8 +176,8 @@ def decode_csv(
     [[1, 2], [b'a', b'b']]
 
     Raises:
-      ValueError: ``select_cols`` is not in order.
-      InvalidArgumentError: the number or a value of the fields does not match.
+      ValueError: ``select_cols`` is not in ascending order, or has not as many columns as ``record_defaults``.
+      InvalidArgumentError: a line has a wrong number of fields, or a field can't be converted to its column's dtype.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_csv
     """
@@ -279,7 +279,7 @@ def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
     np.int64(3)
 
     Raises:
-      InvalidArgumentError: a text is not JSON of such a message.
+      InvalidArgumentError: a text is not the JSON form of an ``Example`` message.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_json_example
     """

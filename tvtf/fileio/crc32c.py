@@ -94,7 +94,7 @@ def check(data: Any, stored: int, what: str) -> None:
     """Checks that ``stored`` is the masked CRC-32C of ``data``; ``what`` names the data in errors.
 
     Raises:
-      DataLossError: the checksum of ``data`` is another one.
+      DataLossError: ``stored`` is not the checksum of ``data``.
     """
     check_value(crc32c(data), stored, what)
 

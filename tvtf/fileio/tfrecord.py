@@ -47,7 +47,7 @@ def opened(path: str, compression: str = "") -> Any:
       compression: ``"ZLIB"`` or ``"GZIP"`` for a file that is to be decompressed while it is read.
 
     Raises:
-      NotFoundError: there is no such file.
+      NotFoundError: the file does not exist.
     """
     with named_failures(path, "read"):
         file = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller reads and closes it
@@ -58,7 +58,7 @@ def records_of(path: str, compression: str = "") -> Iterator[bytes]:
     """Yields the records of a TFRecord file as byte strings.
 
     Raises:
-      NotFoundError: there is no such file.
+      NotFoundError: the file does not exist.
       DataLossError, ResourceExhaustedError: see `unframed`.
     """
     with opened(path, compression) as file, named_failures(path, "read"):
@@ -176,7 +176,7 @@ def _require_complete(data: bytes, size: int, offset: int, place: str) -> bytes:
     """Checks that ``size`` bytes were read for the record at ``offset``; returns the bytes.
 
     Raises:
-      DataLossError: there are fewer bytes, because the file ends within the record.
+      DataLossError: fewer bytes are left, because the file ends within the record.
     """
     if len(data) < size:
         text = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
@@ -211,7 +211,7 @@ class TFRecordOptions:
           options: TFRecordOptions, one of these names, or TensorFlow 1's number of the format.
 
         Raises:
-          ValueError: there is no such compression.
+          ValueError: the compression type is unknown.
         """
         compression = options.compression_type if isinstance(options, TFRecordOptions) else options
         names = cls.compression_type_map

@@ -105,7 +105,7 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
            [1., 1., 1.]], dtype=float32)
 
     Raises:
-      InvalidArgumentError: other ranks.
+      InvalidArgumentError: the rank of ``images``, ``boxes`` or ``colors`` is wrong.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/draw_bounding_boxes
     """
@@ -151,7 +151,7 @@ def crop_and_resize(
            [12., 15.]], dtype=float32)
 
     Raises:
-      InvalidArgumentError: another method or shape.
+      InvalidArgumentError: ``method`` is not supported, or a shape is invalid.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/crop_and_resize
     """

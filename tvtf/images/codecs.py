@@ -55,7 +55,7 @@ def decode_bmp(data: bytes) -> np.ndarray:
     """Decodes a BMP file of 8, 24 or 32 bits per pixel to an array of shape (height, width, channels).
 
     Raises:
-      ArgumentError: the data are not such a file.
+      ArgumentError: the data are not a BMP file of these kinds.
     """
     if len(data) < 32 or data[:2] != b"BM":
         raise ArgumentError(

@@ -40,7 +40,7 @@ def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
     [[[0.3330000042915344, 1.0, 1.0]]]
 
     Raises:
-      FailedPreconditionError: other than 3 channels.
+      FailedPreconditionError: the last axis has not 3 channels.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/rgb_to_hsv
     """
@@ -73,7 +73,7 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     [[[0.0, 1.0, 1.0]]]
 
     Raises:
-      FailedPreconditionError: other than 3 channels.
+      FailedPreconditionError: the last axis has not 3 channels.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/hsv_to_rgb
     """

@@ -198,7 +198,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str |
     array([1, 2], dtype=uint8)
 
     Raises:
-      InvalidArgumentError: no PNG file, a damaged one, or no Pillow.
+      InvalidArgumentError: ``contents`` is not a valid PNG file, or Pillow is not installed.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_png
     """
@@ -218,7 +218,7 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
     array([1, 2, 3], dtype=uint8)
 
     Raises:
-      InvalidArgumentError: no BMP file.
+      InvalidArgumentError: ``contents`` is not a valid BMP file.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_bmp
     """
@@ -263,7 +263,7 @@ def decode_jpeg(
     TensorShape([2, 3, 3])
 
     Raises:
-      InvalidArgumentError: no JPEG file, a damaged one, or no Pillow.
+      InvalidArgumentError: ``contents`` is not a valid JPEG file, or Pillow is not installed.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_jpeg
     """
@@ -360,7 +360,7 @@ def decode_image(
     TensorShape([2, 3, 1])
 
     Raises:
-      InvalidArgumentError: no such file.
+      InvalidArgumentError: ``contents`` is not a valid file of these formats, or Pillow is needed and not installed.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_image
     """
@@ -412,7 +412,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     b'\\x89PNG'
 
     Raises:
-      InvalidArgumentError: another number of channels.
+      InvalidArgumentError: the image does not have 1 to 4 channels.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_png
     """
@@ -476,7 +476,7 @@ def encode_jpeg(
     np.True_
 
     Raises:
-      InvalidArgumentError: other channels or qualities, or no Pillow.
+      InvalidArgumentError: the image does not have 1 or 3 channels, the quality is invalid, or Pillow is not installed.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_jpeg
     """
@@ -519,7 +519,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", nam
     TensorShape([8, 8, 3])
 
     Raises:
-      InvalidArgumentError: other channels or qualities, or no Pillow.
+      InvalidArgumentError: the image does not have 1 or 3 channels, the quality is invalid, or Pillow is not installed.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_jpeg_quality
     """

@@ -45,7 +45,7 @@ def extract_glimpse(
       noise: ``"uniform"`` (between the image's least and greatest value), ``"gaussian"`` (like each channel) or ``"zero"``.
 
     Raises:
-      InvalidArgumentError: other ranks or noise, or as many offsets as images are not there.
+      InvalidArgumentError: a shape is invalid, ``noise`` is not supported, or there is not one offset per image.
 
     >>> import tvtf as tf
     >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])

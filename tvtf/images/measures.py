@@ -35,7 +35,7 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
     np.float32(6.0)
 
     Raises:
-      ValueError: neither 3 nor 4 dims.
+      ValueError: the rank of ``images`` is neither 3 nor 4.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/total_variation
     """
@@ -58,7 +58,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
     (array([2., 2., 0., 0.], dtype=float32), array([1., 0., 1., 0.], dtype=float32))
 
     Raises:
-      ValueError: other than 4 dims.
+      ValueError: the rank of ``image`` is not 4.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/image_gradients
     """
@@ -193,7 +193,7 @@ def ssim(
     np.float32(1.0)
 
     Raises:
-      InvalidArgumentError: images smaller than the window.
+      InvalidArgumentError: the images are smaller than the window.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/ssim
     """

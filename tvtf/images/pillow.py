@@ -16,7 +16,7 @@ def pillow(kind: str) -> Any:
     """Returns Pillow's ``Image`` module.
 
     Raises:
-      ArgumentError: it is not installed.
+      ArgumentError: Pillow is not installed.
     """
     try:
         from PIL import Image
@@ -31,7 +31,7 @@ def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
     Pillow's own limit of the image's size does not apply.
 
     Raises:
-      ArgumentError: it can't be read, or there is no Pillow.
+      ArgumentError: the file can't be read, or Pillow is not installed.
       ResourceExhaustedError: the image is larger than what may be decoded.
     """
     module = pillow(kind)

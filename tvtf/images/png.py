@@ -57,7 +57,7 @@ def decode_png(data: bytes) -> np.ndarray:
     """Decodes a PNG file to an array of shape (height, width, channels), uint8 or uint16.
 
     Raises:
-      ArgumentError: no PNG file, a damaged one, or no Pillow.
+      ArgumentError: the data are not a valid PNG file, or Pillow is not installed.
       ResourceExhaustedError: the image is larger than what may be decoded.
     """
     chunks, compressed = _read_chunks(data)

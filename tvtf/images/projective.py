@@ -38,7 +38,7 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
       interpolation, where TensorFlow's goes by way of the inverse transform.
 
     Raises:
-      InvalidArgumentError: another interpolation or fill mode.
+      InvalidArgumentError: ``interpolation`` or ``fill_mode`` is not supported.
 
     >>> import tvtf as tf
     >>> image = tf.constant([[[[1.], [2.]], [[3.], [4.]]]])

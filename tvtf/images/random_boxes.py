@@ -267,7 +267,7 @@ def stateless_sample_distorted_bounding_box(
     (TensorShape([1, 1, 4]), True)
 
     Raises:
-      InvalidArgumentError: no boxes, or empty ranges.
+      InvalidArgumentError: there are no boxes, or a range is invalid.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_sample_distorted_bounding_box
     """

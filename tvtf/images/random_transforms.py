@@ -186,7 +186,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
     array([0.], dtype=float32)
 
     Raises:
-      ValueError: a negative ``max_delta``.
+      ValueError: ``max_delta`` is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_brightness
     """
@@ -202,7 +202,7 @@ def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tens
     array([0.13762416], dtype=float32)
 
     Raises:
-      ValueError: a negative ``max_delta``.
+      ValueError: ``max_delta`` is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_brightness
     """
@@ -227,7 +227,7 @@ def random_contrast(image: Any, lower: float, upper: float, seed: int | None = N
     array([1., 1., 1., 1.], dtype=float32)
 
     Raises:
-      ValueError: limits that are no interval, or negative.
+      ValueError: ``lower`` is negative, or not less than ``upper``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_contrast
     """
@@ -243,7 +243,7 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
     array([1., 1., 1., 1.], dtype=float32)
 
     Raises:
-      ValueError: limits that are no interval, or negative.
+      ValueError: ``lower`` is negative, or not less than ``upper``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_contrast
     """
@@ -267,7 +267,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
     array([1., 1., 1.], dtype=float32)
 
     Raises:
-      ValueError: a ``max_delta`` outside of [0, 0.5].
+      ValueError: ``max_delta`` is outside of [0, 0.5].
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_hue
     """
@@ -283,7 +283,7 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
     array([1., 1., 1.], dtype=float32)
 
     Raises:
-      ValueError: a ``max_delta`` outside of [0, 0.5].
+      ValueError: ``max_delta`` is outside of [0, 0.5].
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_hue
     """
@@ -299,7 +299,7 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
     array([1., 1., 1.], dtype=float32)
 
     Raises:
-      ValueError: limits that are no interval, or negative.
+      ValueError: ``lower`` is negative, or not less than ``upper``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_saturation
     """
@@ -315,7 +315,7 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
     array([1., 1., 1.], dtype=float32)
 
     Raises:
-      ValueError: limits that are no interval, or negative.
+      ValueError: ``lower`` is negative, or not less than ``upper``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_saturation
     """
@@ -339,7 +339,7 @@ def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int
     np.uint8(0)
 
     Raises:
-      ValueError: limits that are no interval in [0, 100].
+      ValueError: the two qualities are outside of [0, 100], or the first is not less than the second.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/random_jpeg_quality
     """
@@ -355,7 +355,7 @@ def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_qu
     np.uint8(0)
 
     Raises:
-      ValueError: limits that are no interval in [0, 100].
+      ValueError: the two qualities are outside of [0, 100], or the first is not less than the second.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_jpeg_quality
     """

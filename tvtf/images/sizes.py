@@ -58,7 +58,7 @@ def in_batch(
     """Applies ``function`` to a batch of images, or to one image as a batch of one.
 
     Raises:
-      ValueError: neither 3 nor 4 dims.
+      ValueError: the rank is neither 3 nor 4.
     """
     x = convert_to_tensor(image)
     if x.ndim == 4:
@@ -94,7 +94,7 @@ def resize(
     array([0., 1., 3., 4.], dtype=float32)
 
     Raises:
-      ValueError: neither 3 nor 4 dims, another size than two ints, or an unknown method.
+      ValueError: the rank is neither 3 nor 4, ``size`` is not two positive ints, or ``method`` is unknown.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/resize
     """
@@ -218,7 +218,7 @@ def resize_with_pad(
            [0., 0.]], dtype=float32)
 
     Raises:
-      ValueError: neither 3 nor 4 dims, or a size that is not positive.
+      ValueError: the rank is neither 3 nor 4, or a target size is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/resize_with_pad
     """
@@ -262,7 +262,7 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
     array([[0, 3, 4, 5, 0]], dtype=int32)
 
     Raises:
-      ValueError: neither 3 nor 4 dims, or a size that is not positive.
+      ValueError: the rank is neither 3 nor 4, or a target size is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/resize_with_crop_or_pad
     """
@@ -309,7 +309,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
            [ 9, 10]], dtype=int32)
 
     Raises:
-      ValueError: a fraction that is out of range, or neither 3 nor 4 dims.
+      ValueError: ``central_fraction`` is not in (0, 1], or the rank is neither 3 nor 4.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/central_crop
     """
@@ -348,7 +348,7 @@ def extract_patches(
     <tf.Tensor: shape=(4,), dtype=int32, numpy=array([0, 1, 3, 4], dtype=int32)>
 
     Raises:
-      ValueError: another padding, or ints that don't fit.
+      ValueError: ``padding`` is not supported; or ``sizes``, ``strides`` or ``rates`` is not of the form [1, a, b, 1].
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/extract_patches
     """

@@ -179,7 +179,7 @@ def non_max_suppression(
     array([1, 2], dtype=int32)
 
     Raises:
-      InvalidArgumentError: other ranks, or a threshold outside of [0, 1].
+      InvalidArgumentError: a shape is invalid, or ``iou_threshold`` is outside of [0, 1].
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression
     """

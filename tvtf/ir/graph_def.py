@@ -32,7 +32,7 @@ def graph_def(functions: Iterable[Any]) -> Any:
     scope of the function's name.
 
     Raises:
-      ImportError: without the ``tensorboard`` extra.
+      ImportError: the ``tensorboard`` extra is not installed.
     """
     graphs = [getattr(f, "graph", f) for f in functions]
     message = proto("compat.proto.graph_pb2").GraphDef()

@@ -75,7 +75,7 @@ class Graph:
         TensorFlow's parameters ``from_version`` and ``add_shapes`` have no effect.
 
         Raises:
-          ImportError: without the ``tensorboard`` extra.
+          ImportError: the ``tensorboard`` extra is not installed.
         """
         return graph_def([self])
 

@@ -59,7 +59,7 @@ class KeyValueTensorInitializer(Initializer):
         """Returns the arrays of keys and values.
 
         Raises:
-          InvalidArgumentError: their shapes differ.
+          InvalidArgumentError: the shapes of keys and values differ.
         """
         keys, values = self._keys.eager_array(), self._values.eager_array()
         if keys.shape != values.shape:
@@ -176,7 +176,7 @@ class TextFileInitializer(Initializer):
         """Splits a line at the delimiter, and returns the field ``index``.
 
         Raises:
-          InvalidArgumentError: the line has fewer fields.
+          InvalidArgumentError: the line has too few fields.
         """
         fields = line.split(self._delimiter.encode())
         if index >= len(fields):

@@ -69,7 +69,7 @@ class _Table(AutoTrackable):
         The keys in a ragged or sparse tensor give a tensor of the same structure.
 
         Raises:
-          TypeError: the keys have another dtype than the table.
+          TypeError: the dtype of the keys is not the table's key dtype.
         """
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
@@ -235,7 +235,7 @@ class StaticHashTable(_Table):
         """Adds the keys and values of an initializer to the table.
 
         Raises:
-          FailedPreconditionError: a key has another value already.
+          FailedPreconditionError: the table has a different value for a key already.
         """
         keys, values = initializer.pairs()
         for key, value in zip(keys.ravel().tolist(), values.ravel().tolist()):
@@ -262,7 +262,7 @@ class StaticHashTable(_Table):
           A tensor of shape ``keys.shape + default_value.shape``.
 
         Raises:
-          TypeError: the keys have another dtype.
+          TypeError: the dtype of the keys is not the table's key dtype.
         """
         return self._look_up_or_default(keys, self._default_value)
 
@@ -316,8 +316,8 @@ class MutableHashTable(_Table):
         """Inserts keys with values, replacing old values.
 
         Raises:
-          ValueError: the keys or values have another dtype.
-          InvalidArgumentError: the values have another shape.
+          ValueError: the dtype of the keys or values is not the table's.
+          InvalidArgumentError: the shape of the values is not that of the keys, followed by a value's.
         """
         new_keys = self._converted("keys", keys, self._key_dtype)
         new_values = self._converted("values", values, self._value_dtype)

@@ -44,7 +44,7 @@ def schema(op: str) -> onnx.defs.OpSchema:
     """Returns the ONNX standard's definition of an operator, in the opset that tvtf writes.
 
     Raises:
-      onnx.defs.SchemaError: there is no such operator.
+      onnx.defs.SchemaError: ONNX has no operator of this name.
     """
     return onnx.defs.get_schema(op, OPSET, "")
 

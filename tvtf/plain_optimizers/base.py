@@ -249,7 +249,7 @@ class Optimizer(AutoTrackable):
         """Returns the variables that a step updates, after checks; the first step builds the optimizer for them.
 
         Raises:
-          TypeError: one is not a Variable. ValueError: the optimizer was not built with it.
+          TypeError: an argument is not a Variable. ValueError: the optimizer was not built with a variable.
         """
         if variables is None:
             return self._built_with(len(grads))
@@ -501,7 +501,7 @@ def get(identifier: Any) -> Optimizer:
     """Returns an optimizer given by its name, its configuration, or itself.
 
     Raises:
-      ValueError: the identifier is something else.
+      ValueError: the identifier is neither a known name, nor a configuration, nor an optimizer.
 
     >>> import tvtf as tf
     >>> type(tf.optimizers.get("adam")).__name__

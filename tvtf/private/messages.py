@@ -18,7 +18,7 @@ class _Messages(View):
         """Imports a module of messages, such as ``event_pb2``, from TensorBoard's package.
 
         Raises:
-          AttributeError: there is no such module.
+          AttributeError: no message module has this name.
         """
         if not name.endswith("_pb2"):
             return super().__getattr__(name)

@@ -73,7 +73,7 @@ def assert_shallow_structure(
     In place of a leaf of ``shallow_tree``, ``input_tree`` may have any nested structure.
 
     Raises:
-      TypeError: a container of ``shallow_tree`` is a leaf, or another type of container, in ``input_tree``.
+      TypeError: a container of ``shallow_tree`` is a leaf, or a container of a different type, in ``input_tree``.
       ValueError: keys or lengths of containers differ.
     """
     has_children = _children_predicate(expand_composites)
@@ -96,7 +96,7 @@ def _check_same_container(shallow: Any, deep: Any, check_types: bool, has_childr
     Without ``check_types``, it may be of another type. ``has_children`` returns whether a value is a container.
 
     Raises:
-      TypeError: ``deep`` is a leaf, or another type of container.
+      TypeError: ``deep`` is a leaf, or a container of a different type.
     """
     if not has_children(deep):
         raise TypeError(

@@ -61,7 +61,7 @@ def make_tensor_proto(
     array([[1, 2]], dtype=int32)
 
     Raises:
-      TypeError: ``verify_shape`` is set, and the values have another shape.
+      TypeError: ``verify_shape`` is set, and the values' shape is not ``shape``.
       ValueError: the values can't be reshaped or broadcast to ``shape``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/make_tensor_proto
@@ -80,7 +80,7 @@ def _with_shape(array: np.ndarray, shape: tuple[int, ...], verify_shape: bool, a
     With ``allow_broadcast`` the array is broadcast, otherwise reshaped. A single element is always broadcast.
 
     Raises:
-      TypeError: ``verify_shape`` is set and the array has another shape.
+      TypeError: ``verify_shape`` is set, and the array's shape is not ``shape``.
       ValueError: the array can't be broadcast or reshaped to this shape.
     """
     if array.shape == shape:

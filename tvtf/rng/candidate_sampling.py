@@ -432,7 +432,7 @@ def fixed_unigram_candidate_sampler(
       num_shards, shard: uses only every ``num_shards``-th count, from index ``shard`` on.
 
     Raises:
-      InvalidArgumentError: neither or both of ``vocab_file`` and ``unigrams``, or other than ``range_max`` counts.
+      InvalidArgumentError: not one of ``vocab_file`` and ``unigrams`` is set, or there are not ``range_max`` counts.
 
     >>> import tvtf as tf
     >>> tf.random.fixed_unigram_candidate_sampler([[1]], 1, 2, True, 2, unigrams=[1., 3.])[1].shape

@@ -119,7 +119,7 @@ def _parse_ratios(ratio_argument: Any) -> list[float]:
     """Converts the argument ``pooling_ratio`` to four factors: for batch, rows, columns and channels.
 
     Raises:
-      ValueError: the argument has another form, a factor is below 1, or that of the batch or channels is not 1.
+      ValueError: the argument is no number or list, a ratio is below 1, or the ratio of the batch or channels is not 1.
     """
     message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(ratio_argument)
     is_number = isinstance(ratio_argument, (int, float))
@@ -216,7 +216,7 @@ def fractional_max_pool(
       The pooled images, and where windows begin along rows and columns.
 
     Raises:
-      ValueError: a ratio below 1, or images of unknown size.
+      ValueError: a ratio is below 1, or the size of the images is unknown.
 
     >>> import tvtf as tf
     >>> found, rows, _ = tf.nn.fractional_max_pool(tf.reshape(tf.range(16.), [1, 4, 4, 1]), 2.)

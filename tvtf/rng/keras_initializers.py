@@ -134,7 +134,7 @@ class Identity(Initializer):
     """An initializer of the identity matrix times ``gain``; the shape must have two dims.
 
     Raises:
-      ValueError: the shape has another rank.
+      ValueError: the rank of the shape is not 2.
 
     >>> import tvtf as tf
     >>> tf.initializers.Identity(2.0)((2, 2)).numpy()
@@ -169,7 +169,7 @@ class RandomInitializer(Initializer):
       seed: an int; None draws one from the global seed (``tf.random.set_seed``).
 
     Raises:
-      ValueError: the seed has another type.
+      ValueError: ``seed`` is not an int.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -265,7 +265,7 @@ class VarianceScaling(RandomInitializer):
       output_axes: likewise for outputs; both or none.
 
     Raises:
-      ValueError: for another scale, mode or distribution.
+      ValueError: ``scale``, ``mode`` or ``distribution`` is not supported.
 
     >>> import tvtf as tf
     >>> tf.initializers.VarianceScaling(mode="fan_out", seed=1)((3, 4)).shape
@@ -548,7 +548,7 @@ def get(identifier: Any) -> Callable[..., Tensor] | None:
     """Converts a name, configuration, class, or tensor of the right shape to an initializer.
 
     Raises:
-      ValueError: it is none of these.
+      ValueError: the identifier is none of these.
 
     >>> import tvtf as tf
     >>> type(tf.initializers.get("glorot_uniform")).__name__

@@ -47,7 +47,7 @@ def uniform(
       A tensor of ``shape`` and ``dtype``.
 
     Raises:
-      ValueError: another dtype, or no ``maxval`` for integers.
+      ValueError: ``dtype`` is not supported, or is an integer type while ``maxval`` is None.
 
     >>> import tvtf as tf
     >>> tf.random.set_seed(5)

@@ -36,7 +36,7 @@ class ZerosInitializer(Zeros):
     array([0., 0.], dtype=float32)
 
     Raises:
-      ValueError: for strings.
+      ValueError: the dtype is string.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/zeros_initializer
     """
@@ -54,7 +54,7 @@ class OnesInitializer(Ones):
     array([1., 1.], dtype=float32)
 
     Raises:
-      ValueError: for strings.
+      ValueError: the dtype is string.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ones_initializer
     """
@@ -73,7 +73,8 @@ class ConstantInitializer(Constant):
            [3, 4]], dtype=int32)
 
     Raises:
-      TypeError: another number of values; or when made, a value that is none.
+      TypeError: the number of elements of the shape is not that of ``value``. On creation: ``value`` is not a scalar, list,
+        tuple or array.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/constant_initializer
     """
@@ -107,7 +108,7 @@ class RandomNormalInitializer(_DrawsEachCall, RandomNormal):
     TensorShape([3])
 
     Raises:
-      ValueError: the dtype is an integer.
+      ValueError: the dtype is not floating.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random_normal_initializer
     """

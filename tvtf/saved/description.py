@@ -113,7 +113,7 @@ class Description:
         """Reads a description from the JSON that `as_json` wrote; ``source`` names the file in errors.
 
         Raises:
-          SavedModuleError: the format or version is another, or the data is damaged.
+          SavedModuleError: the format or version is not that of this version of tvtf, or the data is damaged.
         """
         check_header(data, source)
         inputs, outputs = (values(data, key, source) for key in ("inputs", "outputs"))
@@ -139,7 +139,7 @@ def check_header(data: Any, source: str) -> None:
     """Checks that ``data`` is a description of a saved function, in the version that this tvtf reads.
 
     Raises:
-      SavedModuleError: the data has another format or version; ``source`` names the file in the text.
+      SavedModuleError: the format or version is not the expected one; ``source`` names the file in the text.
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise SavedModuleError(f"{source} is not a description of a saved module: its format is not {FORMAT!r}")

@@ -46,7 +46,7 @@ def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
     Returns the description, and the folder that holds the files. During a save this is a subfolder (see ``swap.py``).
 
     Raises:
-      OSError, SavedModuleError: as `read`.
+      OSError, SavedModuleError: see `read`.
     """
     description_path = Path(folder) / FILE
     data = parse(_content(description_path), str(description_path))
@@ -72,7 +72,7 @@ def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
     """Returns the content of a further file that was saved with a model; None if there is no file of this name.
 
     Raises:
-      OSError, SavedModuleError: as `read`.
+      OSError, SavedModuleError: see `read`.
     """
     data, files_folder = locate(folder)
     path = f"{EXTRA}/{name}"

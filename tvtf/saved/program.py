@@ -47,7 +47,7 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
     ``number_of`` returns the number of a captured object in the file.
 
     Raises:
-      NotSaveable: it calls a Python function, or an argument is not a plain value.
+      NotSaveable: the function calls a Python function, or an argument is not a plain value.
     """
     results = concrete.results
     module = concrete.graph.module()
@@ -337,7 +337,7 @@ def _read_arguments(structure: Any, leaves: Any) -> Arguments:
     """Reads a function's arguments from JSON: their structure, and a name and a spec or value for each leaf.
 
     Raises:
-      ValueError: the structure has another number of leaves.
+      ValueError: the number of leaves of the structure is wrong.
     """
     decoded_leaves = [_read_leaf(*leaf) for leaf in leaves]
     decoded_structure = decode(structure)

@@ -107,7 +107,7 @@ def _check_tags(tags: Any, folder: str) -> None:
     """Checks the argument ``tags`` of `load`. A saved model has only one set of tags, ``serve``.
 
     Raises:
-      ValueError: ``tags`` are other tags than those.
+      ValueError: ``tags`` is not that set.
     """
     if tags is not None and set([tags] if isinstance(tags, str) else tags) != set(layout.TAGS):
         raise ValueError(
@@ -358,7 +358,7 @@ def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMa
         """Returns a function that traces the signature at node number ``child``.
 
         Raises:
-          SavedModuleError: the signature has other argument names than its program.
+          SavedModuleError: the argument names of the signature are not those of its program.
         """
         signature_program = model.program(model.nodes[child].get("function"))
         names = list(decode_signature(entry(model.nodes[child], "signature", model.description_path)).parameters)

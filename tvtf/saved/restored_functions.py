@@ -77,7 +77,7 @@ class RestoredFunction(Function):
         arguments without a conversion to tensors is preferred.
 
         Raises:
-          TypeError, ValueError: as `get_concrete_function`.
+          TypeError, ValueError: see `get_concrete_function`.
         """
         structure = self.signature._structure(args, kwargs)
         bound_args, bound_kwargs = structure

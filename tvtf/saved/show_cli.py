@@ -76,7 +76,7 @@ class ModelPrinter:
     """The description of a saved model, prepared for printing.
 
     Raises:
-      OSError, SavedModuleError: as `tf.saved_model.load`.
+      OSError, SavedModuleError: see `tf.saved_model.load`.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -133,7 +133,7 @@ class ModelPrinter:
         """Returns the inputs and outputs of the signature called ``key``.
 
         Raises:
-          ValueError: there is no signature of this name.
+          ValueError: the model has no signature of this name.
         """
         if key not in self.signatures:
             raise ValueError(f'Could not find signature "{key}". Please choose from: {", ".join(self.signatures)}')

@@ -104,7 +104,7 @@ def save_with(
     """Saves a model as `save` does, with further files: ``extra`` has their contents by name.
 
     Raises:
-      As `save`.
+      The errors of `save`.
     """
     if state.trace is not None:
         raise AssertionError(
@@ -146,7 +146,7 @@ def _check_attribute(obj: Any) -> None:
     """Checks that an object has no attribute ``signatures``, except for the map of signatures of a loaded model.
 
     Raises:
-      ValueError: the attribute is something else.
+      ValueError: ``obj.signatures`` is an object of a different type.
     """
     signatures = vars(obj).get(objects.SIGNATURES)
     if signatures is not None and not isinstance(signatures, SignatureMap):

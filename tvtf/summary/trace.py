@@ -84,7 +84,7 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
       profiler_outdir: the folder of the profile, if :func:`trace_on` started one without a folder.
 
     Raises:
-      ValueError: there is no step.
+      ValueError: no step is given or set as the default.
 
     >>> import tempfile
     >>> import tvtf as tf

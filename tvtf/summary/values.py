@@ -34,7 +34,7 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
       A bool tensor: False if there is no default writer, or it does not record.
 
     Raises:
-      ValueError: there is no step, or ``data`` is not a scalar.
+      ValueError: no step is given or set as the default, or ``data`` is not a scalar.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -282,7 +282,7 @@ def _step_tensor(step: Any) -> Tensor:
     """Converts the training step to an integer scalar tensor; None stands for the default step.
 
     Raises:
-      ValueError: there is no step, or it is not a scalar.
+      ValueError: no step is given or set as the default, or the step is not a scalar.
     """
     step = active.step if step is None else step
     if step is None:

@@ -91,7 +91,7 @@ def add(
     index is replaced. ``shards`` is the `spare_shard_count` of another prefix, if the bundle is moved there later.
 
     Raises:
-      OpError: as `write`.
+      OpError: see `write`.
     """
     shards = shards or spare_shard_count(prefix)
     data, entries, offset = [], {HEADER_KEY: _header(shards)}, 0
@@ -201,7 +201,7 @@ class Reader:
 
         Raises:
           NotFoundError: the checkpoint has no such key.
-          DataLossError: its bytes don't match their checksum.
+          DataLossError: the entry's bytes don't match their checksum.
         """
         array = self.read(key)
         return array if array.shape or array.dtype != object else array.item()

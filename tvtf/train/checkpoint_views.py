@@ -41,7 +41,7 @@ class TrackableView:
         """The object at which the view starts.
 
         Raises:
-          ReferenceError: it was deleted.
+          ReferenceError: the object was deleted.
         """
         root = self._root()
         if root is None:

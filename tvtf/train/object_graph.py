@@ -185,7 +185,7 @@ def parse(serialized: bytes, entries: Any, source: str) -> Any:
     ``entries`` are the entries of the checkpoint's index; ``source`` names the checkpoint in errors.
 
     Raises:
-      DataLossError: it can't be parsed, has no node, or refers to a missing node or key.
+      DataLossError: the message can't be parsed, has no node, or refers to a missing node or key.
     """
     try:
         graph = TrackableObjectGraph.FromString(serialized)

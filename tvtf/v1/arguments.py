@@ -213,7 +213,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """Works as ``tf.where`` without broadcasting: ``condition`` is a scalar, a vector with one bool per row, or of equal shape.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) the shapes differ in another way.
+      InvalidArgumentError: (ValueError while tracing) the shapes don't fit in one of these ways.
     """
     if x is None or y is None:
         return tf_("where")(condition, x, y)

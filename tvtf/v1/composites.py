@@ -33,7 +33,7 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
     """Converts a value to a tensor. A sparse tensor is returned unchanged.
 
     Raises:
-      RuntimeError: the value is a sparse tensor of another dtype.
+      RuntimeError: the value is a sparse tensor whose dtype is not ``dtype``.
     """
     if isinstance(value, SparseTensorValue):
         value = SparseTensor(*value)
@@ -49,7 +49,7 @@ def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str
     """Converts a value to a tensor. An ``IndexedSlices`` is returned unchanged.
 
     Raises:
-      ValueError: the value is an ``IndexedSlices`` of another dtype.
+      ValueError: the value is an ``IndexedSlices`` whose dtype is not ``dtype``.
     """
     if not isinstance(value, IndexedSlices):
         return convert_to_tensor(value, dtype)

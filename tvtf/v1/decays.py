@@ -143,7 +143,7 @@ def create_global_step(graph: Any = None) -> Any:
     """Creates the graph's global step: a variable, initially 0, that counts the training steps.
 
     Raises:
-      ValueError: the graph has one already.
+      ValueError: the graph has a global step already.
     """
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')

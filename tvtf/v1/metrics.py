@@ -312,7 +312,7 @@ def auc(
     """Returns the area under the ROC curve, approximated at thresholds.
 
     Raises:
-      NotImplementedError: another curve or method.
+      NotImplementedError: ``curve`` is not "ROC", or ``summation_method`` is not "trapezoidal".
     """
     if curve != "ROC" or summation_method != "trapezoidal":
         raise NotImplementedError("tf.compat.v1.metrics.auc finds the area under the ROC curve by the trapezoidal rule")

@@ -213,7 +213,7 @@ def summary_iterator(path: str) -> Iterator[Any]:
     """Yields the ``Event`` messages of an event file, as TensorBoard reads them.
 
     Raises:
-      ImportError: without the ``tensorboard`` extra.
+      ImportError: the ``tensorboard`` extra is not installed.
     """
     decode = proto("compat.proto.event_pb2").Event.FromString
     for record in records_of(os.fspath(path)):
@@ -256,7 +256,7 @@ def disable_eager_execution() -> None:
     """Makes this thread add its ops to a default graph, which a ``Session`` runs, instead of running them eagerly.
 
     Raises:
-      ValueError: inside a function or graph.
+      ValueError: the call is inside a function or a graph.
     """
     if state.trace is None:
         build_by_default()

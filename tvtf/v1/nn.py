@@ -237,7 +237,7 @@ def _resize(
     "area" method is that of TensorFlow 2's ``image.resize``.
 
     Raises:
-      NotImplementedError: "bicubic" interpolation, or the "area" method with aligned corners.
+      NotImplementedError: ``method`` is "bicubic", or "area" with aligned corners.
     """
     name = _METHODS[method] if isinstance(method, int) else str(method)
     images = convert_to_tensor(images)

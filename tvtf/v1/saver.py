@@ -125,7 +125,8 @@ class Saver:
 
         Raises:
           ValueError: the path is None, or no checkpoint is there.
-          NotFoundError: a variable is not in the checkpoint. InvalidArgumentError: it has another shape there.
+          NotFoundError: a variable is not in the checkpoint.
+          InvalidArgumentError: the shapes of a variable and its value differ.
         """
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")

@@ -493,7 +493,7 @@ def _fed_value(fed: SymbolicTensor, value: Any) -> Tensor:
     """Converts a value from ``feed_dict`` to the dtype and shape of the tensor ``fed``.
 
     Raises:
-      TypeError: the value is a tensor of a graph. ValueError: its shape does not match.
+      TypeError: the value is a tensor of a graph. ValueError: the value's shape does not match.
     """
     if isinstance(value, SymbolicTensor):
         raise TypeError(

@@ -470,7 +470,7 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
     """Returns an op that fails if a variable has no value in the session that runs it.
 
     Raises:
-      FailedPreconditionError: when the op runs.
+      FailedPreconditionError: the op runs, and the variable has no value.
     """
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 

@@ -40,7 +40,7 @@ def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:
     ``sizes`` are the static sizes of the operator's blocks, which the blocks' dims at ``axis`` must have.
 
     Raises:
-      ValueError: it could be both, or neither.
+      ValueError: the argument could be a list of blocks or a tensor, or has the dims of neither.
     """
     if not isinstance(x, (list, tuple)) or len(x) != len(sizes):
         return False

@@ -42,7 +42,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: shapes that don't fit, or hints that contradict what follows.
+      ValueError: the shapes don't fit, or a hint contradicts what follows from the operator's form.
 
     >>> import tvtf as tf
     >>> base = tf.linalg.LinearOperatorDiag([1., 2.], is_positive_definite=True)

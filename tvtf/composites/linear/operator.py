@@ -62,7 +62,7 @@ class LinearOperator(Module, CompositeTensor):
       parameters: the arguments of the subclass; recorded automatically.
 
     Raises:
-      ValueError: hints that contradict each other.
+      ValueError: two hints contradict each other.
 
     >>> import tvtf as tf
     >>> class Doubling(tf.linalg.LinearOperator):
@@ -225,7 +225,7 @@ class LinearOperator(Module, CompositeTensor):
 
         Raises:
           ValueError: the dims don't fit.
-          TypeError: ``x`` is of another dtype.
+          TypeError: the dtypes of ``x`` and the operator differ.
         """
         if isinstance(x, LinearOperator):
             left, right = self._or_adjoint(adjoint), x._or_adjoint(adjoint_arg)
@@ -440,7 +440,7 @@ class LinearOperator(Module, CompositeTensor):
         """Returns the eigenvalues of a self-adjoint operator.
 
         Raises:
-          NotImplementedError: it is not hinted to be self-adjoint.
+          NotImplementedError: the operator's ``is_self_adjoint`` hint is not True.
         """
         if not self.is_self_adjoint:
             raise NotImplementedError("Only self-adjoint matrices are supported.")
@@ -487,7 +487,7 @@ class LinearOperator(Module, CompositeTensor):
         """Checks at run time that a self-adjoint operator is positive definite.
 
         Raises:
-          NotImplementedError: it is not hinted to be self-adjoint.
+          NotImplementedError: the operator's ``is_self_adjoint`` hint is not True.
         """
         return self._assert_positive_definite()
 

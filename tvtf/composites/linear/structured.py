@@ -47,7 +47,7 @@ class LinearOperatorHouseholder(LinearOperator):
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: a scalar, or hints that are never true.
+      ValueError: ``reflection_axis`` is a scalar, or a hint contradicts the form.
 
     >>> import tvtf as tf
     >>> tf.linalg.LinearOperatorHouseholder([0., 5.]).to_dense().numpy()
@@ -148,8 +148,8 @@ class LinearOperatorPermutation(LinearOperator):
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      TypeError: ``perm`` is not of integers.
-      ValueError: a scalar, no permutation, or hints that are never true.
+      TypeError: the dtype of ``perm`` is not an integer type.
+      ValueError: ``perm`` is a scalar or not a permutation, or a hint contradicts the form.
 
     >>> import tvtf as tf
     >>> tf.linalg.LinearOperatorPermutation([0, 2, 1]).matvec([1., 2., 3.]).numpy()
@@ -242,7 +242,7 @@ class LinearOperatorTridiag(LinearOperator):
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: the format is none of these.
+      ValueError: ``diagonals_format`` is not one of the three formats.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorTridiag([[3., 4., 0.], [1., -1., 2.], [0., 6., 7.]])

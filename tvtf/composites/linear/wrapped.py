@@ -137,7 +137,7 @@ class LinearOperatorInversion(_DerivedOperator):
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: default: the operator's.
 
     Raises:
-      ValueError: a hint contradicts the operator's, or one that is singular or not square.
+      ValueError: a hint contradicts the operator's, or the operator is hinted to be singular or not square.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorFullMatrix([[2., 0.], [0., 4.]])

@@ -61,7 +61,7 @@ def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
     """Broadcasts a ragged or dense tensor to a ragged shape.
 
     Raises:
-      ValueError: ``shape`` has a smaller rank.
+      ValueError: the rank of ``shape`` is smaller than the tensor's.
       InvalidArgumentError: the dims don't fit.
     """
     source = DynamicRaggedShape.from_tensor(x, shape.dtype)

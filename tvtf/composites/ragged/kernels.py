@@ -108,7 +108,7 @@ def positive_axis(axis: Any, rank: int, argument: str = "axis") -> int:
     """Converts a possibly negative axis to a non-negative one.
 
     Raises:
-      TypeError: the axis is not an int. ValueError: it is out of bounds.
+      TypeError: the axis is not an int. ValueError: the axis is out of bounds.
     """
     if not isinstance(axis, int):
         raise TypeError(f"{argument} must be an int; got {type(axis).__name__}")

@@ -31,7 +31,7 @@ def as_partition(value: Any, name: str, dtype: Any = None, hint: Any = None) -> 
     """Converts the argument ``name``, such as row splits, row lengths or row ids, to an int32 or int64 tensor.
 
     Raises:
-      ValueError: the tensor has another dtype.
+      ValueError: the tensor's dtype is neither int32 nor int64.
     """
     # The hint, the dtype of other row splits, doesn't apply to arrays.
     if dtype is None and isinstance(value, np.ndarray):
@@ -80,7 +80,7 @@ class RowPartition(CompositeTensor):
     (tf.RowPartition(row_splits=[0 4 4 7]), np.int64(3), [0, 0, 0, 0, 2, 2, 2])
 
     Raises:
-      InvalidArgumentError: the arguments are no valid partition, and ``validate`` is True.
+      InvalidArgumentError: the arguments don't describe a valid partition, and ``validate`` is True.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/RowPartition
     """

@@ -126,7 +126,7 @@ def cross(inputs: Any, name: str | None = None, separator: Any = None) -> Sparse
       A SparseTensor of strings; the values of sparse inputs come before those of dense ones.
 
     Raises:
-      TypeError: ``inputs`` is not a list, or has an element of another type.
+      TypeError: ``inputs`` is not a list, or has an element of an unsupported type.
 
     >>> import tvtf as tf
     >>> tf.sparse.cross([tf.constant([["a"], ["b"]]), tf.constant([["c"], ["d"]])], separator="_Y_").values.numpy()
@@ -154,7 +154,7 @@ def cross_hashed(
       A SparseTensor of int64.
 
     Raises:
-      TypeError: ``inputs`` is not a list, or has an element of another type.
+      TypeError: ``inputs`` is not a list, or has an element of an unsupported type.
 
     >>> import tvtf as tf
     >>> tf.sparse.cross_hashed([tf.constant([["a"], ["b"]]), tf.constant([["d"], ["e"]])], 100).values.numpy()

@@ -50,8 +50,9 @@ def bincount(
       A SparseTensor of shape (n,) or (rows, n), of the dtype of ``weights``, or of ``values`` without.
 
     Raises:
-      ValueError: another axis, weights of another kind, or weights beside ``binary_output``.
-      InvalidArgumentError: a negative number.
+      ValueError: ``axis`` is not supported, ``values`` is sparse but ``weights`` is not, or both ``weights`` and
+        ``binary_output`` are set.
+      InvalidArgumentError: a counted number is negative.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sparse.bincount([[1, 2, 1], [0, 0, 3]], axis=-1)).numpy()

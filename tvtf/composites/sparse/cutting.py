@@ -129,7 +129,7 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
     Raises:
       TypeError: the argument is not a SparseTensor.
-      ValueError: ``to_retain`` has another length.
+      ValueError: the length of ``to_retain`` is not the number of stored elements.
 
     >>> import tvtf as tf
     >>> tf.sparse.retain(tf.sparse.from_dense([1, 0, 2]), [False, True]).values.numpy()

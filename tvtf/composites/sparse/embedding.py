@@ -74,8 +74,8 @@ def embedding_lookup_sparse(
       A tensor of shape (n, ...).
 
     Raises:
-      TypeError: ids or weights that are not sparse.
-      ValueError: another combiner.
+      TypeError: ``sp_ids`` or ``sp_weights`` is not a SparseTensor.
+      ValueError: ``combiner`` is not supported.
 
     >>> import tvtf as tf
     >>> ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([0, 1, 1], tf.int64), [2, 2])
@@ -119,7 +119,7 @@ def safe_embedding_lookup_sparse(
       A tensor of shape (d0, ..., dn-1, ...).
 
     Raises:
-      ValueError: no table, or another combiner.
+      ValueError: ``embedding_weights`` is None or empty, or ``combiner`` is not supported.
 
     >>> import tvtf as tf
     >>> ids = tf.SparseTensor([[0, 0], [0, 1]], tf.constant([1, -1], tf.int64), [2, 2])

@@ -30,7 +30,7 @@ def gather_broadcast(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
     ``op`` names the op in errors.
 
     Raises:
-      InvalidArgumentError: the tensor can't be broadcast to that shape.
+      InvalidArgumentError: the dense tensor can't be broadcast to the sparse tensor's shape.
     """
     missing_axes = rank_of(sp) - dense.ndim
     dims = list(sp.shape)
@@ -112,7 +112,7 @@ def add(a: Any, b: Any, threshold: Any = 0) -> Any:
       A SparseTensor if both are sparse, else a tensor.
 
     Raises:
-      TypeError: neither is sparse.
+      TypeError: neither ``a`` nor ``b`` is sparse.
       InvalidArgumentError: ranks or shapes differ.
 
     >>> import tvtf as tf
@@ -238,7 +238,7 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
       sp_input: SparseTensor of floats with at least two dims, in row-major order.
 
     Raises:
-      TypeError: no SparseTensor.
+      TypeError: ``sp_input`` is not a SparseTensor.
       InvalidArgumentError: the tensor is a vector, or its values are not floats.
 
     >>> import tvtf as tf
@@ -371,7 +371,7 @@ def sparse_dense_matmul(
       A dense matrix.
 
     Raises:
-      TypeError: neither is a SparseTensor.
+      TypeError: neither operand is a SparseTensor.
       InvalidArgumentError: an operand is not a matrix, inner dims differ, or an index is out of range.
 
     >>> import tvtf as tf

@@ -166,7 +166,7 @@ def segment_sum(
       A tensor of shape (num_segments, ...), zero for ids that do not occur.
 
     Raises:
-      InvalidArgumentError: a row or an id out of range, or ids that descend.
+      InvalidArgumentError: an index or a segment id is out of range, or the segment ids are not ascending.
 
     >>> import tvtf as tf
     >>> tf.sparse.segment_sum(tf.constant([[1, 2], [3, 4], [5, 6]]), [0, 2], [0, 0]).numpy()
@@ -296,7 +296,7 @@ def sampled_addmm(
       ``indices``, the new values, and ``dense_shape``.
 
     Raises:
-      ValueError: ``dense_shape`` is not that of the product.
+      ValueError: ``dense_shape`` is not the shape of the product.
 
     >>> import tvtf as tf
     >>> tf.sparse.sampled_addmm([[0, 1]], [10.], [2, 2], tf.eye(2), [[1., 2.], [3., 4.]])[1].numpy()

@@ -119,7 +119,7 @@ class SparseTensor(CompositeTensor):
         """Sets unknown dims to those of ``shape``.
 
         Raises:
-          ValueError: a known dim differs.
+          ValueError: a known dim differs from that of ``shape``.
         """
         self._shape = self._shape.merge_with(as_shape(shape))
 
@@ -198,7 +198,7 @@ def as_sparse(value: Any) -> SparseTensor:
     """Converts a ``SparseTensorValue`` to a sparse tensor; returns a sparse tensor unchanged.
 
     Raises:
-      TypeError: the value is neither.
+      TypeError: the value is neither a ``SparseTensorValue`` nor a SparseTensor.
     """
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)

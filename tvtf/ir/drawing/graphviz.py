@@ -48,7 +48,7 @@ def _parsed(plain_text: str, graph: Graph) -> Layout:
     ``edge tail head count x1 y1 x2 y2 ...`` for each edge, with the control points of the edge's curve.
 
     Raises:
-      ValueError: the text has another form.
+      ValueError: the text is not a layout of this graph in the "plain" format.
     """
     rows = [line.split() for line in plain_text.splitlines()]
     # Nodes are named n0, n1 ...: without the letter, a name is an index.
