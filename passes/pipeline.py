@@ -254,7 +254,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
         together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
         stored = None if together else Hooks.stored
         with SubroutineCompiler(host_target(target), tvm.transform.PassContext.current().config, stored) as subroutines:
-            with announced_to(subroutines.begin), nullcontext() if exported else check_lines.numbered(mod):
+            with announced_to(subroutines.begin), nullcontext() if exported else check_lines.numbering_lines(mod):
                 lowered = lower(mod, target, polls=not exported, kernels=together)
             lowered_at = time.perf_counter()
             costs = build_library(

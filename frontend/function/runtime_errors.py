@@ -68,7 +68,7 @@ def _with_line(error: Exception, module: Callable[[], Any] | None) -> Exception:
         return error
     from tvtf.ir import check_lines  # libraries fail without TVM's compiler
 
-    if not check_lines.has_number(error.message):
+    if not check_lines.has_call_index(error.message):
         return error
     return type(error)(error.node_def, error.op, check_lines.with_line(error.message, module()))
 

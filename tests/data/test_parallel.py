@@ -69,8 +69,8 @@ def test_open_datasets_are_iterated_at_once():
 
 
 def test_threads_end_with_their_dataset(monkeypatch):
-    monkeypatch.setattr(parallel, "LONG", 0.0)
-    monkeypatch.setattr(parallel, "BRIEF", 0.0)
+    monkeypatch.setattr(parallel, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", 0.0)
     before = threading.active_count()
     found = iter(Dataset.range(100).map(lambda x: x + 1, num_parallel_calls=4))
     assert [int(next(found)) for _ in range(3)] == [1, 2, 3]

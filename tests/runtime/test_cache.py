@@ -276,7 +276,7 @@ def test_many_small_files_have_a_bound_too(tmp_path):
     for i in range(30):
         (tmp_path / f"{i:02}.so").write_bytes(b"x")
         os.utime(tmp_path / f"{i:02}.so", (i, i))
-    left = cache_eviction.evict(cache_eviction.files_of(tmp_path), 1000, most_files=20)
+    left = cache_eviction.evict(cache_eviction.files_of(tmp_path), 1000, max_files=20)
     assert left == 18
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"{i:02}.so" for i in range(12, 30)]
 

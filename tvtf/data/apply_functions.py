@@ -12,7 +12,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import export, exports
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import flag, number
+from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch, ElementList
 from tvtf.data.element_order import Concatenate
@@ -156,7 +156,7 @@ def map_and_batch(
     calls = num_parallel_calls if num_parallel_batches is None else batch_size * num_parallel_batches
 
     def batched(dataset: Any) -> Dataset:
-        batches = Batch(dataset.map(map_func, calls), number(batch_size), flag(drop_remainder))
+        batches = Batch(dataset.map(map_func, calls), int_argument(batch_size), bool_argument(drop_remainder))
         batches.repr_name = "_MapAndBatchDataset"
         return batches
 
@@ -276,7 +276,7 @@ def at(dataset: Dataset, index: Any) -> Element:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/at
     """
-    position = number(index)
+    position = int_argument(index)
     handles = list(itertools.islice(dataset.handles(), position, position + 1)) if position >= 0 else []
     if not handles:
         raise OutOfRangeError(

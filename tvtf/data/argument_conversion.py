@@ -11,7 +11,7 @@ from tvtf.dtypes import int64
 from tvtf.ops.rules import static_int, static_value
 
 
-def number(value: Any, what: str = "count") -> int:
+def int_argument(value: Any, what: str = "count") -> int:
     """Converts an integer argument, a Python number or a scalar int64 tensor, to an int; ``what`` names it in errors.
 
     Raises:
@@ -25,7 +25,7 @@ def number(value: Any, what: str = "count") -> int:
     return static_int(tensor, what)
 
 
-def flag(value: Any, what: str = "drop_remainder") -> bool:
+def bool_argument(value: Any, what: str = "drop_remainder") -> bool:
     """Returns a bool argument, given as a Python bool or as a scalar bool tensor."""
     if type(value) is bool:
         return value

@@ -13,7 +13,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import flag, number
+from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
 from tvtf.data.parallel import Workers, debug, warn_unused
@@ -128,9 +128,9 @@ def batch(
     """
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
-        return Batch(self, number(batch_size), flag(drop_remainder))
+        return Batch(self, int_argument(batch_size), bool_argument(drop_remainder))
     workers = Workers(num_parallel_calls, deterministic, "ParallelBatchDataset")
-    return ParallelBatch(self, number(batch_size), flag(drop_remainder), workers)
+    return ParallelBatch(self, int_argument(batch_size), bool_argument(drop_remainder), workers)
 
 
 class PaddedBatch(Batch):
@@ -235,7 +235,7 @@ def padded_batch(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#padded_batch
     """
-    return PaddedBatch(self, number(batch_size), padded_shapes, padding_values, flag(drop_remainder))
+    return PaddedBatch(self, int_argument(batch_size), padded_shapes, padding_values, bool_argument(drop_remainder))
 
 
 class Unbatch(Dataset):
@@ -353,8 +353,14 @@ def window(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#window
     """
-    length = number(size)
-    return Window(self, length, length if shift is None else number(shift), number(stride), flag(drop_remainder))
+    length = int_argument(size)
+    return Window(
+        self,
+        length,
+        length if shift is None else int_argument(shift),
+        int_argument(stride),
+        bool_argument(drop_remainder),
+    )
 
 
 class GroupByWindow(Dataset):
@@ -432,9 +438,9 @@ def group_by_window(
 def _window_size(fixed: Any, by_key: Callable[..., Any] | None) -> Callable[[int], int]:
     """Returns a function from a key to the group size: the ``fixed`` one, or the result of ``by_key``."""
     if by_key is None:
-        size = number(fixed)
+        size = int_argument(fixed)
         return lambda key: size
-    return lambda key: number(by_key(key))
+    return lambda key: int_argument(by_key(key))
 
 
 @method

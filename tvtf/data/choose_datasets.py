@@ -36,7 +36,7 @@ class Choose(Dataset):
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        """Yields, for each element of the dataset of choices, the next element of the dataset with this number.
+        """Yields, for each element of the dataset of choices, the next element of the dataset with this index.
 
         Exhausted datasets are skipped; with ``stop_on_empty``, the first one ends the iteration.
         """
@@ -77,7 +77,7 @@ def _common_spec(datasets: Sequence[Dataset]) -> Any:
 def choose_from_datasets(
     datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
 ) -> Dataset:
-    """Takes each element from the dataset whose number is the next element of ``choice_dataset``.
+    """Takes each element from the dataset whose index is the next element of ``choice_dataset``.
 
     Raises:
       TypeError: the choices are not int64 scalars, or the datasets' elements differ in structure or dtype.
@@ -244,7 +244,11 @@ def _with_log_weights(datasets: list[Dataset], weights: Any) -> tuple[list[Datas
 
 
 def _logits(weights: Any) -> Tensor:
-    """Returns the logarithms of datasets' weights, as a matrix of one row; raises TypeError unless they are floats."""
+    """Returns log(weights) as float logits of shape (1, datasets): ``stateless_categorical`` takes a batch of distributions.
+
+    Raises:
+      TypeError: the weights are neither float32 nor float64.
+    """
     probabilities = convert_to_tensor(weights)
     if probabilities.dtype not in (float32, float64):
         raise TypeError(

@@ -12,7 +12,7 @@ from tvtf.composites.sparse.tensor import SparseTensor, SparseTensorSpec
 from tvtf.core import nest
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import flag, number
+from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import Dataset, method
 from tvtf.data.batching import Batch
 from tvtf.data.structure import Element
@@ -58,7 +58,7 @@ def ragged_batch(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ragged_batch
     """
-    return Batch(AsRagged(self, row_splits_dtype), number(batch_size), flag(drop_remainder))
+    return Batch(AsRagged(self, row_splits_dtype), int_argument(batch_size), bool_argument(drop_remainder))
 
 
 class SparseBatch(Batch):
@@ -128,4 +128,4 @@ def sparse_batch(self: Dataset, batch_size: Any, row_shape: Any, name: str | Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#sparse_batch
     """
-    return SparseBatch(self, number(batch_size), as_shape(row_shape))
+    return SparseBatch(self, int_argument(batch_size), as_shape(row_shape))

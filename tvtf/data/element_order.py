@@ -13,7 +13,7 @@ from tvtf.core import nest
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, method, scaled
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, debug
 from tvtf.data.random import SeedGenerator, words
@@ -40,7 +40,7 @@ def take(self: Dataset, count: Any, name: str | None = None) -> Dataset:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#take
     """
-    return Take(self, number(count))
+    return Take(self, int_argument(count))
 
 
 class Skip(PassThrough):
@@ -60,7 +60,7 @@ def skip(self: Dataset, count: Any, name: str | None = None) -> Dataset:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#skip
     """
-    return Skip(self, number(count))
+    return Skip(self, int_argument(count))
 
 
 class Shard(PassThrough):
@@ -96,7 +96,7 @@ def shard(self: Dataset, num_shards: Any, index: Any, name: str | None = None) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shard
     """
-    return Shard(self, number(num_shards), number(index))
+    return Shard(self, int_argument(num_shards), int_argument(index))
 
 
 class Repeat(PassThrough):
@@ -126,7 +126,7 @@ def repeat(self: Dataset, count: Any = None, name: str | None = None) -> Dataset
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#repeat
     """
-    return Repeat(self, -1 if count is None else number(count))
+    return Repeat(self, -1 if count is None else int_argument(count))
 
 
 class Shuffle(PassThrough):
@@ -146,7 +146,7 @@ class Shuffle(PassThrough):
                 f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY. Got: {buffer_size}",
             )
         self.buffer_size = buffer_size
-        self.seeds = SeedGenerator(None if seed is None else number(seed), new_each_time)
+        self.seeds = SeedGenerator(None if seed is None else int_argument(seed), new_each_time)
         super().__init__(source, source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -187,7 +187,7 @@ def shuffle(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shuffle
     """
-    return Shuffle(self, number(buffer_size), seed, reshuffle_each_iteration is not False)
+    return Shuffle(self, int_argument(buffer_size), seed, reshuffle_each_iteration is not False)
 
 
 def _common_size_of_batches(datasets: Iterable[Dataset]) -> int | None:
@@ -286,7 +286,7 @@ def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Datase
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#enumerate
     """
-    return Zip((Counter(number(start), 1, int64), self))
+    return Zip((Counter(int_argument(start), 1, int64), self))
 
 
 class Counter(Dataset):
@@ -336,7 +336,7 @@ def prefetch(self: Dataset, buffer_size: Any, name: str | None = None) -> Datase
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#prefetch
     """
-    return Prefetch(self, number(buffer_size))
+    return Prefetch(self, int_argument(buffer_size))
 
 
 class Unique(Dataset):

@@ -12,7 +12,7 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.primitive import export, public_names
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import Dataset
 from tvtf.data.element_order import Take
 from tvtf.dtypes import string
@@ -110,8 +110,8 @@ def table_from_dataset(
         )
     _check_arguments(num_oov_buckets, vocab_size, key_dtype)
     if vocab_size is not None:
-        dataset = public_names()["data.experimental.assert_cardinality"](number(vocab_size))(
-            Take(dataset, number(vocab_size))
+        dataset = public_names()["data.experimental.assert_cardinality"](int_argument(vocab_size))(
+            Take(dataset, int_argument(vocab_size))
         )
     initializer = DatasetInitializer(dataset)
     if num_oov_buckets:

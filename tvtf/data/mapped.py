@@ -12,7 +12,7 @@ from tvtf.core.composite import CompositeTensor, TypeSpec
 from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.core.thread_count import available_cores
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
 from tvtf.data.saved_elements import load, store
@@ -386,8 +386,8 @@ def interleave(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#interleave
     """
-    cycle = AUTOTUNE if cycle_length is None else number(cycle_length, "cycle_length")
-    block = 1 if block_length is None else number(block_length, "block_length")
+    cycle = AUTOTUNE if cycle_length is None else int_argument(cycle_length, "cycle_length")
+    block = 1 if block_length is None else int_argument(block_length, "block_length")
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
             raise ArgumentError(f"{what} must be greater than zero.").for_op("InterleaveDataset")

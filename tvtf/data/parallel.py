@@ -1,4 +1,4 @@
-"""Computes elements in threads: ahead of time, and several in parallel."""
+"""Parallel mapping and prefetching of dataset elements: threads compute them in parallel, or before they are consumed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from queue import Full, Queue
 from typing import Any
 
 from tvtf.core.thread_count import available_cores
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import Dataset
 from tvtf.errors import InvalidArgumentError
 
-BRIEF = 1e-4
-"""Seconds. Handing an element over from another thread costs 30 to 70 us (measured on two cores), so that shorter elements
-are computed by the consumer."""
+CHEAP_SECONDS = 1e-4
+"""An element that takes less time is cheap, and is computed by the consumer: handing an element over from another thread
+costs 30 to 70 us (measured on two cores)."""
 STREAK = 8
-"""After this many brief elements in a row the consumer computes those that follow; after as many long ones, threads do."""
-LONG = 1e-3
-"""Seconds. A single element that takes longer switches to threads at once, unless it is the first."""
+"""After this many cheap elements in a row the consumer computes the following ones; after as many others, threads do."""
+LONG_SECONDS = 1e-3
+"""A single element that takes more time switches to threads at once, unless it is the first."""
 
 
 class Debug:
@@ -39,7 +39,7 @@ class Workers:
     """A pool of ``calls`` threads that compute elements; -1 means one thread per core."""
 
     def __init__(self, calls: Any, deterministic: bool | None, op: str) -> None:
-        count = number(calls, "num_parallel_calls")
+        count = int_argument(calls, "num_parallel_calls")
         if count < 1 and count != -1:
             raise InvalidArgumentError(None, op, f"num_parallel_calls must be greater than zero. [Op:{op}]")
         self.count = available_cores() if count == -1 else count
@@ -61,7 +61,7 @@ class Workers:
     def results(self, function: Callable[[Any], Any], items: Iterator[Any], may_block: bool = True) -> Iterator[Any]:
         """Returns an iterator over ``function(item)``, computed by threads.
 
-        If ``may_block`` is False, the thread that consumes the results computes brief results itself.
+        If ``may_block`` is False, the thread that consumes the results computes cheap results itself.
         """
         return _Results(self, function, items, may_block)
 
@@ -76,9 +76,9 @@ def warn_unused(deterministic: bool | None) -> None:
 
 
 class Pace:
-    """Decides whether the consumer or threads compute the next element, by the times of the last ones.
+    """Decides whether the consumer or threads compute the next element, by the measured times of the last ones.
 
-    Starting a thread takes as long as many brief elements, so the consumer computes the first ones. If elements may
+    Starting a thread takes as long as computing many cheap elements, so the consumer computes the first ones. If elements may
     block (``may_block``), threads compute all of them.
     """
 
@@ -92,16 +92,16 @@ class Pace:
         """Records how many seconds an element took, and chooses the consumer or threads for the next element.
 
         The choice changes after STREAK elements in a row that suit the other, or after a single element longer than
-        LONG.
+        LONG_SECONDS.
         """
         is_first, self._is_first = self._is_first, False
         # The first element may be slow only because it prepared the others. Threads started for it would stay, and
-        # beside compiled code, which uses all cores, even brief elements would take longer in threads.
-        if is_first or self.may_block or (elapsed < BRIEF) is not self.is_threaded:
+        # next to compiled code, which uses all cores, even cheap elements would take longer in threads.
+        if is_first or self.may_block or (elapsed < CHEAP_SECONDS) is not self.is_threaded:
             self._streak = 0
             return
         self._streak += 1
-        if self._streak == STREAK or (elapsed > LONG and not self.is_threaded):
+        if self._streak == STREAK or (elapsed > LONG_SECONDS and not self.is_threaded):
             self.is_threaded, self._streak = not self.is_threaded, 0
 
 
@@ -117,7 +117,7 @@ class _Results(Iterator[Any]):
         self.running: deque[Future[Any]] = deque()
 
     def __next__(self) -> Any:
-        """Returns the next result: a future's from the thread pool, or one computed here while elements are brief."""
+        """Returns the next result: a future's from the thread pool, or one computed here while elements are cheap."""
         if not (self.pace.is_threaded or self.running):
             elapsed, result = _timed(self.function, next(self.items))
             self.pace.note(elapsed)
@@ -154,9 +154,9 @@ class _Results(Iterator[Any]):
 
 def _timed(function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
     """Calls a function and returns the seconds that the call took, and the function's result."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     result = function(*args)
-    return time.perf_counter() - began, result
+    return time.perf_counter() - start, result
 
 
 def _first_done(running: deque[Future[Any]]) -> Future[Any]:
@@ -215,7 +215,7 @@ class UnorderedMerge(Iterator[Any]):
 class PrefetchingIterator(Iterator[Any]):
     """Iterates over ``source`` while a thread computes up to ``count`` elements ahead of time.
 
-    The thread ends when the iterator is deleted. If elements turn out to be brief, the thread ends too, and the
+    The thread ends when the iterator is deleted. If elements turn out to be cheap, the thread ends too, and the
     consumer computes the following elements. A thread computes the first elements only if they may block
     (``may_block``).
     """
@@ -242,19 +242,19 @@ class PrefetchingIterator(Iterator[Any]):
         if self._done:
             raise StopIteration
         if self._queue is None:
-            return self._computed()
+            return self._compute_next()
         kind, payload = self._queue.get()
         if kind == "element":
             return payload
-        if kind == "brief":  # the thread has ended, because handing over an element takes as long as computing it
+        if kind == "cheap":  # the thread has ended, because handing over an element takes as long as computing it
             self._queue, self._pace = None, Pace(False)
-            return self._computed()
+            return self._compute_next()
         if kind == "end":
             self._done = True
             raise StopIteration
         raise payload
 
-    def _computed(self) -> Any:
+    def _compute_next(self) -> Any:
         """Computes the next element in the consumer's thread.
 
         Starts a thread for later elements if elements take long.
@@ -269,27 +269,31 @@ class PrefetchingIterator(Iterator[Any]):
         self._stop.set()
 
 
-def _fill_queue(
-    source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, brief_limit: int = 0
-) -> None:
+def _fill_queue(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, limit: int = 0) -> None:
     """Fills a queue with the elements of an iterator, as the body of a thread.
 
-    Each queue item is a pair ``(kind, payload)``; kind is "element", "failure", "brief" or "end". Filling ends with the
-    iterator, when ``stop`` is set, or after ``brief_limit`` brief elements in a row (0: no limit).
+    Handing an element to another thread costs 30 to 70 us. If ``limit`` consecutive elements are computed faster than
+    CHEAP_SECONDS, the thread ends with ``("cheap", None)``, and the consumer computes the rest itself.
+
+    Args:
+      source: the iterator; an error that it raises is queued in place of the element.
+      queue: receives pairs ``(kind, payload)``; kind is "element", "failure", "cheap" or "end".
+      stop: ends the thread when set, by the consumer.
+      limit: the number of consecutive cheap elements that ends the thread; 0 for no limit.
     """
-    brief = 0
-    while not brief_limit or brief < brief_limit:
-        began = time.perf_counter()
+    cheap_count = 0
+    while not limit or cheap_count < limit:
+        start = time.perf_counter()
         try:
             item = "element", next(source)
         except StopIteration:
             item = "end", None
         except Exception as error:  # not the end: the consumer may skip errors (``ignore_errors``)
             item = "failure", error
-        brief = brief + 1 if time.perf_counter() - began < BRIEF else 0
+        cheap_count = cheap_count + 1 if time.perf_counter() - start < CHEAP_SECONDS else 0
         if not _put(queue, item, stop) or item[0] == "end":
             return
-    _put(queue, ("brief", None), stop)
+    _put(queue, ("cheap", None), stop)
 
 
 def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:

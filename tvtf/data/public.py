@@ -18,7 +18,7 @@ from tvtf.data import csv_and_sql as _csv_and_sql  # noqa: F401 - adds names
 from tvtf.data import features as _features  # noqa: F401 - adds names
 from tvtf.data import lookup_tables as _lookup_tables  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
-from tvtf.data.argument_conversion import flag, number
+from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
@@ -206,11 +206,11 @@ def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: 
             "Invalid `batch_sizes`. Expected dataset with rank of >= 1 but found a dataset with scalar elements. Fix the "
             "issue by adding the `batch` transformation to the dataset."
         )
-    drops_remainder = flag(drop_remainder)
+    drops_remainder = bool_argument(drop_remainder)
     if np.ndim(batch_size):  # several sizes
-        sizes = [number(size) for size in batch_size]
+        sizes = [int_argument(size) for size in batch_size]
         return batching.CyclingBatches(batching.Unbatch(self), sizes, drops_remainder)
-    batches = batching.Batch(batching.Unbatch(self), number(batch_size), drops_remainder)
+    batches = batching.Batch(batching.Unbatch(self), int_argument(batch_size), drops_remainder)
     batches.repr_name, batches.size = "_RebatchDataset", UNKNOWN
     return batches
 
@@ -290,7 +290,7 @@ def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/assert_cardinality
     """
-    return lambda dataset: Counted(dataset, number(expected_cardinality))
+    return lambda dataset: Counted(dataset, int_argument(expected_cardinality))
 
 
 class Counted(element_order.PassThrough):

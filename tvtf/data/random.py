@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
 from tvtf.rng.rng_streams import DEFAULT_SEED
@@ -39,7 +39,7 @@ def seed_pair(seed: Any) -> tuple[int, int]:
 def _as_31_bit_int(seed: Any) -> int:
     """Returns a seed as a 31-bit int."""
     value = static_value(seed % MAX_INT32, "seed")
-    return number(value, "seed") if isinstance(value, float) else int(value)
+    return int_argument(value, "seed") if isinstance(value, float) else int(value)
 
 
 def words(pair: tuple[int, int]) -> Iterator[int]:

@@ -16,7 +16,7 @@ import numpy as np
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.element_order import Shuffle
 from tvtf.data.sources import Slices
@@ -222,7 +222,7 @@ class FixedLengthRecord(_Files):
     ) -> None:
         """Stores the sizes in bytes of a record and of a file's header and footer."""
         self.record, self.header, self.footer = (
-            number(size or 0) for size in (record_bytes, header_bytes, footer_bytes)
+            int_argument(size or 0) for size in (record_bytes, header_bytes, footer_bytes)
         )
         super().__init__(filenames, compression_type)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.argument_conversion import number
+from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
@@ -77,7 +77,7 @@ class Range(Dataset):
         """Stores a range of integers, given by ``stop``, ``start, stop`` or ``start, stop, step``, as in Python."""
         if not 1 <= len(args) <= 3:
             raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
-        self.range = range(*map(number, args, ("stop",) if len(args) == 1 else ("start", "stop", "step")))
+        self.range = range(*map(int_argument, args, ("stop",) if len(args) == 1 else ("start", "stop", "step")))
         self.dtype = as_dtype(output_type)
         super().__init__(TensorSpec([], self.dtype), len(self.range))
 

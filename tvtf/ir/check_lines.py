@@ -1,9 +1,9 @@
-"""The user's lines in errors of compiled code: the code holds numbers, so that it doesn't depend on where lines stand.
+"""The user's source lines in errors of compiled code: the code contains call indices, not lines, so that edits don't change it.
 
-A run-time check fails with a message that ends in the file and line of its op. In compiled code the number of the call in
-the module stands for them. So a function whose lines moved finds its code in the cache, and one of two functions of equal
-IR, which share their code, shows its own line. A library that was exported has no module beside it: its messages hold
-the lines.
+A run-time check fails with a message that ends in the file and line of its op. Compiled code contains the index of the call
+in its module instead, which is replaced when the error is raised. So a function whose lines moved finds its code in the
+cache; and of two functions with equal IR, which share their code, each shows its own line. An exported library has no module
+to look the index up in, so its messages contain the lines.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from tvm import ir, relax
 from tvtf.core.thread_state import state
 from tvtf.ir.provenance import calls_in
 
-_NUMBER = "\x05{}\x05"
-_NUMBERED = re.compile(_NUMBER.format(r"(\d+)") + r"\Z")
+_CALL_INDEX = "\x05{}\x05"
+_ENDS_IN_CALL_INDEX = re.compile(_CALL_INDEX.format(r"(\d+)") + r"\Z")
 _SPAN = re.compile(r'"line":\d+,"column":\d+,"end_line":\d+')
 _SOURCE = re.compile(r'("type":"ir.SourceName","data":)"(?:[^"\\]|\\.)*"')
 
 
 @contextmanager
-def numbered(mod: ir.IRModule) -> Iterator[None]:
-    """Has :func:`text_of` number lines by the calls of ``mod`` in the ``with`` block, in which that is compiled."""
-    outer, state.line_numbers = state.line_numbers, _Numbers(mod)
+def numbering_lines(mod: ir.IRModule) -> Iterator[None]:
+    """Makes :func:`text_of` return call indices of ``mod`` instead of lines, in the ``with`` block that compiles it."""
+    outer, state.line_numbers = state.line_numbers, _CallIndices(mod)
     try:
         yield
     finally:
         state.line_numbers = outer
 
 
-class _Numbers:
-    """The numbers of a module's calls by their spans, found when the first is asked for: most programs check nothing."""
+class _CallIndices:
+    """The indices of a module's calls by their spans, computed on first use: most programs have no run-time checks."""
 
     def __init__(self, mod: ir.IRModule) -> None:
         self.mod = mod
         self._by_span: dict[ir.Span, int] = {}
 
     def of(self, span: ir.Span) -> int | None:
-        """Returns the number of the first call that has the span."""
+        """Returns the index of the first call that has the span, or None."""
         if not self._by_span:
-            for number, each in enumerate(_spans(self.mod)):
-                self._by_span.setdefault(each, number)
+            for index, each in enumerate(_spans(self.mod)):
+                self._by_span.setdefault(each, index)
         return self._by_span.get(span)
 
 
@@ -57,11 +57,11 @@ def _spans(mod: ir.IRModule) -> Iterator[Any]:
 
 
 def text_of(span: ir.Span) -> str:
-    """Returns the file and line of a span as the end of a message; inside of :func:`numbered`, a number for them."""
+    """Returns the end of an error message: a span's file and line, or its call index inside of :func:`numbering_lines`."""
     if state.line_numbers is None:
         return _as_text(span)
-    number = state.line_numbers.of(span)
-    return "" if number is None else _NUMBER.format(number)
+    index = state.line_numbers.of(span)
+    return "" if index is None else _CALL_INDEX.format(index)
 
 
 def _as_text(span: ir.Span | None) -> str:
@@ -69,15 +69,18 @@ def _as_text(span: ir.Span | None) -> str:
 
 
 def with_line(message: str, mod: ir.IRModule) -> str:
-    """Replaces the number at the end of a message of compiled code by the line in the module that it was compiled from."""
+    """Replaces the call index at the end of a message of compiled code by the call's line in the module ``mod``.
+
+    ``mod`` is the module of the function that was called, which may have other lines than the module that was compiled.
+    """
     spans = dict(enumerate(_spans(mod)))
-    return _NUMBERED.sub(lambda match: _as_text(spans.get(int(match[1]))), message)
+    return _ENDS_IN_CALL_INDEX.sub(lambda match: _as_text(spans.get(int(match[1]))), message)
 
 
-def has_number(message: str) -> bool:
-    return _NUMBERED.search(message) is not None
+def has_call_index(message: str) -> bool:
+    return _ENDS_IN_CALL_INDEX.search(message) is not None
 
 
 def without_lines(json: str) -> str:
-    """Returns a module's JSON, as ``tvm.ir.save_json`` writes it, with no files and lines in its spans."""
+    """Removes the files and lines of spans from a module's JSON (of ``tvm.ir.save_json``), as a key of the cache needs."""
     return _SOURCE.sub(r'\1""', _SPAN.sub('"line":0,"column":0,"end_line":0', json))

@@ -61,7 +61,7 @@ class _Table(AutoTrackable):
     def size(self, name: str | None = None) -> Tensor:
         """Returns the number of keys, an int64 scalar."""
         entries = self._entries
-        return self._run_on_arrays(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
+        return self._call_on_arrays(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
 
     def _look_up_or_default(self, keys: Any, default: Tensor) -> Tensor:
         """Returns the value of each key, and the default for a missing key.
@@ -82,17 +82,17 @@ class _Table(AutoTrackable):
             return (self._find(key_array, defaults, len(value_shape)),)
 
         result_type = TensorType((*keys._dims, *value_shape), self._value_dtype)
-        return self._run_on_arrays(find, [keys, default], [result_type])[0]
+        return self._call_on_arrays(find, [keys, default], [result_type])[0]
 
     def _find(self, keys: np.ndarray, defaults: np.ndarray, value_rank: int) -> np.ndarray:
         """Looks up an array of keys; a subclass may check the keys first. See `_Entries.find`."""
         return self._entries.find(keys, defaults, value_rank)
 
-    def _run_on_arrays(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
-        """Calls a Python function of arrays on tensors, and returns the results as tensors.
+    def _call_on_arrays(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
+        """Calls a NumPy function on tensors: directly if eager, as a host callback if traced.
 
-        While tracing, the call becomes part of the program. Eager inputs are constants in that call. Strings among them
-        never reach compiled code, which has no type for strings.
+        Eager inputs of a traced call are constants of the callback. So strings among them never reach compiled code,
+        which has no type for strings.
 
         Args:
           types: the types of the results.
@@ -102,12 +102,12 @@ class _Table(AutoTrackable):
         constants = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
         symbolic = [x for i, x in enumerate(inputs) if i not in constants]
 
-        def run(*arrays: np.ndarray) -> Any:
+        def call_with_constants(*arrays: np.ndarray) -> Any:
             """Calls ``function`` with the constants, and with the arrays of the other inputs in their order."""
             remaining = iter(arrays)
             return function(*(constants[i] if i in constants else next(remaining) for i in range(len(inputs))))
 
-        return list(host.call(host.HostFunction(run, is_nonblocking=True), symbolic, types))
+        return list(host.call(host.HostFunction(call_with_constants, is_nonblocking=True), symbolic, types))
 
 
 def _look_up_composite(keys: Any, look_up: Callable[[Any], Any]) -> Any:
@@ -353,7 +353,7 @@ class MutableHashTable(_Table):
             change(*arrays)
             return (np.zeros((), np.int64),)  # a result that nothing uses
 
-        self._run_on_arrays(change_entries, list(inputs), [TensorType((), int64)])
+        self._call_on_arrays(change_entries, list(inputs), [TensorType((), int64)])
 
     @staticmethod
     def _converted(argument: str, value: Any, dtype: DType) -> Tensor:
@@ -392,10 +392,10 @@ class MutableHashTable(_Table):
 
 
 def _vocabulary_key_dtype(table_dtype: DType, lookup_dtype: Any) -> DType:
-    """Returns the dtype of the keys that a vocabulary looks up: ``lookup_dtype``, or that of its table for None.
+    """Returns the dtype of the keys passed to ``lookup``: ``lookup_dtype``, or the table's key dtype if it is None.
 
     Raises:
-      TypeError: the table's keys are neither int64 nor strings, or the others differ from them by more than their size.
+      TypeError: the table's keys are neither int64 nor strings, or one of the two dtypes is an integer and the other not.
     """
     key_dtype = table_dtype if lookup_dtype is None else as_dtype(lookup_dtype)
     expected = ""

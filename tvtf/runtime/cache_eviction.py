@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 VARIABLE: Final = "TVTF_CACHE_SIZE"
-"""The environment variable that sets the bound."""
+"""The environment variable that sets the size limit."""
 DEFAULT: Final = 2 * 10**9
-MOST_FILES: Final = 20_000
-"""The most files, whatever their size: larger folders are slow to list."""
+MAX_FILES: Final = 20_000
+"""The maximum number of files, whatever their size: larger folders are slow to list."""
 LIBRARY: Final = ".so"
 OBJECT: Final = ".o"
 """Suffixes of libraries, and of the object code of single kernels."""
-_LEFT: Final = 0.9
+_REMAINING_FRACTION: Final = 0.9
 """The fraction of the limit that eviction leaves, so that not every new file causes another listing of the folder."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -61,17 +61,17 @@ def files_of(*folders: Path) -> list[File]:
     return sorted(files)
 
 
-def evict(files: list[File], most_bytes: int, most_files: int = MOST_FILES) -> int:
-    """Removes cached files if all together exceed a limit; returns the number of bytes that remain.
+def evict(files: list[File], max_bytes: int, max_files: int = MAX_FILES) -> int:
+    """Evicts cached files if their total size or number exceeds a limit; returns the number of bytes that remain.
 
     The first files of the list are removed first. Somewhat more than needed is removed: otherwise every later build would
     evict files again.
     """
     remaining, count = sum(f.size for f in files), len(files)
-    if remaining <= most_bytes and count <= most_files:
+    if remaining <= max_bytes and count <= max_files:
         return remaining
     for file in files:
-        if remaining <= most_bytes * _LEFT and count <= most_files * _LEFT:
+        if remaining <= max_bytes * _REMAINING_FRACTION and count <= max_files * _REMAINING_FRACTION:
             break
         file.path.unlink(missing_ok=True)
         remaining, count = remaining - file.size, count - 1

@@ -26,13 +26,13 @@ def trusted_folder() -> Path | None:
     """
     configured = cache_folder()
     try:
-        home = Path(os.path.realpath(configured))
-        make_private(home)
-        reason = unsafe_reason(home)
+        cache_dir = Path(os.path.realpath(configured))
+        make_private(cache_dir)
+        reason = unsafe_reason(cache_dir)
     except OSError as error:
         reason = f"can't be written ({error})"
     if reason is None:
-        return home
+        return cache_dir
     warn_once(configured, reason)
     return None
 

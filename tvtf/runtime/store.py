@@ -41,7 +41,7 @@ It must be short: a load that first loads the thread pool's library holds the sh
 
 
 def stored(key: str, build: Build, load: Load[Library]) -> Library:
-    """Loads the library for a key from the store on disk; a missing library is built first.
+    """Loads the library for a key from the store on disk; on a cache miss, the library is built first.
 
     If the store can't be written, a warning is given and the library is built outside the store.
 
@@ -51,30 +51,30 @@ def stored(key: str, build: Build, load: Load[Library]) -> Library:
       load: loads the library at a path.
     """
     remove_leftovers_once(tempfile.gettempdir())
-    home = trusted_folder() if max_cache_bytes() else None
-    if home is not None:
-        library = _load_from_disk(home, key, load, LIBRARY)
+    cache_dir = trusted_folder() if max_cache_bytes() else None
+    if cache_dir is not None:
+        library = _load_from_disk(cache_dir, key, load, LIBRARY)
         if library is not None:
             return library
         try:
-            return _build_in_store(home, key, build, load, LIBRARY)
+            return _build_in_store(cache_dir, key, build, load, LIBRARY)
         except OSError as error:
-            warn_once(home, f"can't be written ({error})")
+            warn_once(cache_dir, f"can't be written ({error})")
     return _build_outside_store(build, load)
 
 
 def stored_object(key: str, build: Callable[[], bytes]) -> bytes:
     """Returns a kernel's object code from the store on disk; missing code is compiled by ``build()`` and stored."""
-    home = trusted_folder() if max_cache_bytes() else None
-    if home is None:
+    cache_dir = trusted_folder() if max_cache_bytes() else None
+    if cache_dir is None:
         return build()
-    code = _load_from_disk(home, key, Path.read_bytes, OBJECT)
+    code = _load_from_disk(cache_dir, key, Path.read_bytes, OBJECT)
     if code is None:
         code = built_code = build()
         try:
-            _build_in_store(home, key, lambda out: out.write_bytes(built_code), Path.read_bytes, OBJECT)
+            _build_in_store(cache_dir, key, lambda out: out.write_bytes(built_code), Path.read_bytes, OBJECT)
         except OSError as error:
-            warn_once(home, f"can't be written ({error})")
+            warn_once(cache_dir, f"can't be written ({error})")
     return code
 
 
@@ -86,19 +86,19 @@ def digest_of_content(content: bytes) -> str:
 # -- reading
 
 
-def _load_from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
+def _load_from_disk(cache_dir: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
     """Loads the library or object code for a key from the store.
 
     Returns None if the store has no such file, or the file is damaged. The digest of the file's content is checked before
     loading, as a damaged library must not run.
     """
     try:
-        digest = (home / "index" / key).read_text("utf-8")
+        digest = (cache_dir / "index" / key).read_text("utf-8")
     except (OSError, ValueError):
         return None
-    path = _code(home, digest, suffix)
+    path = _code(cache_dir, digest, suffix)
     try:
-        with shared(home):
+        with shared(cache_dir):
             if digest_of_content(path.read_bytes()) == digest:
                 with contextlib.suppress(OSError):
                     os.utime(path)  # the time of last use decides what `cache_eviction.evict` removes
@@ -111,31 +111,31 @@ def _load_from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> L
     return None
 
 
-def _code(home: Path, digest: str, suffix: str) -> Path:
-    return home / "code" / f"{digest}{suffix}"
+def _code(cache_dir: Path, digest: str, suffix: str) -> Path:
+    return cache_dir / "code" / f"{digest}{suffix}"
 
 
 # -- writing
 
 
-def _build_in_store(home: Path, key: str, build: Build, load: Load[Library], suffix: str) -> Library:
+def _build_in_store(cache_dir: Path, key: str, build: Build, load: Load[Library], suffix: str) -> Library:
     """Builds a library in a temporary folder, moves it into the store under the digest of its content, and loads it."""
-    remove_leftovers_once(home)
+    remove_leftovers_once(cache_dir)
     for subfolder in _PARTS:
-        make_private(home / subfolder)
-    with locked_folder(home) as temporary_folder:
+        make_private(cache_dir / subfolder)
+    with locked_folder(cache_dir) as temporary_folder:
         built_file = temporary_folder / "made.so"
         build(built_file)
         content = built_file.read_bytes()
         digest = digest_of_content(content)
         index_entry = temporary_folder / key
         index_entry.write_text(digest, "utf-8")
-        _reserve(home, len(content))
-        with shared(home):
+        _reserve(cache_dir, len(content))
+        with shared(cache_dir):
             # The code first, so that an index entry never names a file that isn't there.
-            os.replace(built_file, _code(home, digest, suffix))
-            os.replace(index_entry, home / "index" / key)
-            return load(_code(home, digest, suffix))
+            os.replace(built_file, _code(cache_dir, digest, suffix))
+            os.replace(index_entry, cache_dir / "index" / key)
+            return load(_code(cache_dir, digest, suffix))
 
 
 def _build_outside_store(build: Build, load: Load[Library]) -> Library:
@@ -169,56 +169,59 @@ def _build_in_memory(build: Build, load: Load[Library]) -> Library:
 # -- the bound
 
 _estimates: dict[Path, int] = {}
-"""Folder -> an estimate of its libraries' bytes: their sum when last counted, plus what this process wrote since."""
+"""Cache folder -> an estimate of its libraries' bytes: their sum when last counted, plus what this process wrote since."""
 
 
-def _reserve(home: Path, new: int) -> None:
-    """Makes room for ``new`` bytes. The folder is counted again only when the estimate would pass the bound."""
-    most = max_cache_bytes()
-    estimate = _estimates.get(home)
-    if estimate is None or estimate + new > most:
-        estimate = _evict_down_to(home, most - new)
-    _estimates[home] = estimate + new
+def _reserve(cache_dir: Path, new_bytes: int) -> None:
+    """Evicts least recently used libraries until ``new_bytes`` bytes fit into the cache.
+
+    Summing the folder's files is slow, so an estimate of the sum is used until it exceeds the limit.
+    """
+    limit = max_cache_bytes()
+    estimate = _estimates.get(cache_dir)
+    if estimate is None or estimate + new_bytes > limit:
+        estimate = _evict_down_to(cache_dir, limit - new_bytes)
+    _estimates[cache_dir] = estimate + new_bytes
 
 
-def _evict_down_to(home: Path, most_bytes: int) -> int:
-    """Removes the least recently used libraries from the store until at most ``most_bytes`` remain.
+def _evict_down_to(cache_dir: Path, max_bytes: int) -> int:
+    """Removes the least recently used libraries from the store until at most ``max_bytes`` remain.
 
     The exclusive lock ensures that no other process is loading a library. If another process has the lock, nothing is
     removed. Returns the number of bytes that remain.
     """
-    with locked(home, seconds=_LOCK_SECONDS) as is_exclusive:
-        files = files_of(home / "code", home)
+    with locked(cache_dir, seconds=_LOCK_SECONDS) as is_exclusive:
+        files = files_of(cache_dir / "code", cache_dir)
         total = sum(file.size for file in files)
         if is_exclusive is False:  # the next write tries again
             return total
-        remaining = evict(files, most_bytes)
+        remaining = evict(files, max_bytes)
         if remaining < total:
-            _drop_stale_index(home)
+            _drop_stale_index(cache_dir)
         return remaining
 
 
-def _drop_stale_index(home: Path) -> None:
+def _drop_stale_index(cache_dir: Path) -> None:
     """Removes the index entries of libraries that don't exist any more."""
-    known = {file.path.stem for file in files_of(home / "code")}
-    for entry in (home / "index").iterdir():
+    known = {file.path.stem for file in files_of(cache_dir / "code")}
+    for entry in (cache_dir / "index").iterdir():
         with contextlib.suppress(OSError, ValueError):
             if entry.read_text("utf-8") not in known:
                 entry.unlink()
 
 
-def clear(home: Path) -> list[File]:
+def clear(cache_dir: Path) -> list[File]:
     """Removes all compiled code from the cache folder; returns the files that were removed.
 
     Records of tuning stay, as they take long to measure.
     """
-    with locked(home) if home.is_dir() else contextlib.nullcontext():
-        files = files_of(home / "code", home)
+    with locked(cache_dir) if cache_dir.is_dir() else contextlib.nullcontext():
+        files = files_of(cache_dir / "code", cache_dir)
         for file in files:
             file.path.unlink(missing_ok=True)
-        if (home / "index").is_dir():
-            _drop_stale_index(home)
-    remove_leftovers(home)
+        if (cache_dir / "index").is_dir():
+            _drop_stale_index(cache_dir)
+    remove_leftovers(cache_dir)
     _estimates.clear()
     return files
 

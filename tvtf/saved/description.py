@@ -35,7 +35,7 @@ class Value:
         return {"name": self.name, "dtype": self.dtype.name, "shape": list(self.shape)}
 
     @classmethod
-    def of_json(cls, data: Mapping[str, Any]) -> Value:
+    def from_json(cls, data: Mapping[str, Any]) -> Value:
         """Reads a value's name, dtype and dims from the JSON that `as_json` wrote.
 
         Raises:
@@ -109,7 +109,7 @@ class Description:
         }
 
     @classmethod
-    def of_json(cls, data: Any, source: str) -> Description:
+    def from_json(cls, data: Any, source: str) -> Description:
         """Reads a description from the JSON that `as_json` wrote; ``source`` names the file in errors.
 
         Raises:
@@ -169,7 +169,7 @@ def values(data: Mapping[str, Any], key: str, source: str) -> tuple[Value, ...]:
     """
     listed = entry(data, key, source)
     try:
-        return tuple(map(Value.of_json, listed))
+        return tuple(map(Value.from_json, listed))
     except (TypeError, ValueError, KeyError) as cause:
         raise SavedModuleError(
             f"{source} is damaged: its {key!r} can't be read ({cause}); save the module again"

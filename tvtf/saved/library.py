@@ -129,7 +129,7 @@ def read_description(path: str | os.PathLike[str]) -> Description:
         )
     with library_path.open("rb") as file:
         text = _description(file, library_path)
-    return Description.of_json(parse(text, str(library_path)), str(library_path))
+    return Description.from_json(parse(text, str(library_path)), str(library_path))
 
 
 def _description(file: Any, library_path: Path) -> bytes:

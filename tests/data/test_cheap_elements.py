@@ -23,58 +23,58 @@ def computed_by_consumer(threads):
     return [thread is threading.current_thread() for thread in threads]
 
 
-def test_brief_elements_take_no_thread(monkeypatch):
-    monkeypatch.setattr(parallel, "BRIEF", math.inf)
+def test_cheap_elements_take_no_thread(monkeypatch):
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", math.inf)
     threads = []
     assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
     assert all(computed_by_consumer(threads))
 
 
-def test_elements_that_are_not_brief_are_prefetched(monkeypatch):
-    monkeypatch.setattr(parallel, "BRIEF", 0.0)
-    monkeypatch.setattr(parallel, "LONG", math.inf)
+def test_elements_that_are_not_cheap_are_prefetched(monkeypatch):
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "LONG_SECONDS", math.inf)
     threads = []
     assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
     own = parallel.STREAK + 1  # the first doesn't count
     assert computed_by_consumer(threads) == [True] * own + [False] * (40 - own)
 
 
-def test_a_long_element_has_the_next_ones_prefetched_until_they_are_brief(monkeypatch):
-    monkeypatch.setattr(parallel, "BRIEF", math.inf)
-    monkeypatch.setattr(parallel, "LONG", 0.0)
+def test_a_long_element_has_the_next_ones_prefetched_until_they_are_cheap(monkeypatch):
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr(parallel, "LONG_SECONDS", 0.0)
     pace = parallel.Pace(may_block=False)
     pace.note(1.0)
     pace.note(1.0)
-    assert not pace.is_threaded  # nothing is longer than what is brief here
-    monkeypatch.setattr(parallel, "BRIEF", 0.0)
+    assert not pace.is_threaded  # nothing is longer than what is cheap here
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", 0.0)
     threads = []
     prefetched = iter(source(threads).prefetch(2))
     assert [int(next(prefetched)), int(next(prefetched))] == [0, 1]
-    monkeypatch.setattr(parallel, "BRIEF", math.inf)
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", math.inf)
     assert [int(x) for x in prefetched] == list(range(2, 40))
     own = computed_by_consumer(threads)
     assert own[0] and own[1] and not own[2] and own[-1]
 
 
 def test_a_first_element_that_takes_long_starts_no_thread(monkeypatch):
-    monkeypatch.setattr(parallel, "BRIEF", 0.1)
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", 0.1)
     pace = parallel.Pace(may_block=False)
     for elapsed in (5.0, *[0.0] * 20):
         pace.note(elapsed)
         assert not pace.is_threaded
 
 
-@pytest.mark.parametrize("brief", [math.inf, 0.0])
+@pytest.mark.parametrize("cheap_seconds", [math.inf, 0.0])
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_mapped_elements(monkeypatch, brief, deterministic):
-    monkeypatch.setattr(parallel, "BRIEF", brief)
+def test_mapped_elements(monkeypatch, cheap_seconds, deterministic):
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", cheap_seconds)
     mapped = tf.data.Dataset.range(50).map(lambda x: x * 2, num_parallel_calls=2, deterministic=deterministic)
     assert sorted(int(x) for x in mapped) == list(range(0, 100, 2))
 
 
-@pytest.mark.parametrize("brief", [math.inf, 0.0])
-def test_a_failure_stands_where_its_element_would(monkeypatch, brief):
-    monkeypatch.setattr(parallel, "BRIEF", brief)
+@pytest.mark.parametrize("cheap_seconds", [math.inf, 0.0])
+def test_a_failure_stands_where_its_element_would(monkeypatch, cheap_seconds):
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", cheap_seconds)
     divided = tf.data.Dataset.range(20, -5, -1).map(lambda x: 100 // x, num_parallel_calls=2).prefetch(2)
     found, iterator = [], iter(divided)
     with pytest.raises(tf.errors.InvalidArgumentError, match="ivision by zero"):
@@ -85,7 +85,7 @@ def test_a_failure_stands_where_its_element_would(monkeypatch, brief):
 
 
 def test_functions_that_call_python_stay_in_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "BRIEF", math.inf)
+    monkeypatch.setattr(parallel, "CHEAP_SECONDS", math.inf)
     threads = []
 
     def noted(x):
