@@ -114,6 +114,7 @@ class DType:
         return self is as_dtype(other)
 
     def __eq__(self, other: object) -> builtins.bool:
+        """Returns whether ``other`` denotes this dtype; it may be a DType, a name, or a NumPy or Python type."""
         if isinstance(other, DType):
             return self is other
         try:
@@ -257,6 +258,7 @@ def _lookup(value: Any) -> DType | None:
 
 
 def _from_numpy(value: Any) -> DType | None:
+    """Returns the DType of a NumPy dtype, or None for other values."""
     try:
         array_type = np.dtype(value)
     except TypeError:

@@ -314,6 +314,7 @@ def make_lazy(module: ModuleType, path: str) -> ModuleType:
         return late(module, f"{path}.{name}")
 
     def list_names() -> list[str]:
+        """Implements ``dir`` of the namespace: its names, also those of modules that are imported on first use."""
         if path.startswith(V1_PREFIX):
             return sys.modules["tvtf.compat.v1"].__dir__(path.removeprefix(V1_PREFIX))  # type: ignore[call-arg,return-value]
         if path in SPACES:

@@ -78,6 +78,7 @@ def _converted_to(value: Any, dtype: Any) -> Tensor:
 
 
 def _reshape(self: Tensor, *newshape: Any, **kwargs: Any) -> Tensor:
+    """Implements ``x.reshape``, whose shape may be one argument or several."""
     order = kwargs.pop("order", "C")
     if kwargs:
         raise ValueError(f"Unsupported arguments: {kwargs.keys()}")

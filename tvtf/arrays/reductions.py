@@ -41,6 +41,7 @@ def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
     """Makes NumPy's ``sum`` or ``prod`` from TensorFlow's ``reduce``. Results of dtype bool come from ``of_bools``."""
 
     def total(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
+        """Applies the reduction after NumPy's conversion of the dtype: narrow integers are widened."""
         dtype = requested_dtype(dtype)
         a = to_tensor(a, dtype)
         if dtype is tf.bool:

@@ -134,6 +134,7 @@ def components_of(composite: Any) -> Any:
 
 
 def _children(structure: Any) -> Iterable[Any]:
+    """Returns the children of a nested structure, those of a mapping in the order of its sorted keys."""
     if type(structure) is tuple or type(structure) is list:
         return structure  # type: ignore[no-any-return]
     if _is_mapping(structure):
@@ -406,6 +407,7 @@ def _have_common_type(a: TypeSpec, b: TypeSpec) -> bool:
 
 
 def _same_container(a: Any, b: Any) -> bool:
+    """Returns whether two containers have compatible types: both mappings, equal named tuples, or class and subclass."""
     if _is_mapping(a) or _is_mapping(b):
         return _is_mapping(a) and _is_mapping(b)
     if hasattr(a, "_fields") or hasattr(b, "_fields"):

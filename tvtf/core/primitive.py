@@ -316,6 +316,7 @@ def primitive(
     """
 
     def declare(front: Callable[P, Any]) -> Primitive[P]:
+        """Adds a primitive with the front ``front`` to the table of primitives."""
         dialect_name = name or front.__name__
         if dialect_name in table:
             raise ValueError(f"primitive {dialect_name!r} exists already; give yours another name")
@@ -347,6 +348,7 @@ def export(*paths: str, waits: bool = True) -> Exporter:
     wrap = defer_unknown_rank if waits else name_errors
 
     def register(function: Callable[..., Any]) -> Any:
+        """Registers a function under the public paths, and returns it with an op's error messages and names."""
         public = wrap(function) if isfunction(function) else name_method_errors(function)
         for path in paths:
             if path in exports:

@@ -246,6 +246,7 @@ class EagerTensor(Tensor):
         raise NotImplementedError("Tensor.consumers is undefined when eager execution is enabled.")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Implements NumPy's conversion protocol: returns a read-only view, or a copy if another dtype is requested."""
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             return self._array.astype(dtype or self._array.dtype)
         view = self._array.view()
@@ -324,6 +325,7 @@ for _name in ("name", "graph", "op", "value_index"):
 
 
 def _merged_shape(static: TensorShape, claimed: TensorShape) -> TensorShape:
+    """Merges the static shape with the shape that the user claims; raises ValueError if known dims differ."""
     if static.rank == claimed.rank:
         for i, (a, b) in enumerate(zip(static, claimed)):
             if None not in (a, b) and a != b:
@@ -443,6 +445,7 @@ class SymbolicTensor(Tensor):
         return int(value)
 
     def __len__(self) -> int:
+        """Returns the size of axis 0, if it is static."""
         dim = self._type.shape[0] if self._type.shape else None
         if not isinstance(dim, int):
             raise TypeError(
@@ -560,6 +563,7 @@ register_tensor_conversion_function(TensorShape, _shape_as_tensor)
 
 
 def _require_dtype(tensor: Tensor, dtype: DType | None) -> Tensor:
+    """Returns the tensor after checking that it has the dtype requested of ``tf.convert_to_tensor``."""
     if dtype is not None and tensor.dtype is not dtype:
         raise ValueError(
             f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {tensor.dtype.name}: {tensor!r}"
@@ -568,6 +572,7 @@ def _require_dtype(tensor: Tensor, dtype: DType | None) -> Tensor:
 
 
 def _require_constant_dtype(tensor: Tensor, dtype: Any) -> Tensor:
+    """Returns the tensor after checking that it has the dtype requested of ``tf.constant``."""
     if dtype is not None and tensor.dtype is not dtypes.as_dtype(dtype):
         value_text = _numpy_text(tensor._array, False) if isinstance(tensor, EagerTensor) else str(tensor)
         expected = dtypes.as_dtype(dtype)
@@ -632,6 +637,7 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
 
 
 def _check_texts(array: np.ndarray) -> None:
+    """Checks that all elements of an array of objects are str or bytes."""
     for each in array.ravel().tolist():
         if not isinstance(each, (str, bytes)):
             raise _unconvertible(
@@ -758,6 +764,7 @@ _BY_KIND = {bool: dtypes.bool, int: dtypes.int32, complex: dtypes.complex128}
 
 
 def _leaves(value: Any) -> Iterator[Any]:
+    """Yields the leaves of nested lists and tuples."""
     if not isinstance(value, _SEQUENCES):
         yield value
         return
@@ -780,6 +787,7 @@ _ACCEPTS: dict[str, set[type]] = {
 
 
 def _check_leaf_types(leaf_types: set[type], value: Any, target: DType) -> None:
+    """Checks that Python values of these types can be converted to the dtype ``target``."""
     if leaf_types - _ACCEPTS.get(target.kind, {int, float, complex}):
         _to_numpy(value, None)  # a ragged list raises its own error first
         if complex in leaf_types and len(leaf_types) > 1:
@@ -848,6 +856,7 @@ def _string_array(value: Any, dtype: DType | None) -> np.ndarray:
 
 
 def _as_bytes(value: Any) -> bytes:
+    """Converts a str or bytes to bytes, the elements of string tensors."""
     if isinstance(value, bytes):
         return bytes(value)
     if isinstance(value, str):

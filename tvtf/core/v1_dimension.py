@@ -115,6 +115,7 @@ def _dimension_operator(
     """
 
     def apply(self: Dimension, other: Any) -> Any:
+        """Applies the operator to two dims, either of which may be unknown."""
         try:
             sizes = self._value, Dimension(other)._value
         except (TypeError, ValueError):  # `other` is not a dim: Python tries its operator, or raises TypeError

@@ -156,6 +156,7 @@ class PaddedBatch(Batch):
         super().__init__(source, count, drop_remainder)
 
     def _spec(self) -> Any:
+        """Returns the spec of padded batches."""
         flat = [
             TensorSpec(shape, spec.dtype) for shape, spec in zip(self.shapes, nest.flatten(self.source.element_spec))
         ]

@@ -118,6 +118,8 @@ class Optional(CompositeTensor):
 
 
 class _Optional(Optional):
+    """An optional that holds its element as tensors, and whether it is present as a bool tensor."""
+
     def __init__(self, spec: Any, present: Tensor, element: Element) -> None:
         self._element_spec, self._present, self._element = spec, present, element
 

@@ -67,6 +67,7 @@ def deferring(maker: Maker) -> Maker:
 
     @wraps(maker)
     def make(*args: Any, **kwargs: Any) -> Any:
+        """Makes the dataset; if an argument is a symbolic tensor, the dataset is built in each run of the trace."""
         if state.trace is None:
             return maker(*args, **kwargs)
         leaves = nest.flatten([list(args), kwargs], expand_composites=True)

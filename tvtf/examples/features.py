@@ -118,6 +118,8 @@ PARTITIONS = (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformR
 
 
 class _Ragged(NamedTuple):
+    """The fields of `RaggedFeature`, whose ``__new__`` checks the arguments."""
+
     dtype: Any
     value_key: str | None
     partitions: tuple[Any, ...]

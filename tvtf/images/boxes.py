@@ -229,6 +229,7 @@ def _interpolate_crops(
     image_indices = bind.broadcast_to(bind.reshape(box_indices, shape=(count, 1, 1)), shape=(count, height, width))
 
     def pixels(at_rows: Tensor, at_columns: Tensor) -> Tensor:
+        """Gathers the pixels of each crop at these rows and columns."""
         return gather_nd(
             x,
             bind.stack(

@@ -40,6 +40,8 @@ read as if pairs were little-endian, it keeps the second."""
 
 
 class _Header(NamedTuple):
+    """The fields of a PNG file's header chunk (IHDR)."""
+
     width: int
     height: int
     depth: int

@@ -213,6 +213,7 @@ def _sample(
 
 
 def _checked_range(values: Any, default: tuple[float, float], name: str) -> tuple[float, ...]:
+    """Converts a pair of bounds, or the default pair for None, to floats, and checks them."""
     bounds = tuple(map(float, default if values is None else values))
     if len(bounds) != 2:
         raise ArgumentError(f"{name} field must specify 2 dimensions")

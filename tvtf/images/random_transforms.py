@@ -251,6 +251,7 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
 
 
 def _change_hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
+    """Rotates an image's hues by a random number that ``draw`` returns."""
     if max_delta > 0.5:
         raise ValueError("max_delta must be <= 0.5.")
     if max_delta < 0:
@@ -323,6 +324,7 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
 
 
 def _change_quality(image: Any, min_quality: int, max_quality: int, draw: Draw) -> Tensor:
+    """Compresses an image as JPEG of a random quality that ``draw`` returns."""
     if min(min_quality, max_quality) < 0 or max(min_quality, max_quality) > 100:
         raise ValueError("jpeg encoding range must be between 0 and 100.")
     if min_quality >= max_quality:

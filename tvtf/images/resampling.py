@@ -219,6 +219,7 @@ def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
 
 
 def _blend_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Emits ONNX nodes that sum the input rows at the given indices, each multiplied by its weight."""
     x, places, shares, *_ = inputs
     axis = emitter.const(np.array([2]))
     gathered = emitter.computed("Gather", [x, places], axis=1)

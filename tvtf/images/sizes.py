@@ -238,6 +238,7 @@ def resize_with_pad(
 
 
 def _static_dim(dim: Dim) -> int:
+    """Returns an image's height or width, which must be static."""
     if not isinstance(dim, int):
         raise unknown_size(
             ValueError("the image's height and width must be known: give it a shape with set_shape or tf.ensure_shape")
@@ -269,6 +270,7 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
     height, width = scalar_int(target_height, "target_height"), scalar_int(target_width, "target_width")
 
     def crop_or_pad(x: Tensor) -> Tensor:
+        """Crops or pads a batch of images around their centre, to the target height and width."""
         checked_image(x)
         _check_positive(height, width)
         for axis, target in ((1, height), (2, width)):

@@ -80,6 +80,7 @@ def select_boxes(
 
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
+    """Checks ranks; returns the types of the selected indices and scores."""
     if len(boxes.shape) != 2:
         raise ArgumentError(f"boxes must be 2-D{show_shape(boxes.shape)}")
     if len(scores.shape) != 1:

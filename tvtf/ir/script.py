@@ -53,6 +53,7 @@ def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
         return relax.Call(op, node.args, node.attrs, node.ty_args, node.span, ret_ty=node.ty)
 
     def var(node: relax.Var) -> relax.Var:
+        """Returns a variable whose name is not a Python keyword, which TVMScript can't parse."""
         if not keyword.iskeyword(node.name):
             return node
         if node not in renamed:

@@ -296,6 +296,7 @@ class Trace:
         return param
 
     def _new_tensor(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        """Creates a symbolic tensor with a new Relax variable; a type of unknown rank starts the deferral of calls."""
         self._record_strings(tensor_type)
         if isinstance(tensor_type.shape, AnyShape):
             self.specialization.start_deferring()

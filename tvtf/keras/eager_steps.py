@@ -49,6 +49,7 @@ def compile_steps(module: Any) -> None:
 
     @functools.wraps(keras_apply_gradients)
     def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> None:
+        """Applies gradients through a compiled step once the same step repeats."""
         repeated_steps = vars(self).get(STEPS)
         if repeated_steps is None:
             update = functools.partial(keras_apply_gradients, self)

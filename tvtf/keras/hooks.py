@@ -77,6 +77,7 @@ def _serialize_under_keras(module: ModuleType) -> None:
 
     @functools.wraps(serialize)
     def serialize_keras_object(obj: Any) -> Any:
+        """Serializes an object under Keras's own module names, so that Keras itself can load the file."""
         config = serialize(_as_function(obj))
         module_name = config.get("module") if isinstance(config, dict) else None
         if isinstance(module_name, str) and module_name.startswith(f"{package}."):

@@ -226,6 +226,7 @@ def restore_unbuilt_variables(module: ModuleType) -> None:
 
     @functools.wraps(keras_restore)
     def _restore_from_tensors(self: Any, restored_tensors: Any) -> Any:
+        """Restores the variable's value; before the variable is built, the value becomes its initial value."""
         if self._value is not None:
             return keras_restore(self, restored_tensors)
         restored = restored_tensors[VARIABLE_VALUE]

@@ -35,6 +35,7 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
 
         @wraps(test)
         def run_twice(self: Any, *args: Any, **kwargs: Any) -> None:
+            """Runs the test in a graph, and then eagerly."""
             with suppress(unittest.SkipTest):  # the eager run reports that the test is skipped
                 _run_in_graph(test, self, *args, **kwargs)
             self.tearDown()

@@ -48,6 +48,7 @@ def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[...
 
     @wraps(method)
     def call_without_tracking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the method without tracking the attributes that it sets."""
         was_tracking = getattr(self, "_self_setattr_tracking", True)
         self._self_setattr_tracking = False
         try:

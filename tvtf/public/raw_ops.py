@@ -23,6 +23,8 @@ from tvtf.ops.sort import Unique, UniqueWithCounts, unique_slices
 
 
 class _Normalized(NamedTuple):
+    """The results of the ops ``FusedBatchNorm`` and ``FusedBatchNormV2``."""
+
     y: Tensor
     batch_mean: Tensor
     batch_variance: Tensor
@@ -31,6 +33,8 @@ class _Normalized(NamedTuple):
 
 
 class _NormalizedV3(NamedTuple):
+    """The results of the op ``FusedBatchNormV3``."""
+
     y: Tensor
     batch_mean: Tensor
     batch_variance: Tensor

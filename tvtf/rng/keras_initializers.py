@@ -576,6 +576,7 @@ def _constant_tensor_initializer(value: Tensor) -> Callable[..., Tensor]:
     """
 
     def initialize(shape: Any, dtype: Any = None) -> Tensor:
+        """Returns the tensor as an initial value, after checking the requested shape."""
         if _as_dims(shape) != tuple(value.shape):
             raise ValueError(
                 f"Expected `shape` to be {value.shape} for direct tensor as initializer. Received shape={shape}"

@@ -89,6 +89,7 @@ def with_arena(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     """
 
     def call(*args: Any) -> Any:
+        """Calls the function with memory of a free block, which the next call can use again."""
         block = _blocks.take(layout.size)
         try:
             return run(*args, *block.tensors(layout))

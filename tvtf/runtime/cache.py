@@ -45,6 +45,7 @@ class Compilation:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
+        """Returns whether two compilations have structurally equal modules and the same settings."""
         return (
             isinstance(other, Compilation)
             and self._compared_by_value == other._compared_by_value

@@ -44,6 +44,7 @@ def _literal_bytes(value: Any) -> Iterator[bytes]:
 
 
 def _file_stamp(module: str) -> bytes:
+    """Returns bytes that change when the file of a module changes: its name, size and modification time."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None or not Path(file).is_file():
         return module.encode()

@@ -69,6 +69,7 @@ def _source() -> str:
 
 
 def _build(source: str, out: Path) -> None:
+    """Compiles the thread pool's LLVM IR to a shared library."""
     import_whole("tvm")
     with memory_file("pool.ll") as code:
         code.write_text(source)

@@ -223,6 +223,7 @@ class ListWrapper(_Wrapper, _List):
         self._update_base_list()
 
     def __imul__(self, times: int) -> Self:  # type: ignore[override,misc]
+        """Repeats the list in place, as Python's ``*=`` does."""
         others = self._storage * (times - 1)
         if times <= 0:
             self.clear()
@@ -333,6 +334,7 @@ class _DictWrapper(_Wrapper, _Dict):
         self._update_base_dict()
 
     def __delitem__(self, key: Any) -> None:
+        """Deletes a key; its value is no longer tracked."""
         self._detect_outside_change()
         del self._storage[key]
         if isinstance(key, str):

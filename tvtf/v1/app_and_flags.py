@@ -77,6 +77,7 @@ class _Settings:
         vars(self).update(settings)
 
     def __getattr__(self, name: str) -> Any:
+        """Creates nested settings on first access, as protocol buffer messages do."""
         if name.startswith("__"):
             raise AttributeError(name)
         nested_settings = _Settings()

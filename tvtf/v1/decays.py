@@ -21,6 +21,7 @@ def _declare_rate(name: str, rate: Any) -> None:
     """
 
     def decayed(*args: Any, **kwargs: Any) -> Any:
+        """Returns the decayed rate: a tensor in a graph, otherwise a function that computes it."""
         kwargs.pop("name", None)  # TensorFlow's argument, which is not used
         if not isinstance(state.trace, GraphTrace):
             return lambda: rate(*args, **kwargs)

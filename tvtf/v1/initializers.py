@@ -48,6 +48,8 @@ class Ones(Initializer):
 
 @v1("constant_initializer", "initializers.constant")
 class Constant(Initializer):
+    """An initializer of a constant."""
+
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
         super().__init__(dtype or "float32")
         self.value, self._requested_dtype, self._verify_shape = value, dtype, verify_shape
@@ -64,6 +66,8 @@ class Constant(Initializer):
 
 @v1("initializers.identity")
 class Identity(Initializer):
+    """An initializer of the identity matrix times ``gain``."""
+
     def __init__(self, gain: float = 1.0, dtype: Any = "float32") -> None:
         super().__init__(dtype)
         self.gain = gain
@@ -75,6 +79,8 @@ class Identity(Initializer):
 
 
 class _Random(Initializer):
+    """The base class of random initializers, whose op takes two parameters such as mean and standard deviation."""
+
     op = ""
 
     def __init__(self, low: Any, high: Any, seed: Any, dtype: Any) -> None:
@@ -87,6 +93,8 @@ class _Random(Initializer):
 
 @v1("random_uniform_initializer", "initializers.random_uniform")
 class RandomUniform(_Random):
+    """An initializer of uniform random numbers."""
+
     op = "random.uniform"
 
     def __init__(self, minval: Any = 0, maxval: Any = None, seed: Any = None, dtype: Any = "float32") -> None:
@@ -95,6 +103,8 @@ class RandomUniform(_Random):
 
 @v1("random_normal_initializer", "initializers.random_normal")
 class RandomNormal(_Random):
+    """An initializer of normal random numbers."""
+
     op = "random.normal"
 
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
@@ -103,11 +113,15 @@ class RandomNormal(_Random):
 
 @v1("truncated_normal_initializer", "initializers.truncated_normal")
 class TruncatedNormal(RandomNormal):
+    """An initializer of random numbers from a truncated normal distribution."""
+
     op = "random.truncated_normal"
 
 
 @v1("variance_scaling_initializer", "initializers.variance_scaling")
 class VarianceScaling(Initializer):
+    """An initializer of random numbers whose variance is scaled by the number of inputs or outputs."""
+
     def __init__(
         self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: Any = None,
         dtype: Any = "float32",
@@ -171,6 +185,8 @@ _declare_variance_scaling(2.0, "fan_in", "uniform", "initializers.he_uniform")
 
 @v1("uniform_unit_scaling_initializer", "initializers.uniform_unit_scaling")
 class UniformUnitScaling(Initializer):
+    """An initializer of uniform numbers, scaled so that a layer keeps the variance of its inputs."""
+
     def __init__(self, factor: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
         super().__init__(dtype)
         self.factor, self.seed = factor, seed
@@ -182,6 +198,8 @@ class UniformUnitScaling(Initializer):
 
 @v1("orthogonal_initializer", "initializers.orthogonal")
 class Orthogonal(Initializer):
+    """An initializer of random orthogonal matrices."""
+
     def __init__(self, gain: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
         super().__init__(dtype)
         self.gain, self.seed = gain, seed

@@ -36,6 +36,7 @@ def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> 
     epoch_numbers, generator = itertools.count(), np.random.default_rng(seed)
 
     def next_epoch(*arrays: np.ndarray) -> Any:
+        """Returns the arrays for the next epoch, their rows shuffled if requested, or raises OutOfRangeError."""
         if max_epochs is not None and next(epoch_numbers) >= max_epochs:
             raise OutOfRangeError(None, None, f"Reached limit of {max_epochs}")
         order = generator.permutation(len(arrays[0])) if shuffle else slice(None)
@@ -216,6 +217,7 @@ class ReaderBase:
         raise NotImplementedError
 
     def _next(self, queue: Any) -> tuple[bytes, Any]:
+        """Returns the next key and value; after the end of a file, dequeues the name of the next one."""
         while True:
             for pair in self._left:
                 self._count += 1

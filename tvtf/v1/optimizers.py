@@ -186,6 +186,8 @@ v1("train.Optimizer")(Optimizer)
 
 @v1("train.GradientDescentOptimizer")
 class GradientDescentOptimizer(Optimizer):
+    """Gradient descent."""
+
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
         self._rate = learning_rate
@@ -196,6 +198,8 @@ class GradientDescentOptimizer(Optimizer):
 
 @v1("train.ProximalGradientDescentOptimizer")
 class ProximalGradientDescentOptimizer(GradientDescentOptimizer):
+    """Gradient descent with a proximal step, which applies L1 and L2 regularization exactly."""
+
     def __init__(
         self, learning_rate: Any, l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
         use_locking: bool = False, name: str = "ProximalGradientDescent",
@@ -217,6 +221,8 @@ def _proximal(value: Any, rate: Any, l1: float, l2: float) -> Any:
 
 @v1("train.MomentumOptimizer")
 class MomentumOptimizer(Optimizer):
+    """Gradient descent with momentum, optionally Nesterov's."""
+
     def __init__(
         self,
         learning_rate: Any,
@@ -249,6 +255,8 @@ class MomentumOptimizer(Optimizer):
 
 @v1("train.AdagradOptimizer")
 class AdagradOptimizer(Optimizer):
+    """Adagrad: rates divided by the root of the sum of squared gradients."""
+
     def __init__(
         self,
         learning_rate: Any,
@@ -279,6 +287,8 @@ class AdagradOptimizer(Optimizer):
 
 @v1("train.ProximalAdagradOptimizer")
 class ProximalAdagradOptimizer(AdagradOptimizer):
+    """Adagrad with a proximal step, which applies L1 and L2 regularization exactly."""
+
     def __init__(
         self, learning_rate: Any, initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0, use_locking: bool = False, name: str = "ProximalAdagrad",
@@ -294,6 +304,8 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
 
 @v1("train.AdagradDAOptimizer")
 class AdagradDAOptimizer(Optimizer):
+    """Adagrad with dual averaging: values are computed from the sums of all gradients, for sparse models."""
+
     def __init__(
         self, learning_rate: Any, global_step: Any, initial_gradient_squared_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False,
@@ -336,6 +348,8 @@ class AdagradDAOptimizer(Optimizer):
 
 @v1("train.AdadeltaOptimizer")
 class AdadeltaOptimizer(Optimizer):
+    """Adadelta: rates are ratios of moving averages of squared updates and gradients."""
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -371,6 +385,8 @@ class AdadeltaOptimizer(Optimizer):
 
 @v1("train.RMSPropOptimizer")
 class RMSPropOptimizer(Optimizer):
+    """RMSProp: rates divided by the root of a moving average of squared gradients."""
+
     def __init__(
         self, learning_rate: Any, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-10, use_locking: bool = False,
         centered: bool = False, name: str = "RMSProp",
@@ -417,6 +433,8 @@ class RMSPropOptimizer(Optimizer):
 
 @v1("train.AdamOptimizer")
 class AdamOptimizer(Optimizer):
+    """Adam: moving averages of gradients and squared gradients, corrected for their start at zero."""
+
     def __init__(
         self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8, use_locking: bool = False,
         name: str = "Adam",
@@ -477,6 +495,8 @@ class AdamOptimizer(Optimizer):
 
 @v1("train.FtrlOptimizer")
 class FtrlOptimizer(Optimizer):
+    """FTRL-Proximal ("follow the regularized leader"), with L1 and L2 regularization."""
+
     def __init__(
         self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False,

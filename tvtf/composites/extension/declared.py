@@ -19,6 +19,7 @@ class ExtensionTypeMetaclass(abc.ABCMeta):
     """The metaclass that gives a class with annotated fields its constructor and its spec."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        """Adds the constructor and the type spec to a subclass of ``ExtensionType``, from its annotated fields."""
         if not namespace.get(_IS_BASE_CLASS, False):
             _check_fields(cls)
             _add_constructor(cls, Stage.VALUE)

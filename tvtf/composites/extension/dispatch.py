@@ -75,6 +75,7 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
     checks = [_signature_check(signature, each) for each in signatures]
 
     def decorate(target: Target) -> Target:
+        """Registers ``target`` for calls of the API that match the signatures; returns it with a ``name`` parameter."""
         if not callable(target):
             raise TypeError(f"Expected dispatch_target to be callable; got {target!r}")
         named = _accepting_name(target, signature)
@@ -185,6 +186,7 @@ def _accepting_name(target: Target, api: inspect.Signature) -> Target:
 
     @functools.wraps(target)
     def call_in_scope(*args: Any, **kwargs: Any) -> Any:
+        """Calls the target without the argument ``name``, inside of a name scope of this name."""
         name = args[name_position] if name_position < len(args) else kwargs.pop("name", None)
         positional = args[:name_position] + args[name_position + 1 :]
         if name is None:
@@ -380,6 +382,7 @@ def _handler_decorator(
     key = (function_group, *types)
 
     def decorate(handler: Target) -> Target:
+        """Registers the handler for the types, with each op of the group."""
         if key in _elementwise:
             raise ValueError(
                 f"A {function_group} dispatch handler ({_elementwise[key][0]}) has already been registered for {type_text}."

@@ -452,6 +452,7 @@ def _infer_non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
 
 
 def _check_square(diagonal: list[Any]) -> None:
+    """Checks that no operator on the diagonal is hinted to be non-square."""
     for i, each in enumerate(diagonal):
         if each.is_square is False:
             raise ValueError(

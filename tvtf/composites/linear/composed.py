@@ -161,6 +161,7 @@ class LinearOperatorComposition(OperatorOfOperators):
         super().__init__(operator_list[0].dtype, None, *known, name or "_o_".join(each.name for each in operator_list))
 
     def _dims(self) -> tuple[Dim, ...]:
+        """Returns the dims of the product, after checking that the inner dims of adjacent factors agree."""
         for left, right in zip(self.operators, self.operators[1:]):
             columns, rows = left._dims()[-1], right._dims()[-2]
             if not may_be_same(columns, rows):
@@ -188,6 +189,7 @@ class LinearOperatorComposition(OperatorOfOperators):
         return LinearOperatorLowerTriangular(factor.tril / signs[..., None, :], **known)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+        """Multiplies by the factors one after the other; the adjoint of a product has them in reverse order."""
         first, *others = self.operators if adjoint else reversed(self.operators)
         result = first.matmul(x, adjoint=adjoint, adjoint_arg=adjoint_arg)
         for operator in others:
@@ -195,6 +197,7 @@ class LinearOperatorComposition(OperatorOfOperators):
         return result
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+        """Solves with the factors one after the other; the inverse of a product has them in reverse order."""
         first, *others = reversed(self.operators) if adjoint else self.operators
         solution = first.solve(rhs, adjoint=adjoint, adjoint_arg=adjoint_arg)
         for operator in others:

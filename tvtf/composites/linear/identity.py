@@ -250,6 +250,7 @@ class LinearOperatorScaledIdentity(LinearOperator):
         return self._like(1.0 / self.multiplier, **hints.of(self) | {"is_self_adjoint": True})
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
+        """Multiplies by an operator; the product with an identity or a diagonal operator stays structured."""
         known = hints.of_commuting(self, right)
         if isinstance(right, LinearOperatorScaledIdentity):
             return self._like(self.multiplier * right.multiplier, **known)
@@ -258,6 +259,7 @@ class LinearOperatorScaledIdentity(LinearOperator):
         return super()._linop_matmul(right)
 
     def _linop_solve(self, right: LinearOperator) -> LinearOperator:
+        """Solves for an operator; the solution for an identity or a diagonal operator stays structured."""
         known = hints.of_commuting(self, right)
         if isinstance(right, LinearOperatorScaledIdentity):
             return self._like(right.multiplier / self.multiplier, **known)
@@ -382,6 +384,7 @@ class LinearOperatorZeros(_SizedOperator):
         return self._of_square(left, self)
 
     def _of_square(self, *operands: LinearOperator) -> LinearOperator:
+        """Returns this zero operator as the result of an operation, after checking that all operands are square."""
         if all(operator.is_square for operator in operands):
             return self
         raise ValueError(

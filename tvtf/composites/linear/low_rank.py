@@ -102,6 +102,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return LinearOperatorDiag(self._diag_update, is_positive_definite=self._is_diag_update_positive)
 
     def _check_shapes(self) -> None:
+        """Checks that the dims of L, U, D and V fit together."""
         size, rank = broadcast(dims_of(self.u)[-2:], dims_of(self.v)[-2:])
         pairs = [(self.base_operator._dims()[-1], size), (rank, self.diag_operator._dims()[-1])]
         for expected, actual in pairs:
@@ -184,6 +185,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return capacitance * self.diag_operator.determinant() * self.base_operator.determinant()  # type: ignore[no-any-return]
 
     def _log_abs_determinant(self) -> Tensor:
+        """Returns log |det| by the matrix determinant lemma: from the determinants of L, D and the k x k capacitance."""
         if self._use_cholesky:
             log_capacitance = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
         else:

@@ -294,6 +294,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._dense_solve(rhs, adjoint, adjoint_arg)
 
     def _dense_solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        """Solves with the dense matrix: by Cholesky decomposition if the hints allow it, otherwise by LU."""
         if self.is_square is False:
             raise NotImplementedError("Solve is not yet implemented for non-square operators.")
         matrix, rhs = broadcast_batches(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))
@@ -492,6 +493,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._assert_positive_definite()
 
     def _assert_positive_definite(self) -> Any:
+        """Checks the dense matrix by a Cholesky decomposition, whose diagonal is positive only then."""
         _warn_of_dense("assert_positive_definite")
         if not self.is_self_adjoint:
             raise NotImplementedError("assert_positive_definite is not implemented.")
@@ -517,6 +519,7 @@ class LinearOperator(Module, CompositeTensor):
         return nest.flatten(self, expand_composites=True)
 
     def _with_gradient(self, gradients: Any) -> Any:
+        """Returns an operator whose tensors are the gradients of this operator's tensors, zeros for missing ones."""
         components = self._gradient_components()
         filled = [
             zeros_like(convert_to_tensor(x)) if gradient is None else gradient

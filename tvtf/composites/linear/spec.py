@@ -81,6 +81,7 @@ def _with_dims_as_tensors(value: Any) -> Any:
 
 
 def _is_dim(value: Any) -> bool:
+    """Returns whether an argument of an operator is a symbolic dim: neither a static value nor a tensor."""
     return (
         not is_static(value)
         and hasattr(value, "dtype")

@@ -193,6 +193,7 @@ class LinearOperatorPermutation(LinearOperator):
     def _assert_non_singular(self) -> None: ...
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        """Gathers the rows of ``x`` by the permutation; its inverse is the adjoint."""
         x, perm = maybe_adjoint(x, adjoint_arg), convert_to_tensor(self.perm)
         if adjoint and not self.is_self_adjoint:
             perm = argsort(perm, axis=-1)
@@ -344,6 +345,7 @@ class LinearOperatorTridiag(LinearOperator):
         return tridiagonal_matmul(self._compact_diagonals(adjoint), x, diagonals_format=self._compact_format)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        """Solves the tridiagonal systems, after broadcasting the batches of matrices and right-hand sides."""
         rhs, bands = maybe_adjoint(rhs, adjoint_arg), self._compact_diagonals(adjoint)
         batch = broadcast(dims_of(rhs)[:-2], dims_of(bands)[:-2])
         return tridiagonal_solve(

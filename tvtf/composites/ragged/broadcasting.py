@@ -144,6 +144,7 @@ def _expanded_partitions(shape: DynamicRaggedShape, missing_dims: int, count: in
 
 
 def _broadcast_dim(a: Dim, b: Dim) -> Dim:
+    """Broadcasts two dims to one, or raises InvalidArgumentError."""
     result = broadcast_dim(a, b)
     if result is None:
         # Raises InvalidArgumentError.

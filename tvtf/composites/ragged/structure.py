@@ -155,6 +155,7 @@ def _split(
 
 
 def _sizes(num_or_size_splits: Any) -> Any:
+    """Returns the static value of the argument ``num_or_size_splits``, an int or a list, after checking its sign."""
     sizes = static_value(num_or_size_splits, "num_or_size_splits")
     if isinstance(sizes, int) and sizes < 1:
         raise ValueError(f"`num_or_size_splits` must be >=1 if it is an `int`.Received {sizes}.")
@@ -221,6 +222,7 @@ def _broadcast_to(function: Any, input: Any, shape: Any, name: Any = None) -> An
 
 
 def _broadcast_dynamic_shape(function: Any, shape_x: Any, shape_y: Any) -> DynamicRaggedShape:
+    """Broadcasts two shapes, of which at least one is ragged."""
     pair = [
         shape if isinstance(shape, DynamicRaggedShape) else DynamicRaggedShape([], shape)
         for shape in (shape_x, shape_y)
@@ -266,6 +268,7 @@ def _softmax(function: Any, logits: Any, axis: Any = None, name: Any = None) -> 
 
 
 def _logsumexp(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+    """Implements ``tf.reduce_logsumexp`` for ragged tensors."""
     names = public_names()
     # The maximum is subtracted first, so that exp doesn't overflow.
     maximum = names["reduce_max"](input_tensor, axis, True)
@@ -274,6 +277,7 @@ def _logsumexp(function: Any, input_tensor: Any, axis: Any = None, keepdims: boo
 
 
 def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+    """Implements ``tf.math.reduce_variance`` for ragged tensors: the mean square minus the squared mean."""
     if input_tensor.dtype.is_complex:
         raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
     names = public_names()
@@ -390,6 +394,7 @@ def _bincount(arr: Any, weights: Any, axis: int | None, name: Any, **options: An
 
 
 def _sparse_bincount(function: Any, values: Any, weights: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Implements ``tf.sparse.bincount`` for ragged tensors, after converting them to sparse ones."""
     if weights is not None and not isinstance(weights, RaggedTensor):
         raise ValueError(
             "`weights` must be a RaggedTensor if `values` is a RaggedTensor. Received argument "

@@ -336,6 +336,7 @@ def _array_text(value: Any) -> str:
 
 
 def _from_nested_partitions(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
+    """Builds a ragged tensor from the innermost values, by adding the partitions from the innermost to the outermost."""
     if is_tensor(partitions):
         raise TypeError(f"Argument `nested` must be a list of Tensors. Received {partitions!r}.")
     result = _values(values)

@@ -331,6 +331,7 @@ def _runtime_checks(indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) ->
 
 
 def _product_samples() -> list[Sample]:
+    """Returns sample operands of sparse-dense products, with a repeated index and without elements."""
     indices = np.array([[0, 1], [2, 0], [2, 1], [0, 1]])
     return [
         Sample((indices, draw(0, (4,)), draw(1, (2, 5))), {"rows": 3}, FLOATING, gradient=(1, 2)),

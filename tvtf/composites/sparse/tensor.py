@@ -79,6 +79,7 @@ class SparseTensor(CompositeTensor):
         return len(indices) == 2 and (*values, *sizes) == indices and len(values) == 1
 
     def _require_fitting(self) -> None:
+        """Checks the ranks of the three tensors, and that their sizes agree."""
         for part, rank in ((self._indices, 2), (self._values, 1), (self._dense_shape, 1)):
             part.shape.with_rank(rank)
         for first, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
@@ -293,6 +294,7 @@ class SparseTensorSpec(ShapedSpec, BatchableTypeSpec):
         return as_sparse(value).dense_shape[0] if count is None else convert_to_tensor(count, int64)
 
     def _row(self, value: Any, index: Any) -> SparseTensor:
+        """Returns the slice of a sparse tensor at ``index`` of axis 0, which has one axis less."""
         sp = as_sparse(value)
         result = nonzero_indices(bind.equal(sp.indices[:, 0], index))[:, 0]
         own = bind.gather(sp.indices, result, axis=0, batch_dims=0)[:, 1:]
