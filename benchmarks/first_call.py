@@ -84,7 +84,7 @@ def measured(peer: Peer, workload: Workload, tiny: bool, folder: str, log: Any =
 
 
 def _write_subroutines() -> None:
-    """Writes the subroutines that a wheel holds beside the sources, unless they lie there or aren't used."""
+    """Writes the subroutines that a wheel contains next to the sources, unless they lie there or aren't used."""
     from tvtf.passes.codegen.shipped_subroutines import archive_for
     from tvtf.runtime.target import host_target
 

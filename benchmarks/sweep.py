@@ -224,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--forms", default="NN,NT,TN,TT", help="which transposes")
     parser.add_argument("--lines", default="M,N,K,MNK", help="which extents vary")
     parser.add_argument("--around", type=int, default=64, help="the other extents")
-    parser.add_argument("--batch", type=int, default=0, help="a stack of so many products")
+    parser.add_argument("--batch", type=int, default=0, help="a batch of this many products")
     options = parser.parse_args(argv)
     all_pairs = pairs(options)
     best = measured(all_pairs)

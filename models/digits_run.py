@@ -37,7 +37,7 @@ def run(
 ) -> None:
     """Trains a network on the digits for each seed from 0 on, and reports their accuracies; saves and exports the first one.
 
-    ``stop_after`` stops after so many epochs, to be resumed.
+    ``stop_after`` stops after this many epochs, to be resumed.
     """
     console, data = Console(), load()
     accuracies: list[float] = []

@@ -42,7 +42,7 @@ def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, floa
     Args:
       path: the PNG file; folders on the way to it are made.
       rows: how many axes stand below each other.
-      columns: how many axes stand beside each other.
+      columns: the number of axes in a row.
       size: width and height in inches.
 
     Raises:

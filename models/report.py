@@ -16,7 +16,9 @@ START_TIME_FIELD = 22
 
 
 def since_process_start() -> float | None:
-    """Returns the seconds since the operating system started this process, Python's own start included; None if unknown.
+    """Returns the seconds since the operating system started this process, or None if that is unknown.
+
+    They include Python's own start.
 
     >>> seconds = since_process_start()
     >>> seconds is None or seconds > 0

@@ -23,7 +23,7 @@ def run(
 ) -> None:
     """Trains a transformer on characters of the standard library, reports its bits per character, and prints a sample.
 
-    ``stop_after`` stops after so many epochs, to be resumed.
+    ``stop_after`` stops after this many epochs, to be resumed.
     """
     console = Console()
     text = Text(seed)

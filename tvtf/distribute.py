@@ -207,7 +207,7 @@ class Strategy:
     unwrap = experimental_local_results
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Returns the dataset unchanged: the only replica gets all elements."""
+        """Returns the dataset unchanged: the only replica receives all elements."""
         return dataset
 
     def distribute_datasets_from_function(self, dataset_fn: Callable[..., Any], options: Any = None) -> Any:
@@ -347,12 +347,12 @@ class ReplicaContext:
         return self.strategy._devices
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        """Combines the replicas' values; each replica gets the result."""
+        """Combines the replicas' values; each replica receives the result."""
         _reduce_op(reduce_op)
         return value
 
     def all_gather(self, value: Any, axis: int, options: Any = None) -> Any:
-        """Concatenates the replicas' values along ``axis``; each replica gets the result."""
+        """Concatenates the replicas' values along ``axis``; each replica receives the result."""
         return value
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
@@ -410,7 +410,7 @@ def in_cross_replica_context() -> bool:
 
 @export("distribute.get_replica_context")
 def get_replica_context() -> ReplicaContext | None:
-    """Returns the current replica; None in a strategy's scope outside ``run``.
+    """Returns the current replica, or None in a strategy's scope outside ``run``.
 
     >>> import tvtf as tf
     >>> tf.distribute.get_replica_context().replica_id_in_sync_group

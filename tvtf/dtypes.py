@@ -246,7 +246,7 @@ def as_dtype(type_value: Any) -> DType:
 
 
 def _lookup(value: Any) -> DType | None:
-    """Returns the dtype of a name, Python type, enum value or NumPy dtype; None if there is none."""
+    """Returns the dtype of a name, Python type, enum value or NumPy dtype, or None if there is none."""
     if isinstance(value, str):
         return _BY_NAME.get(value)
     if isinstance(value, type):

@@ -64,7 +64,7 @@ def blocks(size: Size) -> list[Block]:
 
 
 def residual(channels: int, results: int, step: int) -> Block:
-    """ResNet-18's block: two 3x3 convolutions beside a shortcut."""
+    """ResNet-18's block: two 3x3 convolutions and a shortcut."""
     changes = step > 1 or channels != results
     shortcut = (Layer(1, channels, results, step),) if changes else ()
     return Block((Layer(3, channels, results, step), Layer(3, results, results)), shortcut)

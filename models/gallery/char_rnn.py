@@ -74,7 +74,7 @@ class CharRNN(tf.Module):
 
 
 def main(folder: Path, steps: int = 1200, seed: int = 0) -> dict[str, float]:
-    """Trains, generates text, and draws the loss beside the text."""
+    """Trains, generates text, and draws the loss next to the text."""
     text = encode("\n".join(inspect.getsource(module) for module in READ))
     rng = np.random.default_rng(seed)
     tf.random.set_seed(seed)

@@ -62,7 +62,7 @@ def losses(encoder: Any, decoder: Any, images: Any) -> tuple[Any, Any]:
 
 
 def main(folder: Path, steps: int = 3000, seed: int = 0) -> dict[str, float]:
-    """Trains, and draws the digits' positions in the plane beside the decoded images of its points."""
+    """Trains, and draws the digits' positions in the plane next to the decoded images of its points."""
     tf.keras.utils.set_random_seed(seed)
     data = digits.load()
     encoder, decoder = networks()

@@ -23,7 +23,7 @@ class ModuleAliases(Loader):
         self.is_alias, self.find = is_alias, find
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Returns an import spec for an alias; None for other names, which leaves them to the next finder."""
+        """Returns an import spec for an alias, or None for other names, which leaves them to the next finder."""
         return ModuleSpec(name, self, is_package=True) if self.is_alias(name) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

@@ -92,7 +92,7 @@ def _is_scalar(entry: Any) -> bool:
 def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
     """Returns the arrays among the indices, each with the axis that it indexes after basic indexing.
 
-    ``rank`` is the rank after basic indexing. Axes behind an ellipsis count from the end. Scalar indices don't count,
+    ``rank`` is the rank after basic indexing. Axes after an ellipsis count from the end. Scalar indices don't count,
     because basic indexing has removed their axes.
     """
     arrays = []

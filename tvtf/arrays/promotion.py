@@ -96,7 +96,7 @@ _PYTHON_TYPES = {
 
 
 def type_of(value: Any) -> PromotedType | None:
-    """Returns the type (dtype and weakness) with which a value takes part in promotion; None if the table has none.
+    """Returns the type (dtype and weakness) with which a value takes part in promotion, or None if the table has none.
 
     Raises:
       OverflowError: a Python int needs more than 32 bits.
@@ -123,7 +123,7 @@ def type_of(value: Any) -> PromotedType | None:
 
 
 def promoted(*values: Any) -> PromotedType | None:
-    """Returns the type to which all values (or nests of values) promote together; None if the table has none.
+    """Returns the type to which all values (or nests of values) promote together, or None if the table has none.
 
     Raises:
       TypeError: the mode is "safe", which forbids the promotion.

@@ -23,10 +23,10 @@ BY_SIGNAL = 128 + 2
 
 
 class _Program(click.Command):
-    """A command that passes all arguments behind the name of a program on to the program."""
+    """A command that passes all arguments after the name of a program on to the program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Inserts ``--`` behind ``-m MODULE``, so that click does not parse the module's own options."""
+        """Inserts ``--`` after ``-m MODULE``, so that click does not parse the module's own options."""
         if args[:1] == ["-m"]:
             args = [*args[:2], "--", *args[2:]]
         elif args[:1] and args[0].startswith("-m"):

@@ -154,7 +154,7 @@ def _decode_type(content: Any, leaf: Any) -> Any:
 
 
 def _anonymous(name: str) -> Any:
-    """Returns AnonymousExtensionTypeSpec for the name of an undeclared extension type's spec; None for other names."""
+    """Returns AnonymousExtensionTypeSpec for the spec name of an undeclared extension type, or None for other names."""
     if not name.endswith(".Spec"):
         return None
     warnings.warn(

@@ -57,7 +57,7 @@ def require_room(result: TensorType, op: str) -> None:
         raise _uncountable(result, op)
     try:
         np.empty(size, np.uint8)
-    except (MemoryError, ValueError):  # ValueError: NumPy can't address so many bytes
+    except (MemoryError, ValueError):  # ValueError: NumPy can't address this many bytes
         raise _too_large(result, op) from None
 
 

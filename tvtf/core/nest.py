@@ -20,7 +20,7 @@ _LEAF = (str, bytes)
 class _TypeTable(dict[type, bool]):
     """A property of types, computed once for each: checks of abstract base classes take 0.3 us, as they run Python code."""
 
-    MAX_TYPES = 1024  # a program that makes classes without end would fill the memory
+    MAX_TYPES = 1024  # a program that makes classes endlessly would fill the memory
 
     def __init__(self, compute: Callable[[type], bool]) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def is_nested(seq: Any) -> bool:
 
 
 def _fields(kind: type) -> list[str] | None:
-    """Returns the names of the attributes of a class made by ``attrs``; None for other classes."""
+    """Returns the names of the attributes of a class made by ``attrs``, or None for other classes."""
     attributes = getattr(kind, "__attrs_attrs__", None)
     return None if attributes is None else [each.name for each in attributes]
 
@@ -81,7 +81,7 @@ def is_record(value: Any) -> bool:
 
 
 def metadata_of(record: Any) -> Any:
-    """Returns the part of a record that is not nested structure; None for one made by ``attrs``."""
+    """Returns the part of a record that is not nested structure, or None for one made by ``attrs``."""
     return None if _fields(type(record)) is not None else record.__tf_flatten__()[0]
 
 
@@ -270,7 +270,7 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
 def _from_leaves(structure: Any, leaves: Iterator[Any], has_children: _TypeTable) -> Any:
     """Returns a nested value of the same form as ``structure``, with leaves taken from ``leaves`` in the order of `flatten`.
 
-    ``has_children`` tells which types of values have children.
+    ``has_children`` says which types of values have children.
     """
     kind = type(structure)
     if not has_children[kind]:
@@ -341,8 +341,8 @@ def _first_difference(
 ) -> tuple[type[Exception], str] | None:
     """Returns the first difference in form between two nested structures, or None.
 
-    It is the type and the text of the exception that TensorFlow raises. ``has_children`` tells which types of values have
-    children.
+    It is given as the type and the text of the exception that TensorFlow raises. ``has_children`` says which types of
+    values have children.
     """
     if has_children[type(a)] != has_children[type(b)]:
         outer, leaf = (a, b) if has_children[type(a)] else (b, a)

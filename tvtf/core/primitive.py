@@ -131,7 +131,7 @@ class Primitive(Generic[P]):
         except ArgumentError as error:
             raise error.for_op(self.tf_name) from None
         except MISTAKES as error:
-            # Composite tensors come last, so that plain tensors, the usual case, pay nothing for them.
+            # Composite tensors come last, so that plain tensors, the usual case, have no overhead for them.
             result = overridden(self.composites, args, kwargs)
             if result is NotImplemented and fallbacks:
                 result = _from_fallbacks(self, args, kwargs)
@@ -244,8 +244,8 @@ class Hooks:
     """``(primitive, inputs, attrs) -> output(s)``: applies a primitive under ``vectorized_map``, for ``Primitive.bind``.
     Set by ``frontend/control_flow/vectorized_map.py``."""
     run_compiled: Rule | None = None
-    """``(primitive, inputs, attrs, types) -> output(s)``: runs a heavy primitive eagerly, compiled where that pays, for
-    ``Primitive.run``. Set by ``frontend/function/eager_compile.py``."""
+    """``(primitive, inputs, attrs, types) -> output(s)``: runs a heavy primitive eagerly for ``Primitive.run``, compiled where
+    that is profitable. Set by ``frontend/function/eager_compile.py``."""
     defer_call: Rule = staticmethod(lambda *_: NotImplemented)
     """``(function, args, kwargs, needed, recorded) -> output(s)``: binds a call that runs once the rank or sizes that it
     ``needed`` are known. Called where ``Unspecialized`` is caught. Set by
@@ -515,7 +515,7 @@ def add_handler(path: str, takes: Callable[[Any], bool], handler: Callable[..., 
 
 
 def by_name(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a handler of calls of a public function so that it gets all arguments by name, defaults included."""
+    """Wraps a handler of calls of a public function so that it receives all arguments by name, defaults included."""
 
     def call_by_name(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         bound = signature(function).bind(*args, **kwargs)

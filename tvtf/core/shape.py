@@ -340,7 +340,7 @@ class TensorShape:
         return len(self) == len(other) and all(b is None or a == b for a, b in zip(self._dims, other._dims))
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
-        """Returns the most specific shape that includes this shape and all ``others``; None if one of them is no shape.
+        """Returns the most specific shape that includes this shape and all ``others``, or None for a non-shape among them.
 
         A dim in which the shapes differ is unknown in the result.
         """

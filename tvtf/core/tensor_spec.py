@@ -80,7 +80,7 @@ class TensorSpec(TypeSpec):
         return TensorSpec(self.shape.most_specific_common_supertype([o.shape for o in others]), self.dtype, name)
 
     def most_general(self, other: TensorSpec) -> TensorSpec | None:
-        """Returns the spec with the dims that differ made unknown; None where dtype or rank differ."""
+        """Returns the spec with the dims that differ made unknown, or None where dtype or rank differ."""
         if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
             return None
         return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)

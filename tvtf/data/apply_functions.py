@@ -51,7 +51,7 @@ def _apply_function(name: str) -> Callable[..., Transformation]:
         return lambda dataset: method(dataset, *args, **kwargs)
 
     transformation.__name__ = transformation.__qualname__ = name
-    transformation.__doc__ = f"""Returns a function for ``Dataset.apply`` that works as ``Dataset.{method.__name__}``.
+    transformation.__doc__ = f"""Returns a function for ``Dataset.apply`` that calls ``Dataset.{method.__name__}``.
 
     >>> import numpy as np
     >>> import tvtf as tf
@@ -69,7 +69,7 @@ exports.update({f"data.experimental.{name}": _apply_function(name) for name in A
 
 @export("data.experimental.unbatch")
 def unbatch() -> Transformation:
-    """Returns a function for ``Dataset.apply`` that works as ``Dataset.unbatch``.
+    """Returns a function for ``Dataset.apply`` that does the same as ``Dataset.unbatch``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.Dataset.from_tensors([1, 2]).apply(tf.data.experimental.unbatch())
@@ -85,7 +85,7 @@ def unbatch() -> Transformation:
 def dense_to_ragged_batch(
     batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = int64
 ) -> Transformation:
-    """Returns a function for ``Dataset.apply`` that works as ``Dataset.ragged_batch``.
+    """Returns a function for ``Dataset.apply`` that does the same as ``Dataset.ragged_batch``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.experimental.from_list([[1], [2, 3]])
@@ -100,7 +100,7 @@ def dense_to_ragged_batch(
 
 @export("data.experimental.dense_to_sparse_batch")
 def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
-    """Returns a function for ``Dataset.apply`` that works as ``Dataset.sparse_batch``.
+    """Returns a function for ``Dataset.apply`` that does the same as ``Dataset.sparse_batch``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.experimental.from_list([[1], [2, 3]])
@@ -172,7 +172,7 @@ def parallel_interleave(
     buffer_output_elements: int | None = None,
     prefetch_input_elements: int | None = None,
 ) -> Transformation:
-    """Returns a function for ``Dataset.apply`` that works as ``Dataset.interleave`` with parallel calls.
+    """Returns a function for ``Dataset.apply`` that does the same as ``Dataset.interleave`` with parallel calls.
 
     >>> import tvtf as tf
     >>> found = tf.data.Dataset.range(3).apply(tf.data.experimental.parallel_interleave(tf.data.Dataset.range, 3))
@@ -186,7 +186,7 @@ def parallel_interleave(
 
 @export("data.experimental.prefetch_to_device")
 def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
-    """Returns a function for ``Dataset.apply`` that works as ``Dataset.prefetch``.
+    """Returns a function for ``Dataset.apply`` that does the same as ``Dataset.prefetch``.
 
     The elements stay in main memory: the function that uses the tensors moves them to its device.
 
@@ -221,7 +221,7 @@ def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transfo
 
 @export("data.experimental.get_single_element")
 def get_single_element(dataset: Any) -> Element:
-    """Works as ``dataset.get_single_element()``.
+    """Same as ``dataset.get_single_element()``.
 
     >>> import tvtf as tf
     >>> int(tf.data.experimental.get_single_element(tf.data.Dataset.from_tensors(3)))
@@ -234,7 +234,7 @@ def get_single_element(dataset: Any) -> Element:
 
 @export("data.experimental.save")
 def save(dataset: Any, path: str, compression: str | None = None, shard_func: Any = None, **kwargs: Any) -> None:
-    """Works as ``dataset.save(path)``.
+    """Same as ``dataset.save(path)``.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -250,7 +250,7 @@ def save(dataset: Any, path: str, compression: str | None = None, shard_func: An
 
 @export("data.experimental.load")
 def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Any = None) -> Dataset:
-    """Works as ``tf.data.Dataset.load``; see :func:`save`.
+    """Same as ``tf.data.Dataset.load``; see :func:`save`.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.load("/no/such/folder")

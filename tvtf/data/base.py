@@ -115,7 +115,7 @@ class Dataset(NumberedObject, abc.ABC):
         return self.size
 
     def size_of_batches(self) -> int | None:
-        """Returns the size of all batches but the last; None if elements are no batches or their sizes differ."""
+        """Returns the size of all batches but the last, or None if elements are no batches or their sizes differ."""
         return None
 
     def __repr__(self) -> str:

@@ -168,7 +168,7 @@ def rejection_resample(
 def resampling(
     class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: int | None = None
 ) -> Callable[[Dataset], Dataset]:
-    """Returns a function for ``Dataset.apply`` that works as ``Dataset.rejection_resample``.
+    """Returns a function for ``Dataset.apply`` that does the same as ``Dataset.rejection_resample``.
 
     >>> import tvtf as tf
     >>> evened = tf.data.experimental.rejection_resample(lambda x: x % 2, [0.5, 0.5], seed=1)

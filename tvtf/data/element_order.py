@@ -100,7 +100,7 @@ def shard(self: Dataset, num_shards: Any, index: Any, name: str | None = None) -
 
 
 class Repeat(PassThrough):
-    """The elements of a dataset ``count`` times; without end if it is negative."""
+    """The elements of a dataset ``count`` times; endlessly if it is negative."""
 
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
@@ -110,19 +110,19 @@ class Repeat(PassThrough):
             self.size = 0
 
     def handles(self) -> Iterator[Any]:
-        """Yields the source's handles ``count`` times, starting a new iteration each time; without end if negative."""
+        """Yields the source's handles ``count`` times, starting a new iteration each time; endlessly if negative."""
         for _ in itertools.count() if self.count < 0 else range(self.count):
             empty = True
             for handle in self.source.handles():
                 empty = False
                 yield handle
-            if empty and self.count < 0:  # repeating nothing without end would never return
+            if empty and self.count < 0:  # repeating nothing endlessly would never return
                 return
 
 
 @method
 def repeat(self: Dataset, count: Any = None, name: str | None = None) -> Dataset:
-    """Repeats the elements ``count`` times; without end if it is None or -1.
+    """Repeats the elements ``count`` times; endlessly if it is None or -1.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#repeat
     """
@@ -191,7 +191,7 @@ def shuffle(
 
 
 def _common_size_of_batches(datasets: Iterable[Dataset]) -> int | None:
-    """Returns the batch size that all datasets share; None if their batch sizes differ."""
+    """Returns the batch size that all datasets share, or None if their batch sizes differ."""
     sizes = {dataset.size_of_batches() for dataset in datasets}
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -290,7 +290,7 @@ def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Datase
 
 
 class Counter(Dataset):
-    """Numbers from ``start`` on, without end."""
+    """An infinite dataset of the int64 numbers starting at ``start``."""
 
     repr_name = "_ScanDataset"
 

@@ -93,7 +93,7 @@ def make_batched_features_dataset(
       reader, reader_args: a function that returns a dataset of serialized examples for a file name, and its further
         arguments; ``tf.data.TFRecordDataset`` by default.
       label_key: the feature that is the label.
-      num_epochs: how many times the files are read; without end by default.
+      num_epochs: how many times the files are read; infinitely often by default.
       shuffle, shuffle_buffer_size, shuffle_seed: whether files and examples are shuffled, and how.
       prefetch_buffer_size, reader_num_threads, parser_num_threads, sloppy_ordering: how much is done in parallel.
       drop_final_batch: whether a smaller last batch is left out.

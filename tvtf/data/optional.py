@@ -190,7 +190,7 @@ def get_next_as_optional(self: OwnedIterator) -> Optional:
 
 @export("data.experimental.get_next_as_optional")
 def next_as_optional(iterator: OwnedIterator) -> Optional:
-    """Works as ``iterator.get_next_as_optional()``.
+    """Same as ``iterator.get_next_as_optional()``.
 
     >>> import tvtf as tf
     >>> bool(tf.data.experimental.get_next_as_optional(iter(tf.data.Dataset.range(1))).has_value())

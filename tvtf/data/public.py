@@ -104,7 +104,7 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
 
 
 def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None = None) -> Dataset:
-    """Makes a dataset of the numbers ``start``, ``start + step``, ``start + 2 * step`` ... without end.
+    """Makes an infinite dataset of the numbers ``start``, ``start + step``, ``start + 2 * step``, ...
 
     >>> import tvtf as tf
     >>> [int(n) for n in tf.data.Dataset.counter(start=2, step=3).take(3).as_numpy_iterator()]
@@ -118,7 +118,7 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None 
 
 
 def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
-    """Makes a dataset of random int64 numbers below 2**32, without end.
+    """Makes an infinite dataset of random int64 numbers below 2**32.
 
     >>> import tvtf as tf
     >>> numbers = tf.data.Dataset.random(seed=4).take(2)
@@ -268,7 +268,7 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
 
 @export("data.experimental.cardinality")
 def cardinality(dataset: Dataset) -> Any:
-    """Works as ``dataset.cardinality()``.
+    """Same as ``dataset.cardinality()``.
 
     >>> import tvtf as tf
     >>> int(tf.data.experimental.cardinality(tf.data.Dataset.range(3)))

@@ -43,7 +43,7 @@ def _as_31_bit_int(seed: Any) -> int:
 
 
 def words(pair: tuple[int, int]) -> Iterator[int]:
-    """Yields the random 32-bit words of the Philox generator with two seeds, without end."""
+    """Yields the infinite stream of random 32-bit words of the Philox generator with two seeds."""
     first_seed, second_seed = pair
     state = np.array([0, second_seed, first_seed], np.uint64)
     first_block = 0

@@ -92,7 +92,7 @@ class Range(Dataset):
 
 
 class Random(Dataset):
-    """Random numbers below 2**32, as int64, without end."""
+    """An infinite dataset of random int64 numbers below 2**32."""
 
     def __init__(self, seed: Any, rerandomize_each_iteration: bool | None) -> None:
         rerandomize = rerandomize_each_iteration

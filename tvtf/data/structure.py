@@ -87,7 +87,7 @@ def arrays(element: Element) -> list[np.ndarray]:
 
 
 def array_getter(element_spec: Any) -> Callable[[Element], list[np.ndarray]]:
-    """Returns a function that works as :func:`arrays` for elements of one spec, in a third of its time if all are dense."""
+    """Specializes :func:`arrays` for elements of one spec; for dense tensors only, the result takes a third of its time."""
     if not all(type(spec) is TensorSpec for spec in nest.flatten(element_spec)):
         return arrays
     flatten = nest.flattener(element_spec)

@@ -250,7 +250,7 @@ def _add_column(by_key: dict[str, Column], column: Column) -> None:
 def _columns(key: str, feature: Any, in_feature_lists: bool) -> list[Column]:
     """Returns the columns to parse for one feature. A SparseFeature or RaggedFeature may have several columns.
 
-    ``in_feature_lists`` tells whether the feature is a feature list of a SequenceExample.
+    ``in_feature_lists`` says whether the feature is a feature list of a SequenceExample.
     """
     if isinstance(feature, VarLenFeature):
         _require_attribute(feature.dtype, "type", key, feature)
@@ -318,7 +318,7 @@ def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
 def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_lists: bool) -> Column:
     """Returns the column to parse for a FixedLenSequenceFeature.
 
-    ``in_feature_lists`` tells whether it is a feature list of a SequenceExample, which can't have a default. A feature
+    ``in_feature_lists`` says whether it is a feature list of a SequenceExample, which can't have a default. A feature
     of an Example is padded with its default.
     """
     value_dtype, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())

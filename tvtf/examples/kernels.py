@@ -150,7 +150,7 @@ def _error_prefix(key: str, single: bool, row: int) -> str:
 
 
 def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_prefix: ErrorPrefix, row: int) -> Any:
-    """Returns the values of a feature of an Example; None if the feature is missing or empty.
+    """Returns the values of a feature of an Example, or None if the feature is missing or empty.
 
     Args:
       features: the features of the Example by key.
@@ -263,7 +263,7 @@ def _dense_column(
 ) -> list[np.ndarray]:
     """Returns the dense array of a FixedLenFeature, with a row for each example.
 
-    ``values`` has the values of each example; None stands for an example without the feature, which gets the default.
+    ``values`` has the values of each example; None stands for an example without the feature, which has the default.
 
     Raises:
       ArgumentError: an example has a wrong number of values, or lacks a feature that is not optional.

@@ -28,7 +28,7 @@ from tvtf.state.variable import Variable
 
 
 def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
-    """Splits a line of CSV at the delimiter, and returns the fields. ``quoted`` tells whether fields may be quoted.
+    """Splits a line of CSV at the delimiter, and returns the fields. ``quoted`` says whether fields may be quoted.
 
     >>> fields_of(b'1,"a ""b"", c",', b",", True)
     [b'1', b'a "b", c', b'']

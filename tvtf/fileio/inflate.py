@@ -71,7 +71,7 @@ class Inflated(io.RawIOBase):
             data = self._engine.decompress(self._input, size)
         except zlib.error as error:
             raise self._damage_error(str(error)) from None
-        # Input behind the stream's end, or input that would have exceeded ``size``, is for the next call.
+        # Input after the stream's end, or input that would have exceeded ``size``, is for the next call.
         self._input = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
         if at_end and not data and not self._engine.eof:
             raise self._damage_error("the stream is truncated")

@@ -57,8 +57,8 @@ def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
 def _add_field(message: Any, package: str, number: str, field_type: str, name: str, oneof: str = "") -> None:
     """Adds a field to the descriptor of a protocol buffer message.
 
-    ``field_type`` is a scalar type or the name of a message. A star behind it makes a repeated field, ``map:`` before it a map
-    from strings. ``oneof`` is the name of the oneof that contains the field, if any.
+    ``field_type`` is a scalar type or the name of a message. A star after it makes a repeated field, ``map:`` before it
+    a map from strings. ``oneof`` is the name of the oneof that contains the field, if any.
     """
     constants = descriptor_pb2.FieldDescriptorProto
     field = message.field.add(name=name, number=int(number))

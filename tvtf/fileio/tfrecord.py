@@ -155,7 +155,7 @@ def _read_one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes
     """Yields the records of a TFRecord file, and verifies the checksums of each record separately.
 
     Args:
-      file: the file's content from ``offset`` on.
+      file: the file's content starting at ``offset``.
       offset: the position of the first record, for errors.
       place: the name of the file, for errors.
 

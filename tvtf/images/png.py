@@ -26,7 +26,7 @@ DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6
 MAX_EXPANSION: Final = 1032
 """The largest ratio of uncompressed to compressed bytes of DEFLATE. Source: https://zlib.net/zlib_tech.html"""
 RATIO_TOLERANCE: Final = 1024
-"""Images of up to so many bytes pass the check of the ratio, because the last byte of DEFLATE is used only in part."""
+"""Images of up to this many bytes pass the check of the ratio: the last byte of DEFLATE is used only in part."""
 MAX_WIDTH: Final = 1_000_000
 """The maximum number of pixels in a row, as in libpng: a row is decoded at a time."""
 PILLOW_LAYOUTS: Final = {

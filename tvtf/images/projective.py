@@ -101,7 +101,7 @@ def _make_pixel_reader(
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Returns a function that reads the pixels of all images at given rows and columns: integers, passed as floats.
 
-    Positions outside the images get the fill value.
+    Positions outside the images have the fill value.
     """
     flat = tf("reshape")(
         images,

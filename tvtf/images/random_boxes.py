@@ -297,7 +297,7 @@ def sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: bool | None = None,
     name: str | None = None,
 ) -> SampleDistortedBoundingBoxV2:
-    """Works as ``tf.image.stateless_sample_distorted_bounding_box``, with other random numbers in each call.
+    """Same as ``tf.image.stateless_sample_distorted_bounding_box``, with other random numbers in each call.
 
     >>> import tvtf as tf
     >>> tf.image.sample_distorted_bounding_box([8, 8, 3], [[[0., 0., 1., 1.]]])[2].shape

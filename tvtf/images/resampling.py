@@ -211,7 +211,7 @@ def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -
 
 
 def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
-    """Works as `blend`, with other places and shares for each batch item."""
+    """Same as `blend`, with other places and shares for each batch item."""
     batch, to, count = shares._type.shape
     gathered = bind.gather(x, places, axis=2, batch_dims=1)
     weighed = bind.multiply(gathered, bind.reshape(shares, shape=(batch, 1, to, count, 1)))

@@ -197,7 +197,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Works as ``tf.image.non_max_suppression``, also returns the scores.
+    """Same as ``tf.image.non_max_suppression``, also returns the scores.
 
     ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
 
@@ -242,7 +242,7 @@ def non_max_suppression_overlaps(
     score_threshold: Any = LOWEST,
     name: str | None = None,
 ) -> Tensor:
-    """Works as ``tf.image.non_max_suppression``, with a matrix of the overlaps of boxes.
+    """Same as ``tf.image.non_max_suppression``, with a matrix of the overlaps of boxes.
 
     >>> import tvtf as tf
     >>> tf.image.non_max_suppression_overlaps([[1., 0.9], [0.9, 1.]], [0.3, 0.7], 10).numpy()
@@ -310,7 +310,7 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """Works as ``tf.image.non_max_suppression`` for an image or a batch.
+    """Same as ``tf.image.non_max_suppression`` for an image or a batch.
 
     Returns padded indices and the number of valid ones.
 

@@ -92,7 +92,7 @@ class ComputedConstants:
         return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MOST_ELEMENTS else None
 
     def _bound_expression(self, var: Any) -> Any:
-        """Returns the expression that a variable is bound to; None for a parameter."""
+        """Returns the expression that a variable is bound to, or None for a parameter."""
         self._record_bindings()
         return self.calls.get(var)
 

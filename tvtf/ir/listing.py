@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 INDENT = "  "
 LAST_COMMENT_COLUMN = 72
-"""Comments are aligned up to here; a longer line has its own right behind it, so that it pushes no other's to the right."""
+"""Comments are aligned up to here. The comment of a longer line follows it directly, and doesn't shift the others."""
 STYLES = {
     "function": "bold",
     "kernel": "bold magenta",

@@ -15,7 +15,7 @@ MOST_LINES = 4
 
 
 def user_line(call: Any) -> UserLine | None:
-    """Returns the file and line of the user's program that a call comes from; None if the call has no span."""
+    """Returns the file and line of the user's program that a call comes from, or None if the call has no span."""
     span = getattr(call, "span", None)
     return None if span is None else (str(span.source_name.name), int(span.line))
 

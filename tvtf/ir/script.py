@@ -64,7 +64,7 @@ def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
 
 
 def _no_keyword(name: str) -> str:
-    """Returns a name that Python can parse: a keyword gets an underscore behind it, such as ``while_``."""
+    """Returns a name that Python can parse: a keyword is followed by an underscore, such as ``while_``."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
@@ -103,7 +103,7 @@ class _Dialect:
     def __getattr__(self, name: str) -> Any:
         """Returns a function that builds a Relax call of the primitive ``name``, for TVM's parser of TVMScript.
 
-        A primitive whose name is a Python keyword has an underscore behind it: ``R.tvtf.while_``.
+        A primitive whose name is a Python keyword has an underscore after it: ``R.tvtf.while_``.
         """
         bare_name = name.removesuffix("_")
         primitive_name = bare_name if keyword.iskeyword(bare_name) else name

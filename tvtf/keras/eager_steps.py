@@ -1,4 +1,4 @@
-"""Compiles repeated eager steps of Keras's optimizers, from the third one on.
+"""Compiles repeated eager steps of Keras's optimizers, starting with the third one.
 
 Their Python takes half a millisecond per variable; the compiled step is what a ``tf.function`` around it would run.
 """

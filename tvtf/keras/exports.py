@@ -23,7 +23,7 @@ def accept_layers(module: Any) -> None:
     layer_class = module.Layer
 
     def function_of_model(value: Any, input_signature: Any) -> Any:
-        """Returns a function that calls a Keras layer, and the tensor specs of its inputs; None for other objects."""
+        """Returns a function that calls a Keras layer and the tensor specs of its inputs, or None for other objects."""
         if not isinstance(value, layer_class):
             return None
         specs = input_signature or input_specs(value)

@@ -4,7 +4,7 @@ A finder runs each module of Keras with its own ``__import__``. Keras's source a
 ``sys.modules["tensorflow"]`` is not modified.
 
 If no TensorFlow is installed and no other backend chosen, ``import keras`` means this Keras. Otherwise Keras is loaded a
-second time, under the name `COPY`, beside the one that other code imports.
+second time, under the name `COPY`, next to the one that other code imports.
 
 Source: https://docs.python.org/3/reference/executionmodel.html#builtins-and-restricted-execution (``__builtins__``)
 """

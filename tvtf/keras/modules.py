@@ -105,7 +105,7 @@ class LayerModule(tvtf.Module):
         return None if specs is None else called_on(self, specs)
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
-        """Returns what a saved model of a Keras layer contains beside the layer's attributes, as in TensorFlow.
+        """Returns what a saved model of a Keras layer contains in addition to the layer's attributes, as in TensorFlow.
 
         These are lists of variables, and functions that call the layer. The functions are left out if the specs of the
         layer's inputs are not known.

@@ -127,7 +127,7 @@ class _Entries:
         self.rows: dict[Any, Any] = {}
 
     def find(self, keys: np.ndarray, default: np.ndarray, value_rank: int) -> np.ndarray:
-        """Returns the rows (values) of keys. A missing key gets the default.
+        """Returns the rows (values) of keys. A missing key has the default.
 
         ``value_rank`` is the rank of a value. If ``default`` has a higher rank, it has a default row for each key.
         """
@@ -303,7 +303,7 @@ class MutableHashTable(_Table):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        """Creates an empty table; ``checkpoint`` tells whether checkpoints store the table's contents."""
+        """Creates an empty table; ``checkpoint`` says whether checkpoints store the table's contents."""
         super().__init__(key_dtype, value_dtype, default_value, name)
         self._is_saved = checkpoint
 

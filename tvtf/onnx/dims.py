@@ -140,7 +140,7 @@ class DimValues:
         return value
 
     def find(self, key: str) -> str | None:
-        """Returns the name of an expression's value in this scope or an outer one; None if there is none."""
+        """Returns the name of an expression's value in this scope or an outer one, or None if there is none."""
         return self._cache.get(key) or (self.outer.find(key) if self.outer else None)
 
     def _emit_expression(self, dim: Any) -> str:

@@ -1,4 +1,4 @@
-"""Models that ``onnx.export`` takes beside functions: a library of models adds a function that finds a model's function."""
+"""Hooks by which ``onnx.export`` accepts models: a library adds a function that converts its models to functions."""
 
 from __future__ import annotations
 

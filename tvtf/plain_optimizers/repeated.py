@@ -1,4 +1,4 @@
-"""Compiles eager optimizer steps that are repeated, from the third one on, as fused kernels instead of a dozen passes."""
+"""Compiles repeated eager optimizer steps, starting with the third one: fused kernels replace a dozen passes over memory."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class _Finder(MetaPathFinder):
 
 
 def _module_of(name: str) -> ModuleType | None:
-    """Returns tvtf's module for the import of a module of ``tensorflow``; None if there is none.
+    """Returns tvtf's module for the import of a module of ``tensorflow``, or None if there is none.
 
     Names below ``tensorflow.python.tvtf`` are those of tvtf's source files. Names below ``tensorflow.python.autograph`` are
     those of the package malt. All others are found in the view of TensorFlow's public and private names.

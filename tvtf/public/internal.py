@@ -61,7 +61,7 @@ def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[...
 
 @export("__internal__.smart_cond.smart_cond", waits=False)
 def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
-    """Works as ``tf.cond``, but calls only one branch if the value of ``pred`` is known while a function is traced.
+    """Same as ``tf.cond``, but calls only one branch if the value of ``pred`` is known while a function is traced.
 
     Raises:
       TypeError: ``pred`` is not a tensor, bool, 0 or 1; or a branch is not callable.

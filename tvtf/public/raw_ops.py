@@ -87,7 +87,7 @@ def FusedBatchNormV2(  # noqa: N802 - TensorFlow's names
 
 @export("raw_ops.FusedBatchNormV3")
 def FusedBatchNormV3(**arguments: Any) -> _NormalizedV3:  # noqa: N802
-    """Works as ``FusedBatchNormV2``, with one more result. TensorFlow's result on the CPU is an empty tensor, too.
+    """Same as ``FusedBatchNormV2``, with one more result. TensorFlow's result on the CPU is an empty tensor, too.
 
     >>> import tvtf as tf
     >>> x = tf.constant([[[[1.]], [[3.]]]])
@@ -142,7 +142,7 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
 
 
 def _dims_of(vector: Any) -> list[Dim] | None:
-    """Returns the elements of a shape, given as an integer vector, as static or symbolic dims; None if they are unknown."""
+    """Returns the elements of a shape vector as static or symbolic dims, or None if they are unknown."""
     static = static_value(vector)
     # A traced tensor may have symbolic dims as its elements.
     dims = vector.known if static is None else static

@@ -285,7 +285,7 @@ def _view_at(path: str) -> View:
 
 
 def _imported_attribute(behind: ModuleType | str, name: str) -> Any:
-    """Returns an attribute of a module without importing anything; None for a path, or if the module lacks the attribute."""
+    """Returns an attribute of an imported module, or None for a path or if the module lacks the attribute."""
     return None if isinstance(behind, str) else vars(behind).get(name)
 
 

@@ -106,7 +106,7 @@ class TestCase(_Case):  # type: ignore[misc]
     def session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
         """Opens a TensorFlow 1 session for a ``with`` block, and closes the session afterwards.
 
-        Outside of a graph, the block gets an object with the same method ``run``, which evaluates eager tensors.
+        Outside of a graph, the block receives an object with the same method ``run``, which evaluates eager tensors.
         """
         if state.trace is None:  # no graph is being built
             yield _EagerSession(self)
@@ -118,7 +118,7 @@ class TestCase(_Case):  # type: ignore[misc]
     def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
         """Enters the TensorFlow 1 session that all calls in a test share, for a ``with`` block.
 
-        Outside of a graph, the block gets an object with the same method ``run``, which evaluates eager tensors.
+        Outside of a graph, the block receives an object with the same method ``run``, which evaluates eager tensors.
         """
         if state.trace is None:  # no graph is being built
             yield _EagerSession(self)

@@ -429,7 +429,7 @@ def fixed_unigram_candidate_sampler(
       unigrams: the counts, instead of a file.
       distortion: the exponent that is applied to the counts.
       num_reserved_ids: the number of classes before the first counted one, which are never sampled.
-      num_shards, shard: uses only every ``num_shards``-th count, from index ``shard`` on.
+      num_shards, shard: uses only every ``num_shards``-th count, starting at index ``shard``.
 
     Raises:
       InvalidArgumentError: not one of ``vocab_file`` and ``unigrams`` is set, or there are not ``range_max`` counts.

@@ -45,7 +45,7 @@ class Stream:
         seeds.functions.add(self)
 
     def saved_start(self) -> np.ndarray | None:
-        """Returns the generator state at which the stream starts; None where it is a random one."""
+        """Returns the generator state at which the stream starts, or None where it is a random one."""
         raise NotImplementedError
 
     def restart(self) -> None:
@@ -66,7 +66,7 @@ class TracedStream(Stream):
         super().__init__()
 
     def saved_start(self) -> np.ndarray | None:
-        """Returns the generator state at which the stream starts; None without any seed, where it is a random one.
+        """Returns the generator state at which the stream starts, or None without any seed, where it is a random one.
 
         If a global seed is set, an op without a seed uses its position among such ops as its seed.
         """
@@ -87,7 +87,7 @@ class SavedStream(Stream):
 
 
 def stream_of(variable: Any) -> Stream | None:
-    """Returns the random stream whose state a Variable holds; None for other Variables."""
+    """Returns the random stream whose state a Variable holds, or None for other Variables."""
     return vars(variable).get(STREAM)
 
 

@@ -38,7 +38,7 @@ class Layout:
 
 
 def _tensor(memory: np.ndarray, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Returns a TVM tensor that views the bytes of ``memory`` from ``offset`` on."""
+    """Returns a TVM tensor that views the bytes of ``memory`` starting at ``offset``."""
     kind = np.dtype(dtype.as_numpy_dtype)
     part = memory[offset : offset + prod(shape) * kind.itemsize]
     return to_handle(part.view(kind).reshape(shape))

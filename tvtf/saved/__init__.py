@@ -2,7 +2,7 @@
 
 ``tf.saved_model`` saves objects with all their functions; `save` and `load` here are its short forms for one function of
 named inputs and outputs, which `tvtf run` and `tvtf compile` take. Either way it is one format: ``saved_model.json``
-describes the objects, and the functions as TVM's JSON of the ``tvtf`` dialect, with checksums; the variables lie beside it
+describes the objects, and the functions as TVM's JSON of the ``tvtf`` dialect, with checksums; the variables are next to it
 in TensorFlow's V2 checkpoint format. All files are written before the first is renamed into place.
 
 >>> import tempfile

@@ -40,7 +40,7 @@ class Asset(Trackable):
 
     @staticmethod
     def of(tensor: Any) -> Asset | None:
-        """Returns the asset to which a tensor belongs as the asset's path; None for other tensors."""
+        """Returns the asset to which a tensor belongs as the asset's path, or None for other tensors."""
         return tensor.asset if isinstance(tensor, AssetPath) else None
 
     def content(self) -> bytes:

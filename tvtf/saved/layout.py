@@ -69,7 +69,7 @@ def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
 
 
 def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
-    """Returns the content of a further file that was saved with a model; None if there is no file of this name.
+    """Returns the content of a further file that was saved with a model, or None if there is no file of this name.
 
     Raises:
       OSError, SavedModuleError: see `read`.
@@ -115,7 +115,7 @@ def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
 def _files_folder(description_path: Path, generation: Any) -> Path:
     """Returns the folder that holds a saved model's files.
 
-    A save writes the files to its own folder, ``generation``. At its end, the save moves the files beside the
+    A save writes the files to its own folder, ``generation``. At its end, the save moves the files next to the
     description.
     """
     if generation is None:

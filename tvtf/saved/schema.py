@@ -187,7 +187,7 @@ class Graph:
     def check_field(self, user: int, declared: Any, content: Any) -> None:
         """Checks the content of a field of node ``user``: a plain value, or the number of an earlier node.
 
-        ``declared`` tells what the field may hold. The items of an array or map are checked, too. Several fields may
+        ``declared`` says what the field may hold. The items of an array or map are checked, too. Several fields may
         refer to the same array; its items are checked once for each declaration.
         """
         if isinstance(declared, Plain):
@@ -454,12 +454,12 @@ def _items(nodes: list[Any], number: int) -> list[int]:
 
 
 def _dims(nodes: list[Any], shape: int) -> list[Any]:
-    """Returns the dims of the shape with a node number; None for a dim that is not static."""
+    """Returns the dims of the shape with a node number, or None for a dim that is not static."""
     return [_static_dim(nodes, dim) for dim in _items(nodes, nodes[shape]["data"]["values"])]
 
 
 def _static_dim(nodes: list[Any], dim: int) -> int | None:
-    """Returns the value of the dim with a node number; None if the dim is not static."""
+    """Returns the value of the dim with a node number, or None if the dim is not static."""
     node = nodes[dim]
     return nodes[node["data"]["value"]]["data"] if node["type"] == "ir.IntImm" else None
 

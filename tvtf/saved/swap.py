@@ -68,7 +68,7 @@ class Swap:
         return os.path.join(self.folder, *PurePosixPath(name).parts)
 
     def _current(self) -> object:
-        """Returns the unchecked description that the folder holds now; None if it is missing or can't be parsed."""
+        """Returns the unchecked description that the folder holds now, or None if it is missing or can't be parsed."""
         try:
             return parse((Path(self.folder) / self.description).read_bytes(), self.description)
         except (OSError, SavedModuleError):

@@ -51,7 +51,7 @@ def checked_options(
 ) -> tuple[VariableSynchronization, VariableAggregationV2]:
     """Checks the options of ``tf.Variable``, and returns the synchronization and aggregation modes.
 
-    An option that is None gets its default.
+    An option that is None is set to its default.
 
     Raises:
       ValueError: an option is not a member of its enumeration, or ``constraint`` is not callable.
@@ -104,8 +104,8 @@ class MadeByCreators(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Creates a Variable by the creators of the open ``variable_creator_scope`` blocks.
 
-        The creator of the innermost block is called first. Each creator gets the next one as its argument. The last one
-        creates the Variable.
+        The creator of the innermost block is called first. Each creator is passed the next one as its argument. The last
+        one creates the Variable.
         """
         create: Callable[..., Any] = super().__call__
         if "calls_creators" not in vars(cls):  # a subclass, which is created directly
@@ -114,7 +114,7 @@ class MadeByCreators(type):
             create = state.trace.make_variable
         if not state.creators:
             return create(*args, **kwargs)
-        # Creators get all arguments by name, including defaults. None stands for ``self``.
+        # Creators are passed all arguments by name, including defaults. None stands for ``self``.
         bound = inspect.signature(vars(cls)["__init__"]).bind(None, *args, **kwargs)
         bound.apply_defaults()
         for creator in state.creators:  # from the outermost to the innermost

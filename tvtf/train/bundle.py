@@ -67,7 +67,7 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
 
     Raises:
       InvalidArgumentError: an array's dtype has no TensorFlow counterpart.
-      ResourceExhaustedError: the disk is full; an existing bundle is unchanged and no file is left behind.
+      ResourceExhaustedError: the disk is full; an existing bundle is unchanged, and no partial file remains.
       PermissionDeniedError: the folder can't be written.
 
     >>> import tempfile

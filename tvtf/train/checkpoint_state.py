@@ -22,7 +22,7 @@ PathLike = str | os.PathLike[str]
 
 
 def get_checkpoint_state(checkpoint_dir: PathLike, latest_filename: str | None = None) -> Any:
-    """Returns the state of a folder, with paths joined to the folder; None if it is missing or can't be parsed.
+    """Returns the state of a folder, with paths joined to the folder, or None if it is missing or can't be parsed.
 
     Args:
       checkpoint_dir: the folder.

@@ -101,7 +101,7 @@ class ExponentialMovingAverage:
         return 1.0 - decay
 
     def average(self, var: Any) -> Variable | None:
-        """Returns the shadow of a Variable; None if it was never averaged."""
+        """Returns the shadow of a Variable, or None if it was never averaged."""
         entry = self._averages.get(id(var))
         return None if entry is None else entry[1]
 

@@ -96,7 +96,7 @@ class CheckpointLoadStatus:
             trackable._settle(session)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Initializes the variables that were not restored, then works as `run_restore_ops`."""
+        """Initializes the variables that were not restored, then does the same as `run_restore_ops`."""
         matched = {id(trackable) for trackable in self._restoration.objects.values()}
         for trackable in self._view.objects():
             if id(trackable) not in matched:

@@ -50,7 +50,7 @@ def checkpoints_iterator(
 def _wait_for_newer(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
     """Waits until the newest checkpoint of a folder differs from ``last``, and returns the newest checkpoint's prefix.
 
-    Returns None if that takes longer than ``timeout`` seconds; a timeout of None waits without end.
+    Returns None if that takes longer than ``timeout`` seconds; a timeout of None waits for ever.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:

@@ -164,7 +164,7 @@ v1("floor_div")(Alias("math.floordiv"))
 
 @v1("constant")
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False) -> Any:
-    """Works as ``tf.constant``. In a graph, the last element is repeated to fill ``shape``.
+    """Same as ``tf.constant``. In a graph, the last element is repeated to fill ``shape``.
 
     Raises:
       TypeError: the value's shape differs from ``shape``, and ``verify_shape`` is set.
@@ -210,10 +210,12 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
 
 @v1("where")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """Works as ``tf.where`` without broadcasting: ``condition`` is a scalar, a vector with one bool per row, or of equal shape.
+    """Same as ``tf.where``, without broadcasting.
+
+    ``condition`` is a scalar, a vector with one bool per row, or of the same shape as ``x`` and ``y``.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) the shapes don't fit in one of these ways.
+      InvalidArgumentError: (ValueError while tracing) the shapes fit in none of these ways.
     """
     if x is None or y is None:
         return tf_("where")(condition, x, y)
@@ -260,7 +262,7 @@ def cond(
     fn1: Any = None,
     fn2: Any = None,
 ) -> Any:
-    """Works as ``tf.cond``, but unpacks a result that is a list of one value, unless ``strict`` is set.
+    """Same as ``tf.cond``, but unpacks a result that is a list of one value, unless ``strict`` is set.
 
     ``fn1`` and ``fn2`` are TensorFlow 1's older names of ``true_fn`` and ``false_fn``.
     """
@@ -273,7 +275,7 @@ def cond(
 def case(
     pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case"
 ) -> Any:
-    """Works as ``tf.case``, but the pairs of predicate and function may also be a dict."""
+    """Same as ``tf.case``, but the pairs of predicate and function may also be a dict."""
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
     # the keys of a dict may be references to tensors: tensor.ref()
     pairs = [(pred.deref() if hasattr(pred, "deref") else pred, fn) for pred, fn in pairs]
@@ -356,13 +358,13 @@ def py_func(func: Any, inp: Any, Tout: Any, stateful: bool = True, name: str | N
 
 @v1("substr", "strings.substr")
 def substr(input: Any, pos: Any, len: Any, name: Any = None, unit: str = "BYTE") -> Any:  # noqa: A002
-    """Works as ``tf.strings.substr``."""
+    """Same as ``tf.strings.substr``."""
     return tf_("strings.substr")(input, pos, len, unit)
 
 
 @v1("string_join")
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
-    """Works as ``tf.strings.join``."""
+    """Same as ``tf.strings.join``."""
     return tf_("strings.join")(inputs, separator)
 
 
@@ -401,7 +403,7 @@ def strings_split(
     source: Any = None,
     name: Any = None,
 ) -> Any:  # noqa: A002
-    """Works as ``tf.strings.split``, but returns a sparse tensor unless ``result_type`` is "RaggedTensor"."""
+    """Same as ``tf.strings.split``, but returns a sparse tensor unless ``result_type`` is "RaggedTensor"."""
     words = tf_("strings.split")(convert_to_tensor(source if input is None else input), sep, maxsplit)
     if not hasattr(words, "to_sparse"):  # the words of a scalar string are a dense vector: make them the only row
         words = tf_("RaggedTensor").from_tensor(words[None])
@@ -412,7 +414,7 @@ def strings_split(
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: Any = None, name: Any = None, input: Any = None
 ) -> Any:  # noqa: A002
-    """Works as ``tf.strings.to_hash_bucket``."""
+    """Same as ``tf.strings.to_hash_bucket``."""
     return tf_("strings.to_hash_bucket")(string_tensor if input is None else input, num_buckets)
 
 
@@ -420,7 +422,7 @@ def string_to_hash_bucket(
 def decode_raw(
     input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: Any = None, bytes: Any = None
 ) -> Any:  # noqa: A002
-    """Works as ``tf.io.decode_raw``."""
+    """Same as ``tf.io.decode_raw``."""
     return tf_("io.decode_raw")(bytes if input_bytes is None else input_bytes, out_type, little_endian)
 
 
@@ -434,19 +436,19 @@ def decode_csv(
     na_value: str = "",
     select_cols: Any = None,
 ) -> Any:
-    """Works as ``tf.io.decode_csv``. TensorFlow 1 has the arguments in another order."""
+    """Same as ``tf.io.decode_csv``. TensorFlow 1 has the arguments in another order."""
     return tf_("io.decode_csv")(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
 
 
 @v1("parse_single_example", "io.parse_single_example")
 def parse_single_example(serialized: Any, features: Any, name: Any = None, example_names: Any = None) -> Any:
-    """Works as ``tf.io.parse_single_example``."""
+    """Same as ``tf.io.parse_single_example``."""
     return tf_("io.parse_single_example")(serialized, features)
 
 
 @v1("parse_example", "io.parse_example")
 def parse_example(serialized: Any, features: Any, name: Any = None, example_names: Any = None) -> Any:
-    """Works as ``tf.io.parse_example``."""
+    """Same as ``tf.io.parse_example``."""
     return tf_("io.parse_example")(serialized, features, example_names)
 
 
@@ -487,7 +489,7 @@ def setdiff1d(x: Any, y: Any, index_dtype: Any = "int32", name: Any = None) -> A
 
 @v1("multinomial", "random.multinomial")
 def multinomial(logits: Any, num_samples: Any, seed: Any = None, name: Any = None, output_dtype: Any = None) -> Any:
-    """Works as ``tf.random.categorical``."""
+    """Same as ``tf.random.categorical``."""
     return tf_("random.categorical")(logits, num_samples, output_dtype or "int64", seed)
 
 
@@ -496,7 +498,7 @@ def while_loop(
     cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
     swap_memory: bool = False, name: Any = None, maximum_iterations: Any = None, return_same_structure: bool = False,
 ) -> Any:  # fmt: skip
-    """Works as ``tf.while_loop``, but returns a single loop variable itself, not in a list.
+    """Same as ``tf.while_loop``, but returns a single loop variable itself, not in a list.
 
     With ``return_same_structure`` the result is a list, too. Arguments that only tune TensorFlow's runtime are unused.
     """
@@ -517,7 +519,7 @@ def _as_list(results: Any) -> Any:
 
 @v1("batch_to_space_nd", "manip.batch_to_space_nd")
 def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: Any = None) -> Any:  # noqa: A002
-    """Works as ``tf.batch_to_space``."""
+    """Same as ``tf.batch_to_space``."""
     return tf_("batch_to_space")(input, block_shape, crops)
 
 
@@ -525,20 +527,20 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: Any = None
 def space_to_batch(
     input: Any, paddings: Any = None, block_size: Any = None, name: Any = None, block_shape: Any = None
 ) -> Any:  # noqa: A002
-    """Works as ``tf.space_to_batch``, with one block size for both dims."""
+    """Same as ``tf.space_to_batch``, with one block size for both dims."""
     return tf_("space_to_batch")(input, [block_size] * 2 if block_shape is None else block_shape, paddings)
 
 
 @v1("batch_gather")
 def batch_gather(params: Any, indices: Any, name: Any = None) -> Any:
-    """Works as ``tf.gather`` with the batch dims of the indices."""
+    """Same as ``tf.gather`` with the batch dims of the indices."""
     indices = convert_to_tensor(indices)
     return tf_("gather")(params, indices, axis=indices.shape.rank - 1, batch_dims=indices.shape.rank - 1)
 
 
 @v1("sparse_matmul")
 def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, *_: Any, **__: Any) -> Any:
-    """Works as ``tf.matmul``."""
+    """Same as ``tf.matmul``."""
     return tf_("matmul")(a, b, transpose_a, transpose_b)
 
 
@@ -550,7 +552,7 @@ def add_check_numerics_ops() -> Any:
 
 @v1("sparse_reduce_sum_sparse")
 def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
-    """Works as ``tf.sparse.reduce_sum``, with a sparse result."""
+    """Same as ``tf.sparse.reduce_sum``, with a sparse result."""
     return tf_("sparse.reduce_sum")(sp_input, axis, keepdims, output_is_sparse=True)
 
 

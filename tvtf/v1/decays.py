@@ -133,7 +133,7 @@ for _name, _function in (
 
 @v1("train.get_global_step")
 def get_global_step(graph: Any = None) -> Any:
-    """Returns the graph's global step; None if it has none."""
+    """Returns the graph's global step, or None if it has none."""
     found = (graph or get_default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
     by_name = [v for v, _ in (graph or get_default_graph()).variables.values() if v.name == "global_step:0"]
     return next(iter([*found, *by_name]), None)
@@ -233,7 +233,7 @@ class ExponentialMovingAverage:
         return _tf("minimum", decay, (1.0 + updates) / (10.0 + updates))
 
     def average(self, var: Any) -> Any:
-        """Returns the variable with the average of ``var``; None if there is none."""
+        """Returns the variable with the average of ``var``, or None if there is none."""
         return self._averages.get(id(var), (None, None))[1]
 
     def average_name(self, var: Any) -> str:

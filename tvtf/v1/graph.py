@@ -637,12 +637,12 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Works as ``tf.device``."""
+        """Same as ``tf.device``."""
         with public_names()["device"](device_name_or_function):
             yield
 
     def control_dependencies(self, control_inputs: Any) -> Any:
-        """Works as ``tf.control_dependencies``."""
+        """Same as ``tf.control_dependencies``."""
         return public_names()["control_dependencies"](control_inputs)
 
     def become(self, other: Graph) -> None:

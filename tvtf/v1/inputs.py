@@ -76,7 +76,7 @@ def input_producer(
     input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
     capacity: int = 32, shared_name: Any = None, summary_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of the rows of a tensor, which are repeated ``num_epochs`` times, or without end."""
+    """Returns a queue of the rows of a tensor, which are repeated ``num_epochs`` times, or endlessly."""
     return _row_queue([convert_to_tensor(input_tensor)], num_epochs, shuffle, seed, capacity, name)
 
 
@@ -85,7 +85,7 @@ def string_input_producer(
     string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of strings, such as file names, which are repeated ``num_epochs`` times, or without end.
+    """Returns a queue of strings, such as file names, which are repeated ``num_epochs`` times, or endlessly.
 
     Raises:
       ValueError: the list is empty.
@@ -100,7 +100,7 @@ def range_input_producer(
     limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32, shared_name: Any = None,
     name: str = "input_producer",
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of the integers below ``limit``, repeated ``num_epochs`` times, or without end."""
+    """Returns a queue of the integers below ``limit``, repeated ``num_epochs`` times, or endlessly."""
     return _row_queue([public_names()["range"](limit)], num_epochs, shuffle, seed, capacity, name)
 
 

@@ -115,7 +115,7 @@ class name_scope:  # noqa: N801 - TensorFlow's name
 
 @v1("op_scope")
 def op_scope(values: Any, name: str | None, default_name: str | None = None) -> Any:
-    """Works as ``name_scope``."""
+    """Same as ``name_scope``."""
     return name_scope(name, default_name, values)
 
 

@@ -166,7 +166,7 @@ def softmax_cross_entropy_with_logits(
 def softmax_cross_entropy_with_logits_v2(
     labels: Any, logits: Any, axis: Any = None, name: Any = None, dim: Any = None
 ) -> Any:
-    """Works as TensorFlow 2's ``softmax_cross_entropy_with_logits``. ``dim`` is the older name of ``axis``."""
+    """Same as TensorFlow 2's ``softmax_cross_entropy_with_logits``. ``dim`` is the older name of ``axis``."""
     axis = axis if axis is not None else dim
     return tf_("nn.softmax_cross_entropy_with_logits")(labels, logits, -1 if axis is None else axis)
 
@@ -175,7 +175,7 @@ def softmax_cross_entropy_with_logits_v2(
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
-    """Works as in TensorFlow 2, except that ``labels`` and ``logits`` must be passed by name."""
+    """Same as in TensorFlow 2, except that ``labels`` and ``logits`` must be passed by name."""
     _require_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf_("nn.sparse_softmax_cross_entropy_with_logits")(labels, logits)
 
@@ -184,7 +184,7 @@ def sparse_softmax_cross_entropy_with_logits(
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
-    """Works as in TensorFlow 2, except that ``labels`` and ``logits`` must be passed by name."""
+    """Same as in TensorFlow 2, except that ``labels`` and ``logits`` must be passed by name."""
     _require_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf_("nn.sigmoid_cross_entropy_with_logits")(labels, logits)
 
@@ -306,7 +306,7 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: Any = None,
 ) -> Any:
-    """Works as ``tf.image.extract_glimpse``, except that ``offsets`` are the centers of the windows."""
+    """Same as ``tf.image.extract_glimpse``, except that ``offsets`` are the centers of the windows."""
     noise = "uniform" if uniform_noise else "gaussian"
     return glimpse(input, size, offsets, centered, normalized, noise, to_middle=True)
 

@@ -160,7 +160,7 @@ class _PrunedGraph:
         return any(_is_python(b.value) or _needs_sizes(b.value) for b in self._bindings())
 
     def _run_uncompiled(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Works as ``run`` without compiling: for graphs whose Python functions return tensors of unknown rank."""
+        """Same as ``run``, without compiling: for graphs whose Python functions return tensors of unknown rank."""
         with recording_effects(Assignments([])):
             return as_tuple(evaluate(self.function.graph.module(), "main", inputs, _EagerEvaluation))
 
@@ -295,7 +295,7 @@ class Session:
         return {}
 
     def partial_run(self, handle: dict[Any, Any], fetches: Any, feed_dict: Any = None) -> Any:
-        """Works as ``run``, with all values fed in earlier partial runs."""
+        """Same as ``run``, with all values fed in earlier partial runs."""
         handle.update(feed_dict or {})
         return self.run(fetches, handle)
 

@@ -462,9 +462,9 @@ class MonitoredSession:
         return self._ended or self._coord.should_stop()
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Works as ``Session.run``, but the same run also computes the fetches of the hooks, with the hooks' feeds.
+        """Same as ``Session.run``, but the same run also computes the fetches of the hooks, with the hooks' feeds.
 
-        Each hook's ``before_run`` returns its fetches and feeds, or None, and its ``after_run`` gets the results.
+        Each hook's ``before_run`` returns its fetches and feeds, or None, and its ``after_run`` receives the results.
         """
         if self._ended:
             raise RuntimeError("Run called even after should_stop requested.")

@@ -37,7 +37,7 @@ def Variable(  # noqa: N802
     constraint: Any = None,
     **_: Any,
 ) -> Any:
-    """Creates a variable of the graph. Its initializer assigns the value. Outside a graph, works as ``tf.Variable``.
+    """Creates a variable of the graph. Its initializer assigns the value. Outside a graph, the same as ``tf.Variable``.
 
     Raises:
       ValueError: there is no initial value.
@@ -233,7 +233,7 @@ def _unused_name(graph: Graph, outer: VariableScope, name: str) -> str:
 
 @v1("variable_op_scope")
 def variable_op_scope(values: Any, name_or_scope: Any, default_name: Any = None, **kwargs: Any) -> Any:
-    """Works as ``variable_scope``."""
+    """Same as ``variable_scope``."""
     return variable_scope(name_or_scope, default_name, values, **kwargs)
 
 
@@ -374,7 +374,7 @@ def _default_initializer(kind: Any) -> Any:
 def _call_initializer(initializer: Callable[..., Any], shape: list[int], dtype: Any) -> Any:
     """Calls an initializer for a variable of the given shape and dtype. Returns the result as a tensor.
 
-    An initializer without an argument ``dtype`` gets only the shape.
+    An initializer without an argument ``dtype`` is passed only the shape.
     """
     try:
         return convert_to_tensor(initializer(shape, dtype=dtype), dtype)

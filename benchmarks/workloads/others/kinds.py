@@ -73,7 +73,7 @@ def _direction(ops: Any, size: Vectors, x: Any) -> Any:
 
 
 def crossed(ops: Any, size: Sequences, ids: Any, y: Any) -> Any:
-    """Products of columns with their own crossings beside a few dense layers (Wang et al. 2017)."""
+    """Products of columns with their own crossings, next to a few dense layers (Wang et al. 2017)."""
     x = ops.gather(ops.weight(size.symbols, size.width), ids)
     x = first = ops.reshape(x, (size.batch, -1))
     z = ops.relu(ops.dense(ops.relu(ops.dense(x, size.hidden)), size.hidden))

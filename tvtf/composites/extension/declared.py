@@ -107,7 +107,7 @@ def _convert_and_validate(self: Any, stage: Stage) -> None:
 def _parameters(fields: Sequence[Field], stage: Stage) -> list[inspect.Parameter]:
     """Returns the parameters of an extension type's constructor, one for each field.
 
-    Python permits no positional parameter without a default behind one with a default. So a field without a default
+    Python permits no positional parameter without a default after one with a default. So a field without a default
     becomes keyword-only there, and so do all later fields. A spec's constructor has neither defaults nor annotations.
     """
     parameter_kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -97,7 +97,7 @@ def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRag
 
 
 def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
-    """Returns a dim for each axis; None for ragged axes, whose dims callers don't use."""
+    """Returns a dim for each axis, or None for ragged axes, whose dims callers don't use."""
     parts = shape.row_partitions
     if not parts:
         return shape.inner_dims

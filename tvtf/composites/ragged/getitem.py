@@ -110,7 +110,7 @@ def _static_int(value: Any) -> Any:
 
 
 def _index_inside_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
-    """Indexes each row of a ragged tensor by the keys behind the first one.
+    """Indexes each row of a ragged tensor by the keys after the first one.
 
     Raises:
       ValueError: an integer indexes rows that are not known to have the same length.

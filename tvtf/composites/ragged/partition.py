@@ -274,7 +274,7 @@ class RowPartition(CompositeTensor):
         return self._row_splits[:-1]
 
     def row_limits(self) -> Tensor:
-        """Returns the index behind each row's last value."""
+        """Returns the index after each row's last value."""
         return self._row_splits[1:]
 
     def row_lengths(self) -> Tensor:
@@ -282,7 +282,7 @@ class RowPartition(CompositeTensor):
         return self.row_limits() - self.row_starts()
 
     def uniform_row_length(self) -> Tensor | None:
-        """Returns the number of values in every row; None if it is not known to be uniform."""
+        """Returns the number of values in every row, or None if it is not known to be uniform."""
         return None if self._uniform is None else cast(scalar_of(self._uniform), self.dtype)
 
     def value_rowids(self) -> Tensor:

@@ -54,7 +54,7 @@ def _check_right_ragged(array: np.ndarray) -> None:
     """
     if not array.size:
         return
-    # The first value of a row must be in column 0, and each other value in the column behind the value before.
+    # The first value of a row must be in column 0, and each other value in the column after the value before.
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
     expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
     if (array[:, 1] != expected).any():

@@ -225,7 +225,7 @@ class RaggedTensor(CompositeTensor):
         return self._row_splits[:-1]
 
     def row_limits(self, name: Any = None) -> Tensor:
-        """Returns the index behind each row's last value."""
+        """Returns the index after each row's last value."""
         return self._row_splits[1:]
 
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:

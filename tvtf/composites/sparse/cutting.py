@@ -54,7 +54,7 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
 
 
 def _slice_block(sp: SparseTensor, start: Tensor, size: Tensor) -> SparseTensor:
-    """Slices a sparse tensor: returns the elements in the block of ``size`` from ``start`` on, shifted to the origin.
+    """Slices a sparse tensor: returns the elements in the block of ``size`` at ``start``, shifted to the origin.
 
     ``size`` is clipped to the tensor's shape.
     """

@@ -226,7 +226,7 @@ def _reduce_segments(
 ) -> Tensor:
     """Gathers the rows of ``data`` at ``indices``, and reduces gathered rows with the same segment id by ``combine``.
 
-    Returns one row for each segment. ``is_sparse`` tells whether the gradient of ``data`` is sparse.
+    Returns one row for each segment. ``is_sparse`` says whether the gradient of ``data`` is sparse.
     """
     x, row_indices, segments = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
     require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
