@@ -290,7 +290,7 @@ def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Datase
 
 
 class Counter(Dataset):
-    """An infinite dataset of the int64 numbers starting at ``start``."""
+    """An infinite dataset of the numbers ``start``, ``start + step``, ``start + 2 * step``, ..."""
 
     repr_name = "_ScanDataset"
 

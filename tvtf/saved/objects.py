@@ -1,6 +1,6 @@
 """Lists the objects of a saved model and their edges, and creates the objects that take their place in a loaded model.
 
-Nodes have the same numbers as in the model's checkpoint, as in TensorFlow: breadth first, an object's functions after its
+Nodes have the same IDs as in the model's checkpoint, as in TensorFlow: breadth first, an object's functions after its
 other children, and traces after the functions.
 """
 
@@ -31,8 +31,8 @@ class FunctionNode(Trackable):
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        for number, concrete in enumerate(function.concrete_functions):
-            self._track(ConcreteNode(concrete), f"trace_{number}")
+        for index, concrete in enumerate(function.concrete_functions):
+            self._track(ConcreteNode(concrete), f"trace_{index}")
 
 
 class ConcreteNode(Trackable):
@@ -100,39 +100,39 @@ def _holds_function(trackable: Any, name: str) -> bool:
 # -- writing
 
 
-def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
-    """Encodes all objects of a model as JSON, in the order of their node numbers.
+def describe(view: ModelView, function_index: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
+    """Encodes all objects of a model as JSON, in the order of their node IDs.
 
-    ``function_number`` returns the number of a concrete function, or the reason why the function is not saved.
+    ``function_index`` returns the index of a concrete function, or the reason why the function is not saved.
     """
     nodes = view.nodes()
-    numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
+    node_ids = {id(node.trackable): node_id for node_id, node in enumerate(nodes)}
     owned_count = len(view.paths())  # after these nodes come slot variables of optimizers, which have no children
     return [
-        _encode_node(node.trackable, node.key, function_number)
-        | {"children": _edges(view, node.trackable, numbers) if number < owned_count else []}
+        _encode_node(node.trackable, node.key, function_index)
+        | {"children": _edges(view, node.trackable, node_ids) if node_id < owned_count else []}
         | ({"slots": [list(slot) for slot in node.slots]} if node.slots else {})
-        for number, node in enumerate(nodes)
+        for node_id, node in enumerate(nodes)
     ]
 
 
-def _edges(view: ModelView, trackable: Trackable, numbers: Mapping[int, int]) -> list[list[Any]]:
-    """Returns a pair of a name and a node number for each child of an object."""
-    return [[name, numbers[id(child)]] for name, child in view.children(trackable).items()]
+def _edges(view: ModelView, trackable: Trackable, node_ids: Mapping[int, int]) -> list[list[Any]]:
+    """Returns a pair of a name and a node ID for each child of an object."""
+    return [[name, node_ids[id(child)]] for name, child in view.children(trackable).items()]
 
 
 @functools.singledispatch
-def _encode_node(trackable: Any, key: str, function_number: Callable[[ConcreteFunction], Any]) -> dict[str, Any]:
+def _encode_node(trackable: Any, key: str, function_index: Callable[[ConcreteFunction], Any]) -> dict[str, Any]:
     """Encodes an object of a saved model as JSON: its kind, and the properties that loading needs.
 
-    ``key`` is the prefix of the object's values in the checkpoint. ``function_number`` returns the number of a concrete
+    ``key`` is the prefix of the object's values in the checkpoint. ``function_index`` returns the index of a concrete
     function. An object of no registered class has only its children.
     """
     return {"kind": "object"}
 
 
 @_encode_node.register
-def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
+def _(variable: Variable, key: str, function_index: Any) -> dict[str, Any]:
     """Encodes a Variable as JSON: its name and type, and the key of its value in the checkpoint."""
     shape = variable.shape
     return {
@@ -146,16 +146,16 @@ def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
 
 
 @_encode_node.register
-def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
+def _(node: FunctionNode, key: str, function_index: Any) -> dict[str, Any]:
     """Encodes a ``tf.function`` as JSON: its signature, its traces, and the reasons why some traces can't be saved."""
     function = node.function
-    traces = [function_number(concrete) for concrete in function.concrete_functions]
+    traces = [function_index(concrete) for concrete in function.concrete_functions]
     return {
         "kind": "function",
         "name": function.name,
         "signature": encode_signature(function.signature.python),
         "specs": _specs(function),
-        "functions": [number for number in traces if isinstance(number, int)],
+        "functions": [index for index in traces if isinstance(index, int)],
         "left_out": [reason for reason in traces if isinstance(reason, str)],
     }
 
@@ -169,11 +169,11 @@ def _specs(function: Function) -> Any:
 
 
 @_encode_node.register
-def _(node: ConcreteNode, key: str, function_number: Any) -> dict[str, Any]:
-    """Encodes one trace of a function as JSON: its number and its signature."""
+def _(node: ConcreteNode, key: str, function_index: Any) -> dict[str, Any]:
+    """Encodes one trace of a function as JSON: its index and its signature."""
     return {
         "kind": "concrete",
-        "function": function_number(node.concrete),
+        "function": function_index(node.concrete),
         "signature": encode_signature(node.concrete._signature),
     }
 
@@ -187,7 +187,7 @@ _NAMED: dict[type, str] = {
 }
 """The objects of which the kind is all that is saved."""
 for _type, _name in _NAMED.items():
-    _encode_node.register(_type, lambda value, key, function_number, name=_name: {"kind": name})
+    _encode_node.register(_type, lambda value, key, function_index, name=_name: {"kind": name})
 
 
 # -- reading
@@ -253,22 +253,22 @@ CONTAINERS: dict[str, Callable[[], Any]] = {"object": user_object, "list": ListW
 def check_nodes(nodes: Any, source: str) -> None:
     """Checks the list of objects in a saved model's description: every edge must lead to an existing object.
 
-    An edge is a pair of a child's name and number. ``source`` names the file in errors.
+    An edge is a pair of a child's name and node ID. ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: the list of nodes or an edge is invalid.
     """
     if not isinstance(nodes, list) or not nodes or not all(isinstance(node, dict) for node in nodes):
         raise SavedModuleError(f"{source} is damaged: it lists no objects")
-    for number, node in enumerate(nodes):
+    for node_id, node in enumerate(nodes):
         for edge in entry(node, "children", source):
             if not _is_edge(edge, len(nodes)):
-                raise SavedModuleError(f"{source} is damaged: object {number} has the edge {edge!r:.60}")
+                raise SavedModuleError(f"{source} is damaged: object {node_id} has the edge {edge!r:.60}")
 
 
 def _is_edge(edge: Any, count: int) -> bool:
-    """Returns whether a value is a pair of a name and the number of one of ``count`` objects."""
+    """Returns whether a value is a pair of a name and the ID of one of ``count`` objects."""
     if not isinstance(edge, list) or len(edge) != 2:
         return False
-    name, number = edge
-    return isinstance(name, str) and type(number) is int and 0 <= number < count
+    name, node_id = edge
+    return isinstance(name, str) and type(node_id) is int and 0 <= node_id < count

@@ -41,10 +41,10 @@ class NotSaveable(ValueError):
 # -- writing
 
 
-def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dict[str, Any]:
+def describe(concrete: ConcreteFunction, index_of: Callable[[Any], int]) -> dict[str, Any]:
     """Encodes a concrete function as JSON: its program, arguments, captures and results.
 
-    ``number_of`` returns the number of a captured object in the file.
+    ``index_of`` returns the index of a captured object in the file.
 
     Raises:
       NotSaveable: the function calls a Python function, or an argument is not a plain value.
@@ -57,9 +57,9 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
     return {
         "name": concrete.name,
         "arguments": _arguments(concrete),
-        "captures": [number_of(_checked_capture(concrete, c)) for c in concrete.captures],
+        "captures": [index_of(_checked_capture(concrete, c)) for c in concrete.captures],
         "structure": encode(results.structure, _form),
-        "results": [_result(kind, reference, number_of) for kind, reference in results.leaves],
+        "results": [_result(kind, reference, index_of) for kind, reference in results.leaves],
         "outputs": [_spec_of(t) for t in nest.flatten(results.traced, expand_composites=True)],
         "updates": [[_capture_index(concrete, variable), index] for variable, index in results.updates],
         "waiting": _deferred_calls(concrete),
@@ -151,10 +151,10 @@ def _form(value: Any) -> Any:
     return None if nest.is_nested_or_composite(value) else {"leaf": None}
 
 
-def _result(kind: str, reference: Any, number_of: Callable[[Any], int]) -> Any:
-    """Encodes a result: a computed value or parameter by its index, or a captured value by its number in the file."""
+def _result(kind: str, reference: Any, index_of: Callable[[Any], int]) -> Any:
+    """Encodes a result: a computed value or parameter by its index, or a captured value by its index in the file."""
     if kind == "value":
-        return [kind, None if reference is None else number_of(reference)]
+        return [kind, None if reference is None else index_of(reference)]
     return [kind, reference]
 
 
@@ -233,7 +233,7 @@ class Program:
         result_of_kind: dict[str, Callable[[Any], Any]] = {
             "computed": computed.__getitem__,
             "param": [*tensors, *captured].__getitem__,
-            "value": lambda number: None if number is None else self.constants[number],
+            "value": lambda index: None if index is None else self.constants[index],
         }
         leaves = [result_of_kind[kind](reference) for kind, reference in self.results]
         for position, index in self.updates:
@@ -316,9 +316,9 @@ def _read(data: Mapping[str, Any]) -> Program:
     program = Program(
         name=name,
         arguments=_read_arguments(*data["arguments"]),
-        captures=[int(number) for number in data["captures"]],
+        captures=[int(index) for index in data["captures"]],
         structure=decode(data["structure"], lambda *_: None),
-        results=[(str(kind), None if number is None else int(number)) for kind, number in data["results"]],
+        results=[(str(kind), None if index is None else int(index)) for kind, index in data["results"]],
         outputs=[None if spec is None else decode(spec) for spec in data["outputs"]],
         updates=[(int(position), int(index)) for position, index in data["updates"]],
         mod=_module(data["program"], name, deferred, reads_tables=True),
@@ -401,10 +401,10 @@ def _check(program: Program) -> None:
     for param, input_type in zip(main.params, program.inputs):
         _check_param(name, param.ty, input_type)
     limits = {"computed": program.count, "param": count, "value": None}
-    for kind, number in program.results:
+    for kind, index in program.results:
         limit = limits[kind]
-        if limit is not None and not 0 <= number < limit:
-            raise SavedModuleError(f"{name} returns the {kind} value {number}, but has only {limit} (counted from 0)")
+        if limit is not None and not 0 <= index < limit:
+            raise SavedModuleError(f"{name} returns the {kind} value {index}, but has only {limit} (counted from 0)")
     for position, index in program.updates:
         if not (0 <= position < len(program.captures) and 0 <= index < program.count):
             raise SavedModuleError(
@@ -456,29 +456,29 @@ def _check_type(name: str, actual: TensorType, described: TensorType) -> None:
 def bind(program: Program, captures: Sequence[Any], source: str) -> None:
     """Connects a loaded program to the Variables, constants and tables that the program captures.
 
-    ``captures`` are all captured objects of the file, by number. ``source`` names the file in errors.
+    ``captures`` are all captured objects of the file, by index. ``source`` names the file in errors.
 
     Raises:
       SavedModuleError: a captured object is missing, or has the wrong type.
     """
     # Parameters for captures follow those for inputs.
     params = program.mod["main"].params[len(program.inputs) :]
-    program.bound = [_capture(captures, number, source) for number in program.captures]
+    program.bound = [_capture(captures, index, source) for index in program.captures]
     for position in program.tables:
         if position < 0 or not isinstance(program.bound[position], TableRead):
             raise SavedModuleError(f"the program of {program.name} can't be run: {program_checks.MSG_PYTHON}")
     for capture, param in zip(program.bound, params):
         _check_capture(program.name, param.ty, capture)
-    for kind, number in program.results:
-        if kind == "value" and number is not None:
-            program.constants[number] = _capture(captures, number, source)
+    for kind, index in program.results:
+        if kind == "value" and index is not None:
+            program.constants[index] = _capture(captures, index, source)
     for position, _ in program.updates:
         if not isinstance(program.bound[position], Variable):
             raise SavedModuleError(f"{source}: {program.name} updates a capture that is not a Variable")
 
 
-def _capture(captures: Sequence[Any], number: int, source: str) -> Any:
-    """Returns the captured object with a number; raises SavedModuleError if the file has none of this number."""
-    if not 0 <= number < len(captures) or captures[number] is None:
-        raise SavedModuleError(f"{source} refers to value {number}, but the file has no value of this number")
-    return captures[number]
+def _capture(captures: Sequence[Any], index: int, source: str) -> Any:
+    """Returns the captured object at an index, or raises SavedModuleError if the file has none."""
+    if not 0 <= index < len(captures) or captures[index] is None:
+        raise SavedModuleError(f"{source} refers to value {index}, but the file has no value of this number")
+    return captures[index]

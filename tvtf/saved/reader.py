@@ -163,10 +163,10 @@ class _Model:
         return reader
 
     def _arrays(self) -> dict[int, np.ndarray]:
-        """Reads the values of the model's Variables, and returns them by the Variables' node numbers."""
+        """Reads the values of the model's Variables, and returns them by the Variables' node IDs."""
         variables = {i: node for i, node in enumerate(self.nodes) if node.get("kind") == "variable"}
         reader = self._open(layout.VARIABLES)
-        return {number: self._array(reader, node) for number, node in variables.items()}
+        return {node_id: self._array(reader, node) for node_id, node in variables.items()}
 
     def _array(self, reader: Reader, node: dict[str, Any]) -> np.ndarray:
         """Reads the value of a Variable, after checking the value's dtype and shape against the model's description.
@@ -206,7 +206,7 @@ class _Model:
     def _checked_captures(self) -> list[tuple[str, Any]]:
         """Returns the objects that functions capture as pairs of a kind and a reference, after checking the pairs.
 
-        The kinds and references are: "object" with a node's number, "constant" with a key, "table" with the list of the
+        The kinds and references are: "object" with a node ID, "constant" with a key, "table" with the list of the
         keys of its arrays, and "stream" with the list of the numbers of a generator state, or an empty list.
         """
         for capture in self.captures if isinstance(self.captures, list) else [None]:  # None is invalid
@@ -225,18 +225,18 @@ class _Model:
 
     def create(self) -> Any:
         """Creates all objects of a saved model, connects them, and returns the root object."""
-        for number, node in enumerate(self.nodes):
+        for node_id, node in enumerate(self.nodes):
             create_object = _MAKERS.get(str(node.get("kind")))
             if create_object is None and node.get("kind") != "tuple":
-                raise self._damaged(f"object {number} is of the unknown kind {node.get('kind')!r}")
+                raise self._damaged(f"object {node_id} is of the unknown kind {node.get('kind')!r}")
             # Objects of the other kinds refer to objects of these kinds. `_node` creates them later.
             if create_object is not None and node["kind"] in FIRST:
-                self.objects_by_node[number] = create_object(self, number, node)
+                self.objects_by_node[node_id] = create_object(self, node_id, node)
         self._bind_programs()
-        for number, node in enumerate(self.nodes):
+        for node_id, node in enumerate(self.nodes):
             if node["kind"] in objects.CONTAINERS:
                 for name, child in node["children"]:
-                    objects.adopt(self.objects_by_node[number], name, self._node(child))
+                    objects.adopt(self.objects_by_node[node_id], name, self._node(child))
         self._name_aliases()
         return self.objects_by_node[0]
 
@@ -269,7 +269,7 @@ class _Model:
         Args:
           kind: "constant", "table", "stream" or "object".
           reference: the constant's key, the keys of the table's arrays, the state at which the stream starts, or the
-            object's node number.
+            object's node ID.
         """
         if kind == "constant":
             return self.constants[reference]
@@ -288,16 +288,18 @@ class _Model:
             raise self._damaged("a table's keys and values differ in shape, or its default in dtype")
         return TableRead(keys, values, default)
 
-    def _node(self, number: int) -> Any:
+    def _node(self, node_id: int) -> Any:
         """Returns the object of a node in the saved object graph. A function or tuple is created on the first call.
 
         Functions and tuples can't be created earlier, because they refer to other objects.
         """
-        if number not in self.objects_by_node:
-            node = self.nodes[number]
+        if node_id not in self.objects_by_node:
+            node = self.nodes[node_id]
             is_tuple = node["kind"] == "tuple"
-            self.objects_by_node[number] = self._tuple(node) if is_tuple else _MAKERS[node["kind"]](self, number, node)
-        return self.objects_by_node[number]
+            self.objects_by_node[node_id] = (
+                self._tuple(node) if is_tuple else _MAKERS[node["kind"]](self, node_id, node)
+            )
+        return self.objects_by_node[node_id]
 
     def _tuple(self, node: dict[str, Any]) -> Any:
         """Creates a tuple of a loaded model from its children; children with other names than indices are left out."""
@@ -306,16 +308,16 @@ class _Model:
         except RecursionError:
             raise self._damaged("a tuple contains itself") from None
 
-    def program(self, number: Any) -> Program:
-        """Returns the program of the function with a number; raises SavedModuleError if there is none."""
-        if type(number) is not int or not 0 <= number < len(self.programs):
-            raise self._damaged(f"function {number!r} isn't there")
-        return self.programs[number]
+    def program(self, function_index: Any) -> Program:
+        """Returns the program of the function at an index; raises SavedModuleError if there is none."""
+        if type(function_index) is not int or not 0 <= function_index < len(self.programs):
+            raise self._damaged(f"function {function_index!r} isn't there")
+        return self.programs[function_index]
 
 
-def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
+def _variable(model: _Model, node_id: int, node: dict[str, Any]) -> Variable:
     """Creates a Variable of a loaded model with its saved value."""
-    array, shape = model.arrays[number], node["shape"]
+    array, shape = model.arrays[node_id], node["shape"]
     is_static = shape is not None and None not in shape
     variable = Variable(
         array,
@@ -327,7 +329,7 @@ def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
     return variable
 
 
-def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
+def _asset(model: _Model, node_id: int, node: dict[str, Any]) -> Asset:
     """Creates an asset of a loaded model, whose path is that of a file in the model's folder."""
     name = str(node.get("file"))
     if name not in model.file_names:
@@ -335,7 +337,7 @@ def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
     return Asset(os.path.join(model.files_folder, *name.split("/")))
 
 
-def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunction:
+def _function(model: _Model, node_id: int, node: dict[str, Any]) -> RestoredFunction:
     """Creates a ``tf.function`` of a loaded model. Each call runs the saved program that matches the arguments."""
     signature = decode_signature(entry(node, "signature", model.description_path))
     specs = node.get("specs")
@@ -344,18 +346,18 @@ def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunct
     return RestoredFunction(str(node.get("name")), signature, decoded_specs, programs, node.get("left_out", ()))
 
 
-def _concrete(model: _Model, number: int, node: dict[str, Any]) -> ConcreteFunction:
+def _concrete(model: _Model, node_id: int, node: dict[str, Any]) -> ConcreteFunction:
     """Creates a concrete function of a loaded model by tracing its saved program."""
     concrete = model.program(node.get("function")).trace()
     concrete._signature = decode_signature(entry(node, "signature", model.description_path))
     return concrete
 
 
-def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMap:
+def _signatures(model: _Model, node_id: int, node: dict[str, Any]) -> SignatureMap:
     """Creates the map of a loaded model's signatures. A signature is traced when it is first used."""
 
     def trace_function_of(child: int) -> Callable[[], ConcreteFunction]:
-        """Returns a function that traces the signature at node number ``child``.
+        """Returns a function that traces the signature at node ID ``child``.
 
         Raises:
           SavedModuleError: the argument names of the signature are not those of its program.
@@ -379,7 +381,7 @@ FIRST = (*objects.CONTAINERS, "variable", "asset")
 """The kinds of objects that are created first: functions capture them, or they contain others."""
 
 _MAKERS: dict[str, Callable[[_Model, int, dict[str, Any]], Any]] = {
-    **{kind: (lambda model, number, node, make=make: make()) for kind, make in objects.CONTAINERS.items()},  # type: ignore[misc]
+    **{kind: (lambda model, node_id, node, make=make: make()) for kind, make in objects.CONTAINERS.items()},  # type: ignore[misc]
     "variable": _variable,
     "asset": _asset,
     "function": _function,

@@ -173,19 +173,19 @@ class Graph:
     ops: set[str] = field(default_factory=set)
     checked: set[tuple[int, ListOf | MapOf]] = field(default_factory=set)
 
-    def referred(self, number: Any, user: int) -> Any:
-        """Returns the node with a number, to which the node ``user`` refers, and updates the nesting depth of ``user``.
+    def referred(self, node_id: Any, user: int) -> Any:
+        """Returns the node with an ID, to which the node ``user`` refers, and updates the nesting depth of ``user``.
 
         Raises:
           SchemaError: the node does not come before ``user``.
         """
-        if type(number) is not int or not 0 <= number < user:
-            raise SchemaError(f"refers to node {number!r:.40}, which is not one of the earlier nodes")
-        self.depths[user] = max(self.depths[user], self.depths[number] + 1)
-        return self.nodes[number]
+        if type(node_id) is not int or not 0 <= node_id < user:
+            raise SchemaError(f"refers to node {node_id!r:.40}, which is not one of the earlier nodes")
+        self.depths[user] = max(self.depths[user], self.depths[node_id] + 1)
+        return self.nodes[node_id]
 
     def check_field(self, user: int, declared: Any, content: Any) -> None:
-        """Checks the content of a field of node ``user``: a plain value, or the number of an earlier node.
+        """Checks the content of a field of node ``user``: a plain value, or the ID of an earlier node.
 
         ``declared`` says what the field may hold. The items of an array or map are checked, too. Several fields may
         refer to the same array; its items are checked once for each declaration.
@@ -203,7 +203,7 @@ class Graph:
     def check_items(self, node: Any, declared: ListOf | MapOf) -> None:
         """Checks the items of an array, or the keys and values of a map, against their declaration.
 
-        ``node`` is the array or map. Its data are the numbers of the nodes of its items.
+        ``node`` is the array or map. Its data are the node IDs of its items.
         """
         if isinstance(declared, MapOf):
             _check_type(node, frozenset(("ffi.Map",)))
@@ -217,20 +217,20 @@ class Graph:
         for item in node["data"]:
             self.check_item(self.nodes[item], item, declared)
 
-    def check_item(self, node: Any, number: int, declared: ListOf) -> None:
+    def check_item(self, node: Any, node_id: int, declared: ListOf) -> None:
         """Checks an item of an array or a value of a map: its type, or its own items if it may be a nested array."""
         if not (declared.nested and node["type"] == "ffi.Array"):
             _check_type(node, declared.types)
-        elif (number, declared) not in self.checked:
+        elif (node_id, declared) not in self.checked:
             self.check_items(node, declared)
-            self.checked.add((number, declared))
+            self.checked.add((node_id, declared))
 
 
 def check(program: Any) -> set[str]:
     """Checks that a value is TVM's JSON of a program in the dialect, and returns the names of the primitives it calls.
 
     Raises:
-      SchemaError: a node is not allowed; the text has its number and type.
+      SchemaError: a node is not allowed; the text has its ID and type.
     """
     if not isinstance(program, dict) or program.keys() != {"root_index", "nodes", "metadata"}:
         raise SchemaError("it is not a graph of nodes")
@@ -238,11 +238,11 @@ def check(program: Any) -> set[str]:
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
         raise SchemaError("it has no list of nodes")
     graph = Graph(nodes, [0] * len(nodes))
-    for number, node in enumerate(nodes):
+    for node_id, node in enumerate(nodes):
         try:
-            _check_node(graph, number, node)
+            _check_node(graph, node_id, node)
         except SchemaError as error:
-            raise SchemaError(f"node {number} ({node.get('type')!r:.40}) {error}") from None
+            raise SchemaError(f"node {node_id} ({node.get('type')!r:.40}) {error}") from None
     # Not by `isinstance`, as a bool is an int, too.
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
         raise SchemaError(f"its root is node {root!r:.40}, which is not a module")
@@ -251,7 +251,7 @@ def check(program: Any) -> set[str]:
     return graph.ops
 
 
-def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
+def _check_node(graph: Graph, node_id: int, node: dict[str, Any]) -> None:
     """Checks the type and data of one node of TVM's JSON, and updates the graph's nesting depths and ops.
 
     The depth is limited, because TVM visits nodes recursively, and deep nesting would exhaust the stack.
@@ -260,23 +260,23 @@ def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
     if not isinstance(node_type, str) or node.keys() - {"type", "data"}:
         raise SchemaError("must have a type and data, and nothing else")
     if node_type in FIELDS:
-        _check_fields(graph, number, node_type, data)
+        _check_fields(graph, node_id, node_type, data)
     elif node_type in _LEAVES:
-        _LEAVES[node_type](graph, number, data)
+        _LEAVES[node_type](graph, node_id, data)
     else:
         raise SchemaError("is of a type that saved programs can't contain")
-    if graph.depths[number] > DEEPEST:
+    if graph.depths[node_id] > DEEPEST:
         raise SchemaError(f"is nested more than {DEEPEST} deep")
 
 
-def _check_fields(graph: Graph, number: int, node_type: str, data: Any) -> None:
+def _check_fields(graph: Graph, node_id: int, node_type: str, data: Any) -> None:
     """Checks the fields of a node: each field by itself, then the rules for several fields together."""
     declared = FIELDS[node_type]
     if not isinstance(data, dict) or data.keys() != declared.keys():
         raise SchemaError(f"must have the fields {', '.join(declared)}")
     for name, content in data.items():
         try:
-            graph.check_field(number, declared[name], content)
+            graph.check_field(node_id, declared[name], content)
         except SchemaError as error:
             raise SchemaError(f"{name}: {error}") from None
     if node_type in _FIELD_RULES:
@@ -300,22 +300,22 @@ def _check_plain(declared: Plain, content: Any) -> None:
 # -- types without fields
 
 
-def _check_container(graph: Graph, number: int, data: Any) -> None:
-    """Checks that the data of an array or map are numbers of earlier nodes."""
+def _check_container(graph: Graph, node_id: int, data: Any) -> None:
+    """Checks that the data of an array or map are IDs of earlier nodes."""
     if not isinstance(data, list):
         raise SchemaError("has no items")
     for item in data:
-        graph.referred(item, number)
+        graph.referred(item, node_id)
 
 
-def _check_map(graph: Graph, number: int, data: Any) -> None:
-    """Checks that the data of a map are numbers of earlier nodes, of keys and values in turn."""
-    _check_container(graph, number, data)
+def _check_map(graph: Graph, node_id: int, data: Any) -> None:
+    """Checks that the data of a map are IDs of earlier nodes, of keys and values in turn."""
+    _check_container(graph, node_id, data)
     if len(data) % 2:
         raise SchemaError("has a key without a value")
 
 
-def _check_op(graph: Graph, number: int, data: Any) -> None:
+def _check_op(graph: Graph, node_id: int, data: Any) -> None:
     """Checks that an op belongs to the tvtf dialect, and adds its primitive's name to the ops of the graph."""
     if not isinstance(data, str) or not data.startswith(OP_PREFIX):
         raise SchemaError(f"{data!r:.60} is not an op of the tvtf dialect")
@@ -412,7 +412,7 @@ def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
     """Checks that a constant's array has the dtype and shape of the constant's declared type.
 
-    TVM interprets the array's bytes by the declared type. ``data`` holds the constant's fields, which are node numbers.
+    TVM interprets the array's bytes by the declared type. ``data`` holds the constant's fields, which are node IDs.
     """
     type_data = nodes[data["ty"]]["data"]
     declared_dtype = nodes[type_data["dtype"]]["data"]["dtype"]
@@ -448,18 +448,18 @@ def _dlpack_codes(name: str) -> set[tuple[int, int, int]]:
     return {(CODES.get(kind, -1), int(bits), int(lanes or 1)), *([(1, 1, 1)] if kind == "bool" else [])}
 
 
-def _items(nodes: list[Any], number: int) -> list[int]:
-    """Returns the node numbers of an array's items."""
-    return nodes[number]["data"]  # type: ignore[no-any-return]
+def _items(nodes: list[Any], node_id: int) -> list[int]:
+    """Returns the node IDs of an array's items."""
+    return nodes[node_id]["data"]  # type: ignore[no-any-return]
 
 
 def _dims(nodes: list[Any], shape: int) -> list[Any]:
-    """Returns the dims of the shape with a node number, or None for a dim that is not static."""
+    """Returns the dims of the shape with a node ID, or None for a dim that is not static."""
     return [_static_dim(nodes, dim) for dim in _items(nodes, nodes[shape]["data"]["values"])]
 
 
 def _static_dim(nodes: list[Any], dim: int) -> int | None:
-    """Returns the value of the dim with a node number, or None if the dim is not static."""
+    """Returns the value of the dim with a node ID, or None if the dim is not static."""
     node = nodes[dim]
     return nodes[node["data"]["value"]]["data"] if node["type"] == "ir.IntImm" else None
 

@@ -89,9 +89,9 @@ class ModelPrinter:
         self.signatures = self._signatures()
 
     def _signature_functions(self) -> dict[str, int]:
-        """Returns the numbers of the functions of the model's signatures, by signature name."""
+        """Returns the indices of the functions of the model's signatures, by signature name."""
         edges = self.nodes[self.edges["signatures"]]["children"]
-        return {name: self.nodes[number]["function"] for name, number in edges}
+        return {name: self.nodes[node_id]["function"] for name, node_id in edges}
 
     def _signatures(self) -> dict[str, SignatureInfo]:
         """Returns the model's signatures, with the tensor names that TensorFlow's graph would have.
@@ -101,9 +101,9 @@ class ModelPrinter:
         """
         calls: Counter[str] = Counter()
         signatures = {INIT_OP: INITIALIZER}
-        for name, number in sorted(self._signature_functions().items()):
-            signature_program = self.programs[number]
-            op_type = "StatefulPartitionedCall" if self._is_stateful(number) else "PartitionedCall"
+        for name, function_index in sorted(self._signature_functions().items()):
+            signature_program = self.programs[function_index]
+            op_type = "StatefulPartitionedCall" if self._is_stateful(function_index) else "PartitionedCall"
             call = f"{op_type}_{calls[op_type]}" if calls[op_type] else op_type
             calls[op_type] += 1
             signatures[name] = SignatureInfo(
@@ -111,13 +111,15 @@ class ModelPrinter:
             )
         return signatures
 
-    def _is_stateful(self, number: int) -> bool:
+    def _is_stateful(self, function_index: int) -> bool:
         """Returns whether a function captures anything, such as a Variable, or calls an op with side effects."""
-        return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
+        return bool(self.programs[function_index].captures) or not all(
+            table[op].pure for op in self._ops_of(function_index)
+        )
 
-    def _ops_of(self, number: int) -> set[str]:
+    def _ops_of(self, function_index: int) -> set[str]:
         """Returns the names of the primitives in a function's program, which is searched as text."""
-        return table.among(set(OP_NAME.findall(str(self.function_data[number]["program"]).replace("'", '"'))))
+        return table.among(set(OP_NAME.findall(str(self.function_data[function_index]["program"]).replace("'", '"'))))
 
     # -- what is printed
 
@@ -145,7 +147,9 @@ class ModelPrinter:
         TensorFlow prints a set, in arbitrary order; here the order is alphabetical.
         """
         signature_ops = {
-            table[op].tf_name for number in self._signature_functions().values() for op in self._ops_of(number)
+            table[op].tf_name
+            for function_index in self._signature_functions().values()
+            for op in self._ops_of(function_index)
         }
         variable_ops = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
         call_ops = {
@@ -179,17 +183,17 @@ class ModelPrinter:
         """
         node = self.nodes[self.edges[name]]
         if node["kind"] == "function":
-            numbers = node["functions"]
+            function_indices = node["functions"]
         elif node["kind"] == "concrete":
-            numbers = [node["function"]]
+            function_indices = [node["function"]]
         else:
             return
         # An empty line separates functions.
         if name != min(self._function_names()):
             yield ""
         yield f"  Function Name: '{name}'"
-        for index, number in enumerate(numbers, 1):
-            args, kwargs = self.programs[number].described()
+        for index, function_index in enumerate(function_indices, 1):
+            args, kwargs = self.programs[function_index].described()
             if args:
                 yield f"    Option #{index}"
                 yield "      Callable with:"
@@ -198,7 +202,7 @@ class ModelPrinter:
 
     def _function_names(self) -> list[str]:
         """Returns the names of the root's children that are functions."""
-        return [name for name, number in self.edges.items() if self.nodes[number]["kind"] in ("function", "concrete")]
+        return [name for name, node_id in self.edges.items() if self.nodes[node_id]["kind"] in ("function", "concrete")]
 
 
 def _inputs(signature: str, program: Program) -> dict[str, TensorInfo]:

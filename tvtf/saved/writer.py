@@ -158,19 +158,19 @@ def _check_attribute(obj: Any) -> None:
 
 
 class _Writer:
-    """One save: numbers the objects that functions capture, and collects the files."""
+    """One save: assigns indices to the objects that functions capture, and collects the files."""
 
     def __init__(self, view: objects.ModelView, folder: str) -> None:
         """Prepares the save of the objects in ``view``; see `write`."""
         self.view = view
         self.folder = folder
-        self.nodes = {id(node.trackable): number for number, node in enumerate(view.nodes())}
+        self.nodes = {id(node.trackable): node_id for node_id, node in enumerate(view.nodes())}
         self.functions: list[dict[str, Any]] = []
-        self.function_numbers: dict[int, int | str] = {}
+        self.function_indices: dict[int, int | str] = {}
         self.captures: list[list[Any]] = []
-        self.capture_numbers: dict[int, int] = {}
+        self.capture_indices: dict[int, int] = {}
         self.constants: dict[str, Any] = {}
-        # The objects whose numbers are stored by id: they must stay alive during the save, so that no id is used twice.
+        # The objects whose indices are stored by id: they must stay alive during the save, so that no id is used twice.
         self.references: list[Any] = []
 
     def write(self, targets: tuple[str, ...], extra: Mapping[str, bytes]) -> None:
@@ -224,18 +224,18 @@ class _Writer:
     # -- functions
 
     def _function_number(self, concrete: ConcreteFunction) -> int | str:
-        """Returns the number of a concrete function in the saved model, or the reason why the function is not saved.
+        """Returns the index of a concrete function in the saved model, or the reason why the function is not saved.
 
         The first call for a function adds the function to the model.
         """
-        number = self.function_numbers.get(id(concrete))
-        if number is None:
+        index = self.function_indices.get(id(concrete))
+        if index is None:
             self.references.append(concrete)
-            number = self.function_numbers[id(concrete)] = self._describe(concrete)
-        return number
+            index = self.function_indices[id(concrete)] = self._describe(concrete)
+        return index
 
     def _describe(self, concrete: ConcreteFunction) -> int | str:
-        """Adds a concrete function to the saved model; returns the function's number, or why it can't be saved.
+        """Adds a concrete function to the saved model; returns the function's index, or why it can't be saved.
 
         A model is saved for its signatures, so an error in a signature is raised. Other functions are left out with a
         warning.
@@ -251,21 +251,21 @@ class _Writer:
         return len(self.functions) - 1
 
     def _capture_number(self, concrete: ConcreteFunction, captured: Any) -> int:
-        """Returns the number of a captured object in the saved model; a new object is added to the model.
+        """Returns the index of a captured object in the saved model; a new object is added to the model.
 
         Several functions may capture the same Variable, which is stored once.
         """
-        number = self.capture_numbers.get(id(captured))
-        if number is None:
+        index = self.capture_indices.get(id(captured))
+        if index is None:
             self.captures.append(self._describe_capture(concrete, captured))
             self.references.append(captured)
-            number = self.capture_numbers[id(captured)] = len(self.captures) - 1
-        return number
+            index = self.capture_indices[id(captured)] = len(self.captures) - 1
+        return index
 
     def _describe_capture(self, concrete: ConcreteFunction, captured: Any) -> list[Any]:
         """Encodes an object that a function captures as a list of a kind and a reference.
 
-        A Variable or asset is an "object" with a node number. A lookup table is a "table" with the keys of its arrays.
+        A Variable or asset is an "object" with a node ID. A lookup table is a "table" with the keys of its arrays.
         Another tensor is a "constant" with its key. The arrays of tables and constants are added to the model. The state
         of an op's random numbers is a "stream" with the state at which it starts, or an empty list for a random one.
         """
