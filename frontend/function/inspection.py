@@ -20,7 +20,7 @@ from tvtf.ir.entry import Entry, Result
 from tvtf.ir.listing import Listing
 from tvtf.ir.printer import print_module
 from tvtf.ir.provenance import UserLine, kernel_lines, kernel_parts
-from tvtf.ir.short_types import MOST_ELEMENTS, cut, numbers
+from tvtf.ir.short_types import MAX_ELEMENTS, cut, numbers
 from tvtf.passes.pipeline import lower_through, phases
 from tvtf.runtime.target import target_of
 
@@ -108,6 +108,6 @@ def entry_of(
 
 def _printable(which: Any) -> Any:
     """Returns the number of an output or a parameter; of a constant result, what it is."""
-    if isinstance(which, EagerTensor) and which._array.size <= MOST_ELEMENTS:
+    if isinstance(which, EagerTensor) and which._array.size <= MAX_ELEMENTS:
         return cut(numbers(which._array.tolist(), which._array.dtype))
     return f"a constant of shape {which.shape}" if isinstance(which, Tensor) else which

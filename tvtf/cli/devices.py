@@ -14,7 +14,7 @@ from tvtf.core.thread_state import cache_folder
 from tvtf.runtime.target import host_target
 
 GPU_KINDS = ("cuda", "rocm", "vulkan", "metal", "opencl")
-MOST_GPUS = 16
+MAX_GPUS = 16
 
 
 @click.command()
@@ -60,7 +60,7 @@ def gpus() -> list[str]:
 
     names = []
     for runtime in GPU_KINDS:
-        for index in range(MOST_GPUS):
+        for index in range(MAX_GPUS):
             device = tvm.device(runtime, index)
             if not device.exist:
                 break

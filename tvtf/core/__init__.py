@@ -1,1 +1,1 @@
-"""What every other folder builds on: shapes, tensors, primitives (the record that every op is), nests, and a thread's state."""
+"""The base layer: shapes, tensors, primitives (the record that every op is), nests, and a thread's state."""

@@ -9,7 +9,7 @@ import numpy as np
 import tvm_ffi
 
 from tvtf.core import aligned_array
-from tvtf.core.string_handles import numbers_of, texts_of
+from tvtf.core.string_handles import handles_of, strings_of
 from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import FLOAT8
 
@@ -55,7 +55,7 @@ def to_handle(array: np.ndarray) -> Any:
     if array.dtype.kind == "c":
         return _pairs(array, f"float{array.itemsize * 4}")
     if array.dtype == object:
-        return _pairs(numbers_of(array), "int32")
+        return _pairs(handles_of(array), "int32")
     handle = tvm_ffi.from_dlpack(array)
     # NumPy gives empty arrays zero strides, which kernels reject; a view has the usual strides.
     return handle if array.size else _seen_as(handle, array.shape, array.dtype.name)
@@ -97,7 +97,7 @@ def to_array(handle: Any) -> np.ndarray:
     if name.endswith("x2"):
         halves = np.from_dlpack(_seen_as(handle, (*handle.shape, 2), name.removesuffix("x2")))
         if halves.dtype.kind == "i":
-            return texts_of(halves.view(np.int64)[..., 0])
+            return strings_of(halves.view(np.int64)[..., 0])
         return halves.view(f"complex{halves.itemsize * 16}")[..., 0]
     kind = _BY_NAME[name]
     return np.from_dlpack(_seen_as(handle, handle.shape, _BITS[kind])).view(kind)

@@ -32,13 +32,13 @@ def string_table() -> Iterator[None]:
         _calls.tables.pop()
 
 
-def numbers_of(array: np.ndarray) -> np.ndarray:
+def handles_of(array: np.ndarray) -> np.ndarray:
     """Adds an array of strings to the current call's string table and returns an int64 array of their handles.
 
     A handle is an index into the table. Compiled code passes handles in place of strings, which TVM doesn't have.
 
     >>> with string_table():
-    ...     texts_of(numbers_of(np.array([b"a", b"b"], object)))
+    ...     strings_of(handles_of(np.array([b"a", b"b"], object)))
     array([b'a', b'b'], dtype=object)
     """
     table = _calls.tables[-1]
@@ -47,9 +47,9 @@ def numbers_of(array: np.ndarray) -> np.ndarray:
     return np.arange(first_handle, len(table), dtype=np.int64).reshape(array.shape)
 
 
-def texts_of(numbers: np.ndarray) -> np.ndarray:
-    """Converts handles from `numbers_of` back to an object array of strings."""
+def strings_of(handles: np.ndarray) -> np.ndarray:
+    """Converts handles from `handles_of` back to an object array of strings."""
     table = _calls.tables[-1]
-    strings = np.empty(numbers.shape, object)
-    strings.reshape(-1)[:] = [table[number] for number in numbers.ravel().tolist()]
+    strings = np.empty(handles.shape, object)
+    strings.reshape(-1)[:] = [table[handle] for handle in handles.ravel().tolist()]
     return strings

@@ -1,4 +1,4 @@
-"""Text of numbers and tensors in messages and ``tf.print``, as TensorFlow's C++ formats it."""
+"""Formats numbers and tensors in messages and ``tf.print`` as TensorFlow's C++ does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ HOLE = "\x1a"
 """The placeholder in a message for the value of a tensor at run time: ASCII's SUBSTITUTE."""
 
 
-def number(value: Any) -> str:
+def format_number(value: Any) -> str:
     """Formats a number as TensorFlow's C++ does: with few digits, or with more if few don't identify the number.
 
-    >>> number(0.1), number(np.float32(1) / 3), number(True), number(1e20)
+    >>> format_number(0.1), format_number(np.float32(1) / 3), format_number(True), format_number(1e20)
     ('0.1', '0.333333343', '1', '1e+20')
     """
     element = np.asarray(value)
@@ -66,7 +66,7 @@ def _nested_text(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, in
 
 
 def _element(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else number(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else format_number(value)
 
 
 def filled(message: str, summarize: int, arrays: Sequence[np.ndarray]) -> str:

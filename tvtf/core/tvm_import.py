@@ -1,6 +1,6 @@
 """Imports TVM faster: it takes most of a program's start-up time.
 
-Importing this module does that for each later import of TVM by a module of tvtf, wherever it stands.
+Importing this module speeds up each later import of TVM by a module of tvtf, at module level or in a function.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TvmFinder(MetaPathFinder):
 
 
 def _is_imported_by_tvtf() -> bool:
-    """Returns whether the import statement that a finder serves stands in a module of tvtf."""
+    """Returns whether the import statement that a finder serves is in a module of tvtf."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__") in IMPORT_SYSTEM:
         frame = frame.f_back
@@ -111,7 +111,7 @@ class _Importing:
 
 @contextmanager
 def _quick_import() -> Iterator[None]:
-    """Has the ``with`` block import TVM without its backends, modules that it doesn't need, and garbage collection."""
+    """Makes the ``with`` block import TVM without its backends, modules that it doesn't need, and garbage collection."""
     with _Importing.lock:
         if not _Importing.count:
             _Importing.backends, _Importing.collects_garbage = os.environ.get(AUTOLOAD), gc.isenabled()

@@ -19,11 +19,11 @@ from tvtf.errors import OpError
 from tvtf.ir import dialect
 from tvtf.ir.dim_equations import symbols_of
 
-MOST_ELEMENTS = 1 << 16
-"""The most elements of any tensor in a folded subgraph: NumPy computes as many in less than a millisecond."""
+MAX_ELEMENTS = 1 << 16
+"""The maximum number of elements of a tensor in a folded subgraph: NumPy computes as many in less than a millisecond."""
 
-MOST_STEPS = 200
-"""The longest chain of calls back to constants: the search is recursive."""
+MAX_STEPS = 200
+"""The maximum length of a chain of calls back to constants, as the search is recursive."""
 
 
 FOLDED = frozenset(
@@ -58,14 +58,14 @@ class ComputedConstants:
         self.values: dict[Any, Any] = {}
 
     def value(self, var: Any, depth: int = 0) -> Any:
-        """Returns the value of a Relax constant, or of a variable that depends on constants only; else None.
+        """Returns the value of a Relax constant, or of a variable that depends on constants only, or None.
 
         The value is an array, or a tuple of arrays. ``depth`` counts the recursive calls.
         """
         if isinstance(var, ir.Constant):
             return np.array(var.value.numpy(), dialect.from_relax_type(var.ty).dtype.np)
         # A `feed_dict` may replace the variable's value.
-        if var in self.trace.fed or depth > MOST_STEPS:
+        if var in self.trace.fed or depth > MAX_STEPS:
             return None
         if var not in self.values:
             self.values[var] = self._evaluate(var, depth + 1)
@@ -89,7 +89,7 @@ class ComputedConstants:
             return known if known is not None else outside.value(outer._var, depth)
         # A resource has no constant value, and a batched tensor has one for each element of the batch.
         is_value = isinstance(outer, EagerTensor) and not outer.has_identity and not outer.is_batched
-        return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MOST_ELEMENTS else None
+        return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MAX_ELEMENTS else None
 
     def _bound_expression(self, var: Any) -> Any:
         """Returns the expression that a variable is bound to, or None for a parameter."""
@@ -139,14 +139,14 @@ class ComputedConstants:
         except (ValueError, OpError):  # the program raises the error, if it runs the op at all
             return None
         arrays = tuple(each.eager_array() for each in as_tuple(results))
-        if any(each.size > MOST_ELEMENTS for each in arrays):
+        if any(each.size > MAX_ELEMENTS for each in arrays):
             return None
         return arrays if isinstance(results, tuple) else arrays[0]
 
     def _stays_small(self, var: Any, ty: Any, depth: int) -> bool:
         """Returns whether a call's result, the value of ``var``, has few elements, as far as its sizes are known beforehand."""
         sizes = [[self._attribute(dim, var, depth) for dim in _dims(each)] for each in _tensors(ty)]
-        return all(math.prod(size for size in each if isinstance(size, int)) <= MOST_ELEMENTS for each in sizes)
+        return all(math.prod(size for size in each if isinstance(size, int)) <= MAX_ELEMENTS for each in sizes)
 
     def _attribute(self, value: Any, var: Any, depth: int) -> Any:
         """Returns an attribute of the call that computes ``var``, with symbolic dims replaced by constants.
@@ -165,9 +165,9 @@ class ComputedConstants:
         return _UNKNOWN if any(dim is None for dim in dims.values()) else substitute_dim(value, dims)
 
     def size(self, dim: Any) -> Any:
-        """Returns the constant that a dim is, or the dim itself if it isn't constant.
+        """Returns the constant value of a dim, or the dim itself if it isn't constant.
 
-        The trace takes the symbols in the dim for equal to their constants from now on: other tensors keep the symbols.
+        From now on, the trace assumes the symbols in the dim to be equal to their constants. Other tensors keep the symbols.
         """
         if isinstance(dim, int):
             return dim
@@ -182,7 +182,7 @@ class ComputedConstants:
         return substitute_dim(dim, constants)
 
     def _dim(self, dim: Any, var: Any, depth: int) -> Any:
-        """Returns the constant that a symbolic dim is, read from the shape of a constant tensor that has the dim.
+        """Returns the constant value of a symbolic dim, read from the shape of a constant tensor that has the dim.
 
         Returns the dim itself if ``var`` is the first to have it, and None if the dim isn't constant.
         """
@@ -201,7 +201,7 @@ class ComputedConstants:
         return next(size for size, each in zip(sizes, _dims(carrier.ty)) if dim.same_as(each))
 
     def _of_outer(self, dim: Any) -> ComputedConstants | None:
-        """Returns the constants of the trace around this one if that, or one around it, has a symbolic dim; else None."""
+        """Returns the constants of the enclosing trace if it, or a trace around it, has a symbolic dim, or None."""
         trace = self.trace.parent or self.trace.caller
         if trace is None:
             return None
@@ -233,11 +233,11 @@ def _dims(ty: Any) -> list[Any]:
 
 
 def _is_small(ty: Any) -> bool:
-    """Returns whether the static dims of each tensor of a Relax type make at most ``MOST_ELEMENTS`` elements.
+    """Returns whether the static dims of each tensor of a Relax type make at most ``MAX_ELEMENTS`` elements.
 
     A type of unknown rank isn't small.
     """
     return all(
-        _has_rank(each) and math.prod(dim for dim in _dims(each) if isinstance(dim, int)) <= MOST_ELEMENTS
+        _has_rank(each) and math.prod(dim for dim in _dims(each) if isinstance(dim, int)) <= MAX_ELEMENTS
         for each in _tensors(ty)
     )

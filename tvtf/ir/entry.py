@@ -1,4 +1,4 @@
-"""What the user of a traced function knows of it and its IR doesn't say: names of inputs and results, what is donated."""
+"""Names of a traced function's inputs and results, and donated inputs: what printed IR shows but the IR doesn't contain."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ MAIN = "main"
 
 
 class Result(NamedTuple):
-    """A tensor that a function returns: its name in the returned structure ("" in tuples), and what it is.
+    """A tensor that a function returns: its name in the returned structure ("" in tuples), and where it comes from.
 
-    ``kind`` is "computed" (then ``which`` numbers the outputs of ``main``), "param" (its parameters), or "value".
+    ``kind`` is "computed" (``which`` is the index of an output of ``main``), "param" (the index of a parameter), or
+    "value" (a Python value).
     """
 
     label: str
@@ -28,8 +29,8 @@ class Entry:
 
     name: str = MAIN
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Shown names of parameters, where they are others."""
+    """The printed names of parameters, where they differ from those in the IR."""
     donated: frozenset[str] = frozenset()
     results: Sequence[Result] | None = None
     lines: Mapping[str, Iterable[UserLine]] = field(default_factory=dict)
-    """The user's lines by kernel, for calls that have lost theirs."""
+    """The user's lines by kernel, for calls whose spans were lost in lowering."""

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvtf.ir.listing import Token
 from tvtf.ir.short_types import short_buffer
 
-MOST_COLUMNS = 100
+MAX_COLUMNS = 100
 """Signatures that are longer go on in the next line."""
 
 
@@ -30,7 +30,7 @@ def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
 def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[Token]]) -> list[list[Token]]:
     """Formats a function's signature, ``name(params) -> (results)``, as lines of tokens.
 
-    A line ends before the parameter or result that would exceed ``MOST_COLUMNS``.
+    A line ends before the parameter or result that would exceed ``MAX_COLUMNS``.
     """
     pieces = [*_each_with_comma(params), *_each_with_comma(results)]
     if results:  # they follow the parameters in `pieces`
@@ -40,7 +40,7 @@ def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[T
     lines: list[list[Token]] = [[]]
     for piece in pieces:
         # A single token, such as the closing bracket, never starts a line.
-        if sum(len(t.text) for t in [*lines[-1], *piece]) > MOST_COLUMNS and len(piece) > 1:
+        if sum(len(t.text) for t in [*lines[-1], *piece]) > MAX_COLUMNS and len(piece) > 1:
             lines.append([])
         lines[-1] += piece
     return lines

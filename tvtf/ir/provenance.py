@@ -1,4 +1,4 @@
-"""Where the user wrote what the IR does: files and lines of calls, and of the kernels that they became."""
+"""Provenance of the IR: the files and lines of the user's program that calls, and the kernels fused from them, come from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax
 
 UserLine = tuple[str, int]
-MOST_LINES = 4
+MAX_LINES = 4
 """A kernel of more lines is shown with the first of them."""
 
 
@@ -23,17 +23,17 @@ def user_line(call: Any) -> UserLine | None:
 def show_lines(lines: Iterable[UserLine]) -> str:
     """Formats files and lines of the user's program as a short text, grouped by file.
 
-    Only the first ``MOST_LINES`` lines are shown.
+    Only the first ``MAX_LINES`` lines are shown.
 
     >>> show_lines([("/src/train.py", 12), ("/src/train.py", 14), ("/src/model.py", 3)])
     'model.py:3, train.py:12,14'
     """
     distinct = sorted(set(lines), key=lambda line: (PurePath(line[0]).name, line))
     by_file: dict[str, list[str]] = {}
-    for file, line in distinct[:MOST_LINES]:
+    for file, line in distinct[:MAX_LINES]:
         by_file.setdefault(PurePath(file).name, []).append(str(line))
     texts = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
-    return texts + (", ..." if len(distinct) > MOST_LINES else "")
+    return texts + (", ..." if len(distinct) > MAX_LINES else "")
 
 
 def calls_in(func: relax.Function) -> Iterator[relax.Call]:

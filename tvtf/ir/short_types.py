@@ -13,9 +13,9 @@ from tvtf.core.shape import simplify_dim
 from tvtf.ir.dialect import PAIRS
 
 UNKNOWN_SHAPE = "..."
-MOST_ELEMENTS = 16
+MAX_ELEMENTS = 16
 """Larger constants are shown by their type: tracing embeds no larger ones, passes fold few (``trace.EMBEDDED_ELEMENTS``)."""
-MOST_CHARACTERS = 40
+MAX_CHARACTERS = 40
 """Longer texts are cut: a line is one binding."""
 _KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 _NUMBERED = re.compile(r"(float|bfloat|int|uint|complex)(\d+)(_\w+)?")
@@ -84,13 +84,13 @@ def literal(constant: ir.Constant) -> str:
     if not hasattr(value, "numpy"):
         return short_dtype(str(value)) if isinstance(value, tvm_ffi.dtype) else str(value)
     array = np.asarray(value.numpy())
-    text = numbers(array.tolist(), array.dtype) if array.size <= MOST_ELEMENTS else ""
-    return text if 0 < len(text) <= MOST_CHARACTERS else f"constant {short_type(constant.ty)}"
+    text = numbers(array.tolist(), array.dtype) if array.size <= MAX_ELEMENTS else ""
+    return text if 0 < len(text) <= MAX_CHARACTERS else f"constant {short_type(constant.ty)}"
 
 
 def cut(text: str) -> str:
-    """Shortens a text to at most ``MOST_CHARACTERS`` characters. A shortened text ends in "..."."""
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
+    """Shortens a text to at most ``MAX_CHARACTERS`` characters. A shortened text ends in "..."."""
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 3]}..."
 
 
 def numbers(value: Any, dtype: Any) -> str:

@@ -35,7 +35,7 @@ class Dims:
         self._names: dict[tirx.Var, str] = {}
         self._sources: dict[tirx.Var, tuple[str, int]] = {}
 
-    def learn(self, value: str, shape: Sequence[Any]) -> None:
+    def record(self, value: str, shape: Sequence[Any]) -> None:
         """Records that the symbolic dims in ``shape`` can be read from the model's value ``value``."""
         for axis, dim in enumerate(shape):
             if isinstance(dim, tirx.Var):

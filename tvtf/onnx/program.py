@@ -30,7 +30,7 @@ class Program:
         self.function = function
         self.values: dict[relax.Var, Values] = dict(zip(function.params, names))
         for param, name in zip(function.params, names):
-            emitter.model.dims.learn(name, param.ty.shape.values)
+            emitter.model.dims.record(name, param.ty.shape.values)
 
     def run(self) -> tuple[str, ...]:
         """Emits all bindings and returns the names of the results."""

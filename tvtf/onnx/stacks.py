@@ -32,7 +32,7 @@ def _emit_sized(program: Program, bound: Bound, inputs: list[str], outputs: list
         "Concat", [_reshaped(emitter, row_count, (1,)), emitter.shape(stack_type.shape[1:])], axis=0
     )
     _zeros(emitter, shape, outputs, stack_type.dtype)
-    emitter.model.dims.learn(outputs[0], stack_type.shape)
+    emitter.model.dims.record(outputs[0], stack_type.shape)
 
 
 def _zeros(emitter: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.text_format import number
+from tvtf.core.text_format import format_number
 
 
 def filled(pieces: Sequence[str], values: Sequence[str]) -> str:
@@ -52,4 +52,4 @@ def _number(value: Any) -> str:
     value = np.asarray(value)[()]
     if isinstance(value, (bytes, str)):
         return '"' + (value.decode(errors="replace") if isinstance(value, bytes) else value) + '"'
-    return number(value)
+    return format_number(value)

@@ -100,28 +100,30 @@ finalize.entered_by(Executable, "function")
 class GpuExecutable(Executable):
     """A library whose kernels run on a GPU; arguments are copied to the GPU, and results back."""
 
-    def __init__(self, path: Path, number: int = 0) -> None:
+    def __init__(self, path: Path, device_index: int = 0) -> None:
         from tvtf.passes.codegen.cuda import load_runtime
 
         load_runtime()
         super().__init__(path)
-        self._number = number
+        self._device_index = device_index
         self._move = tvm_ffi.get_global_func("vm.builtin.to_device")
 
     def function(self, name: str = "main") -> Callable[..., Any]:
         """Returns a callable that copies arguments to the GPU, runs the function, and copies results to the CPU."""
         run = super().function(name)
-        return lambda *args: self._moved(run(*(self._moved(arg, _CUDA, self._number) for arg in args)), _CPU, 0)
+        return lambda *args: self._copy_to_device(
+            run(*(self._copy_to_device(arg, _CUDA, self._device_index) for arg in args)), _CPU, 0
+        )
 
-    def _moved(self, value: Any, kind: int, number: int) -> Any:
-        """Copies the tensors in ``value``, also in nested sequences, to device ``number`` of the device type ``kind``."""
+    def _copy_to_device(self, value: Any, kind: int, device_index: int) -> Any:
+        """Copies the tensors in ``value``, also in nested sequences, to device ``device_index`` of the type ``kind``."""
         if isinstance(value, tvm_ffi.Tensor):
-            return self._move(value, kind, number)
+            return self._move(value, kind, device_index)
         is_sequence = isinstance(value, (tvm_ffi.Array, tuple, list))
-        return [self._moved(item, kind, number) for item in value] if is_sequence else value
+        return [self._copy_to_device(item, kind, device_index) for item in value] if is_sequence else value
 
     def _new_machine(self) -> Any:
         """Creates a TVM virtual machine with the GPU as its first device and the CPU as its second."""
         machine = self._module["vm_load_executable"]()
-        machine["vm_initialization"](_CUDA, self._number, _POOLED, _CPU, 0, _POOLED)
+        machine["vm_initialization"](_CUDA, self._device_index, _POOLED, _CPU, 0, _POOLED)
         return machine

@@ -21,7 +21,7 @@ from typing import Any
 
 from tvtf.core.thread_state import state
 
-MOST_SECONDS = 30.0
+MAX_SECONDS = 30.0
 """How long to wait for threads inside. After that, such as for an endless loop, the process may end by SIGABRT."""
 _INSIDE = (
     *("tvtf.runtime.", "tvtf.passes.", "tvtf.frontend.", "tvtf.ir.", "tvtf.saved.", "tvtf.onnx."),
@@ -41,7 +41,7 @@ def settle() -> None:
     """Stops other threads from entering compiled code at exit, and waits for those that are inside."""
     for owner, name in _entries:
         setattr(owner, name, _closed_to_other_threads(getattr(owner, name)))
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MAX_SECONDS
     while any(map(_is_inside, _frames_of_other_threads())) and time.monotonic() < deadline:
         time.sleep(0.001)
 

@@ -60,12 +60,12 @@ def emulated_gpu_target(tf32: bool = False, warpgroups: bool = False) -> Any:
 
 
 def _kinds_of_products(tf32: bool, warpgroups: bool) -> list[str]:
-    """Returns the keys by which a target tells schedules how it multiplies matrices."""
+    """Returns the target keys that select how schedules multiply matrices: in TF32, by Hopper's warpgroup instructions."""
     return [key for key, is_used in (("tf32", tf32), ("warpgroups", warpgroups)) if is_used]
 
 
 def device_kind(device: str) -> tuple[str, int]:
-    """Parses a device's name, ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``; returns its type and number.
+    """Parses a device's name, ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``; returns its type and index.
 
     Raises:
       ValueError: the name does not denote a local CPU or GPU.
@@ -92,13 +92,13 @@ def target_of(device: str | None) -> Any:
     Raises:
       RuntimeError: the GPU does not exist.
     """
-    device_type, number = device_kind(device) if device else (CPU, 0)
-    return host_target() if device_type == CPU else cuda_target(gpu_arch(number), products.in_tf32)
+    device_type, index = device_kind(device) if device else (CPU, 0)
+    return host_target() if device_type == CPU else cuda_target(gpu_arch(index), products.in_tf32)
 
 
 @lru_cache(maxsize=16)
-def gpu_arch(number: int) -> str:
-    """Returns the CUDA architecture of one of this machine's GPUs, given its number, such as ``sm_80``.
+def gpu_arch(index: int) -> str:
+    """Returns the CUDA architecture, such as ``sm_80``, of the GPU with an index on this machine.
 
     For a Hopper GPU this is ``sm_90a``: code that also has the instructions which no later GPU has.
 
@@ -112,9 +112,9 @@ def gpu_arch(number: int) -> str:
     try:
         load_runtime()
     except CudaError as reason:
-        raise RuntimeError(f"GPU:{number} unknown device: {reason}") from reason
-    device = tvm.cuda(number)
+        raise RuntimeError(f"GPU:{index} unknown device: {reason}") from reason
+    device = tvm.cuda(index)
     if not device.exist:
-        raise RuntimeError(f"GPU:{number} unknown device: the CUDA driver finds no GPU of that number")
+        raise RuntimeError(f"GPU:{index} unknown device: the CUDA driver finds no GPU of that number")
     arch = "sm_" + device.compute_version.replace(".", "")
     return HOPPER if HOPPER.startswith(arch) else arch

@@ -17,10 +17,10 @@ from typing import Any, Final
 from tvtf import dtypes
 from tvtf.ir.dialect import PAIRS
 
-DEEPEST: Final = 300
+MAX_DEPTH: Final = 300
 """The limit of nesting: TVM visits, compares and frees nodes by recursion. Programs are flat and reach a depth of 20."""
-MOST_DIMS: Final = 32
-MOST_INT: Final = 1 << 63
+MAX_DIMS: Final = 32
+INT64_LIMIT: Final = 1 << 63
 OP_PREFIX: Final = "tvtf."
 TENSOR_MAGIC: Final = 0xDD5E40F096B4A13F
 TENSOR_HEADER: Final = struct.Struct("<QQiiiBBH")
@@ -59,8 +59,8 @@ class Plain:
     """A field that holds a number, string or bool itself."""
 
     kind: type
-    least: int = -MOST_INT
-    most: int = MOST_INT - 1
+    least: int = -INT64_LIMIT
+    most: int = INT64_LIMIT - 1
 
 
 def _ref(*types: str) -> Ref:
@@ -80,7 +80,7 @@ ATTRIBUTES: Final = ("None", "int", "bool", "float", "ffi.String", "ir.IntImm")
 SPANS: Final = _ref("None", "ir.Span")
 TEXT: Final = _ref("ffi.String")
 TYPED: Final = {"span": SPANS, "ty": _ref("ir.PrimType")}
-SIZE: Final = Plain(int, -1, MOST_DIMS)
+SIZE: Final = Plain(int, -1, MAX_DIMS)
 
 FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ir.Type": {"span": SPANS},
@@ -265,8 +265,8 @@ def _check_node(graph: Graph, node_id: int, node: dict[str, Any]) -> None:
         _LEAVES[node_type](graph, node_id, data)
     else:
         raise SchemaError("is of a type that saved programs can't contain")
-    if graph.depths[node_id] > DEEPEST:
-        raise SchemaError(f"is nested more than {DEEPEST} deep")
+    if graph.depths[node_id] > MAX_DEPTH:
+        raise SchemaError(f"is nested more than {MAX_DEPTH} deep")
 
 
 def _check_fields(graph: Graph, node_id: int, node_type: str, data: Any) -> None:
@@ -331,7 +331,7 @@ def _plain_data_check(*types: type) -> Callable[[Graph, int, Any], None]:
     def check_data(_: Graph, __: int, data: Any) -> None:
         if type(data) not in types:
             raise SchemaError(f"has the data {data!r:.40}")
-        if type(data) is int and not -MOST_INT <= data < MOST_INT:
+        if type(data) is int and not -INT64_LIMIT <= data < INT64_LIMIT:
             raise SchemaError(f"{data} is out of range")
 
     return check_data
@@ -354,7 +354,7 @@ def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
         octets = base64.b64decode(data, validate=True)
         magic, _, device_type, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
         is_on_cpu = (device_type, device) == (1, 0)  # DLPack's kDLCPU is 1
-        if magic != TENSOR_MAGIC or not is_on_cpu or not 0 <= ndim <= MOST_DIMS:
+        if magic != TENSOR_MAGIC or not is_on_cpu or not 0 <= ndim <= MAX_DIMS:
             raise SchemaError("is not an array in main memory")
         # After the header come the dims and the number of bytes, then the bytes.
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)

@@ -28,9 +28,9 @@ from tvtf.train.checkpoint_protos import BundleEntryProto, BundleHeaderProto
 
 HEADER_KEY: Final = b""
 PRODUCER: Final = 1
-MOST_SHARDS: Final = 99999
-MOST_DIMS: Final = 32
-MOST_BYTES: Final = 1 << 62
+MAX_SHARDS: Final = 99999
+MAX_DIMS: Final = 32
+MAX_BYTES: Final = 1 << 62
 
 Array = np.ndarray[Any, Any]
 
@@ -318,8 +318,8 @@ def _check_header(path: str, raw: bytes | None) -> int:
     if raw is None:
         raise _data_loss(path, "it has no header entry")
     header = _parse(BundleHeaderProto, raw, f"{path}, header")
-    if not 0 < header.num_shards <= MOST_SHARDS:
-        raise _data_loss(path, f"its header declares {header.num_shards} shards, expected 1 to {MOST_SHARDS}")
+    if not 0 < header.num_shards <= MAX_SHARDS:
+        raise _data_loss(path, f"its header declares {header.num_shards} shards, expected 1 to {MAX_SHARDS}")
     if header.endianness != 0:
         raise UnimplementedError(None, None, f"{path}: written big-endian; save it again on a little-endian machine.")
     if header.version.min_consumer > PRODUCER:
@@ -369,7 +369,7 @@ def _checked_entry(proto: Any, shards: int, source: str) -> Entry:
 
 def _is_possible(shape: tuple[int, ...]) -> bool:
     """Returns whether NumPy can have an array of this shape: it limits the rank, and the product of the nonzero dims."""
-    return len(shape) <= MOST_DIMS and min(shape, default=0) >= 0 and math.prod(filter(None, shape)) < MOST_BYTES // 16
+    return len(shape) <= MAX_DIMS and min(shape, default=0) >= 0 and math.prod(filter(None, shape)) < MAX_BYTES // 16
 
 
 def _shape_text(shape: tuple[int, ...]) -> str:

@@ -17,7 +17,7 @@ from tvtf.fileio import crc32c
 from tvtf.train import table
 
 CHECKSUM_BYTES: Final = 4
-LONGEST_UINT32: Final = (1 << 32) - 1
+MAX_UINT32: Final = (1 << 32) - 1
 
 Array = np.ndarray[Any, Any]
 
@@ -51,7 +51,7 @@ def _as_bytes(value: Any, key: str) -> bytes:
 
 def _checked_lengths(lengths: list[int]) -> bytes:
     """Returns the lengths as the fixed-size integers that TensorFlow's checksum covers."""
-    return b"".join(struct.pack("<I" if size <= LONGEST_UINT32 else "<Q", size) for size in lengths)
+    return b"".join(struct.pack("<I" if size <= MAX_UINT32 else "<Q", size) for size in lengths)
 
 
 def decode(octets: Array, shape: tuple[int, ...], checksum: int, source: str) -> Array:

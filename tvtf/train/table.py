@@ -21,10 +21,10 @@ FOOTER_BYTES: Final = 48
 TRAILER_BYTES: Final = 5
 BLOCK_BYTES: Final = 262144
 RESTART_INTERVAL: Final = 16
-LONGEST_VARINT: Final = 10
+MAX_VARINT_BYTES: Final = 10
 UNCOMPRESSED: Final = b"\0"
 SNAPPY: Final = b"\1"
-MOST_EXPANSION: Final = 32
+MAX_EXPANSION: Final = 32
 """The most that Snappy expands: its densest element encodes a copy of 64 bytes in 3."""
 
 Entry = tuple[bytes, bytes]
@@ -181,7 +181,7 @@ class Cursor:
     def varint(self) -> int:
         """Reads a varint: an integer of 7 bits per byte, the lowest first. Raises DataLossError if it does not end."""
         number = 0
-        for index in range(LONGEST_VARINT):
+        for index in range(MAX_VARINT_BYTES):
             byte = self.bytes(1)[0]
             number |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
@@ -225,7 +225,7 @@ def _decompress_snappy(cursor: Cursor) -> bytes:
     Source: https://github.com/google/snappy/blob/main/format_description.txt
     """
     size, output = cursor.varint(), bytearray()
-    if size > MOST_EXPANSION * len(cursor.data):
+    if size > MAX_EXPANSION * len(cursor.data):
         raise _damaged(cursor.source, f"{len(cursor.data)} compressed bytes can't hold {size}")
     while cursor.position < len(cursor.data):
         tag = cursor.bytes(1)[0]

@@ -137,12 +137,12 @@ def safe_embedding_lookup_sparse(
     is_valid = ids >= 0
     if weights is not None and combiner != "sum":
         is_valid = bind.logical_and(is_valid, weights > 0)
-    row_numbers, outer_shape = _row_numbers(sparse_ids)
+    row_indices, outer_shape = _row_indices(sparse_ids)
     count = bind.reduce_prod(outer_shape, axis=(0,), keepdims=False)
     segment_sum = public_names()["math.unsorted_segment_sum"]
 
     def sum_by_row(x: Tensor) -> Tensor:
-        return segment_sum(x, row_numbers, count)  # type: ignore[no-any-return]
+        return segment_sum(x, row_indices, count)  # type: ignore[no-any-return]
 
     rows = embedding_lookup(
         table, bind.select(is_valid, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm
@@ -159,7 +159,7 @@ def safe_embedding_lookup_sparse(
     return public_names()["reshape"](result, bind.concat(outer_shape, last, axis=0))  # type: ignore[no-any-return]
 
 
-def _row_numbers(ids: SparseTensor) -> tuple[Tensor, Tensor]:
+def _row_indices(ids: SparseTensor) -> tuple[Tensor, Tensor]:
     """Returns the row number of each sparse id, where all dims but the last are merged to rows, and those dims."""
     outer_shape = ids.dense_shape[:-1]
     row_strides = public_names()["math.cumprod"](outer_shape, exclusive=True, reverse=True)

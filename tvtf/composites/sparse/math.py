@@ -255,14 +255,14 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
         require_dtype(sp.values._type, FLOATING, "sp_values")
     except ArgumentError as dtype_error:
         raise dtype_error.for_op("SparseSoftmax") from None
-    rows, count = _row_numbers(sp), sp.values._type.shape[0]
+    rows, count = _row_indices(sp), sp.values._type.shape[0]
     row_maximum = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
     exponentials = bind.exp(bind.subtract(sp.values, bind.gather(row_maximum, rows, axis=0, batch_dims=0)))
     sums = bind.unsorted_segment_sum(exponentials, rows, num_segments=count)
     return sp.with_values(bind.divide(exponentials, gather_densely(sums, rows)))
 
 
-def _row_numbers(sp: SparseTensor) -> Tensor:
+def _row_indices(sp: SparseTensor) -> Tensor:
     """Numbers the rows of a sparse tensor (along the last axis), and returns the row number of each element.
 
     Elements are in row-major order. Rows without elements get no number.

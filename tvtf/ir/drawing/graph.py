@@ -1,4 +1,4 @@
-"""What is drawn of a function: a box for each kernel, input and result, and which values go from one to another."""
+"""The graph that is drawn of a function: a node for each kernel, input and result, and an edge for each value between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvtf.ir.tuple_items import outputs_of
 Kind = Literal["input", "variable", "kernel", "fused", "control", "result"]
 BOX_COLUMNS = 34
 """The most characters in a line of a box."""
-MOST_OP_LINES = 4
+MAX_OP_LINES = 4
 _LOOP_KERNEL = re.compile(r"loop(_\d+)?")
 LOOPS = ("while", "while_loop")
 
@@ -193,9 +193,9 @@ def _set_times(builder: Builder, seconds: Mapping[str, float]) -> None:
 
 
 def _wrapped_words(words: Sequence[str], separator: str = " + ") -> list[str]:
-    """Joins words to text and breaks the text into lines of a box. At most ``MOST_OP_LINES`` lines are returned."""
+    """Joins words to text and breaks the text into lines of a box. At most ``MAX_OP_LINES`` lines are returned."""
     lines = wrap(separator.join(words), BOX_COLUMNS, break_on_hyphens=False)
-    return lines if len(lines) <= MOST_OP_LINES else [*lines[: MOST_OP_LINES - 1], "..."]
+    return lines if len(lines) <= MAX_OP_LINES else [*lines[: MAX_OP_LINES - 1], "..."]
 
 
 def _fit(text: str) -> str:

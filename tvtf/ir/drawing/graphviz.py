@@ -10,13 +10,13 @@ from tvtf.ir.drawing.layout import GAP, LAYER_GAP, Box, Layout, Point, sizes_of
 
 INCH = 72.0
 """Pixels of an inch, in which dot measures."""
-MOST_SECONDS = 20.0
+MAX_SECONDS = 20.0
 
 
 def dot_layout(graph: Graph) -> Layout | None:
     """Computes a graph's layout with Graphviz's program ``dot``.
 
-    Returns None if ``dot`` isn't installed, fails or takes longer than ``MOST_SECONDS``, or if the graph is empty.
+    Returns None if ``dot`` isn't installed, fails or takes longer than ``MAX_SECONDS``, or if the graph is empty.
     """
     program = shutil.which("dot")
     if program is None or not graph.nodes:
@@ -24,7 +24,7 @@ def dot_layout(graph: Graph) -> Layout | None:
     try:
         # `-Tplain`: positions as text; `-y`: the y axis points down, as in SVG.
         completed = subprocess.run(
-            [program, "-Tplain", "-y"], input=_source(graph), capture_output=True, text=True, timeout=MOST_SECONDS
+            [program, "-Tplain", "-y"], input=_source(graph), capture_output=True, text=True, timeout=MAX_SECONDS
         )
         return _parsed(completed.stdout, graph) if completed.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """A layered layout of our own, for where graphviz isn't installed: boxes in rows, edges from one row to the next.
 
-Sugiyama's method: rows by longest paths, points in the rows that an edge crosses, an order within rows by the mean of neighbours,
-places by the same under the widths of the boxes.
+Sugiyama's method: rows by longest paths, points in the rows that an edge crosses, an order within rows by the mean of
+neighbours (barycentre method), and x positions by the same without overlaps of boxes.
 Source: https://doi.org/10.1109/TSMC.1981.4308636
 """
 
@@ -31,7 +31,7 @@ class _Layers:
         """Assigns each node of a graph to a row, and adds points to the rows that edges cross."""
         self.graph = graph
         self.sizes = sizes_of(graph)
-        self.rank = _row_numbers(graph)
+        self.rank = _row_indices(graph)
         self.paths = [self._items_on_edge(edge.tail, edge.head) for edge in graph.edges]
         self.above: list[list[int]] = [[] for _ in self.sizes]
         self.below: list[list[int]] = [[] for _ in self.sizes]
@@ -155,7 +155,7 @@ class _Layers:
         return points
 
 
-def _row_numbers(graph: Graph) -> list[int]:
+def _row_indices(graph: Graph) -> list[int]:
     """Returns the row of each node, the first one below all operands. An input's row is just above its first user."""
     rank = [0] * len(graph.nodes)
     # A node's index is larger than the indices of its operands: in this order the row of `edge.tail` is final.

@@ -1,4 +1,4 @@
-"""Where boxes and edges lie in a drawing, in pixels from its upper left corner."""
+"""The layout of a drawing: positions of boxes and edges, in pixels from the upper left corner."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tvtf.ir.drawing.graph import Graph, Node
-from tvtf.ir.short_types import MOST_CHARACTERS
+from tvtf.ir.short_types import MAX_CHARACTERS
 
 FONT_SIZE, SMALL_FONT_SIZE = 13.0, 11.0
 # Monospaced fonts are 0.60 (Menlo, DejaVu, Liberation) to 0.55 (Consolas) of their size wide; bold ones no wider.
@@ -32,7 +32,7 @@ class Box(NamedTuple):
 
 @dataclass
 class Layout:
-    """The boxes by node, the control points of each edge's Bézier curves, and the size of the whole."""
+    """The boxes by node, the control points of each edge's Bézier curves, and the size of the drawing."""
 
     boxes: list[Box]
     curves: list[list[Point]]
@@ -47,7 +47,7 @@ def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
     """
     has_time = is_timed and node.seconds is not None
     columns = max([len(line) for line in node.lines] + [TIME_COLUMNS * has_time])
-    width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(columns, MOST_CHARACTERS) * SMALL_FONT_SIZE)
+    width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(columns, MAX_CHARACTERS) * SMALL_FONT_SIZE)
     lines = len(node.lines) + has_time
     height = LINE_HEIGHT * (FONT_SIZE + SMALL_FONT_SIZE * lines)
     return max(width + 2 * PADDING, LEAST_WIDTH), height + 1.4 * PADDING
