@@ -88,24 +88,24 @@ def _read_npy(file: str) -> np.ndarray:
         raise SavedModuleError(f"{file} is not an array in NumPy's format: {cause}") from cause
 
 
-def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
+def _parse_csv(text: str, value: Value, file_name: str) -> np.ndarray:
     """Parses CSV text as the array for a program's input. Each row is a flattened item of the array's first axis.
 
-    For example, an input of shape ``(batch, 8, 8)`` needs rows of 64 numbers. ``place`` is the file's name, for errors.
+    For example, an input of shape ``(batch, 8, 8)`` needs rows of 64 numbers. ``file_name`` is for errors.
 
     Raises:
       SavedModuleError: the text is not CSV or has a wrong number of columns, or the input's shape is partly unknown.
     """
     if not value.shape or not all(isinstance(size, int) for size in value.shape[1:]):
-        raise SavedModuleError(f"{place}: CSV can't hold input {value}; give it as .npy")
+        raise SavedModuleError(f"{file_name}: CSV can't hold input {value}; give it as .npy")
     try:
         table = np.loadtxt(io.StringIO(text), delimiter=",", dtype=value.dtype.np, ndmin=2)
     except ValueError as cause:
-        raise SavedModuleError(f"{place} is not CSV of {value.dtype.name}: {cause}") from cause
+        raise SavedModuleError(f"{file_name} is not CSV of {value.dtype.name}: {cause}") from cause
     columns = math.prod(int(size) for size in value.shape[1:])
     if table.shape[1] != columns:
         raise SavedModuleError(
-            f"{place} must have {columns} numbers per row for input {value}, but has {table.shape[1]}"
+            f"{file_name} must have {columns} numbers per row for input {value}, but has {table.shape[1]}"
         )
     return table.reshape(-1, *value.shape[1:])
 

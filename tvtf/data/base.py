@@ -33,7 +33,7 @@ class Dataset(NumberedObject, abc.ABC):
     """A sequence of elements, each a nest of tensors; every iteration computes them again.
 
     Subclasses define ``handles``, and ``value`` if a handle is not the element itself. Handles are cheap to move:
-    shuffling and batching work on row numbers, and ``batch_value`` gathers a whole batch in one step.
+    shuffling and batching work on row indices, and ``batch_value`` gathers a whole batch in one step.
 
     >>> import tvtf as tf
     >>> numbers = tf.data.Dataset.range(10).shuffle(10, seed=1).batch(4)

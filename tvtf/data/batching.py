@@ -208,8 +208,8 @@ def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray)
                 "IteratorGetNext",
                 f"Attempted to pad to a smaller size than the input element: {list(array.shape)} to {dims}",
             )
-        place: Any = (i, *(slice(n) for n in array.shape))
-        batch[place] = array
+        index: Any = (i, *(slice(n) for n in array.shape))
+        batch[index] = array
     return batch
 
 
@@ -490,7 +490,7 @@ def bucket_by_sequence_length(
         return PaddedBatch(group, size, bucket_shapes(int(key.numpy())), padding_values, drop_remainder)
 
     def bucket_shapes(key: int) -> Any:
-        """Returns the padded shapes of the batches of bucket number ``key``.
+        """Returns the padded shapes of the batches of the bucket with index ``key``.
 
         With ``pad_to_bucket_boundary``, each unknown dim becomes the greatest length in the bucket.
         """

@@ -25,7 +25,7 @@ from tvtf.ops.rules import bind
 class Choose(Dataset):
     """Elements of several datasets.
 
-    Each of ``choices`` is the number of the dataset that the next element comes from.
+    Each of ``choices`` is the index of the dataset that the next element comes from.
     """
 
     repr_name = "_DirectedInterleaveDataset"

@@ -64,7 +64,7 @@ def make_csv_dataset(
       label_name: the column that is returned as labels.
       select_columns: names or indices of the columns to return.
       num_epochs: how many times the rows are read; infinitely often by default.
-      shuffle, shuffle_buffer_size, shuffle_seed: as ``Dataset.shuffle`` takes them.
+      shuffle, shuffle_buffer_size, shuffle_seed: whether rows are shuffled, and how; see ``Dataset.shuffle``.
       num_parallel_reads: how many files are open at the same time, from which rows are taken in turn.
       sloppy: accepted without effect; the order is always the same.
       ignore_errors: whether to skip rows that can't be parsed.

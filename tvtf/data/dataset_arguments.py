@@ -1,4 +1,4 @@
-"""Passes datasets and iterators to traced functions as numbers, by which running code finds the object of the call."""
+"""Passes datasets and iterators to traced functions as numbers (object IDs), by which running code finds the objects."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class NumberedObject:
 
 
 def number_of(value: Any) -> int:
-    """Returns the number by which a traced function refers to an object, such as a dataset.
+    """Returns the number (ID) by which a traced function refers to an object, such as a dataset.
 
     A new object gets the next number. Only weak references are stored, so numbered objects can still be freed.
     """

@@ -152,7 +152,7 @@ class Shuffle(PassThrough):
     def handles(self) -> Iterator[Any]:
         """Yields the source's handles in random order: draws each from a buffer, which the source refills.
 
-        As in TensorFlow, the drawn handle trades places with the first one, which then leaves the buffer.
+        As in TensorFlow, the drawn handle is swapped with the first one, which then leaves the buffer.
         """
         random = words(self.seeds.next_pair())
         source = self.source.handles()
@@ -282,7 +282,7 @@ def _skeleton(datasets: Any) -> Any:
 
 @method
 def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Dataset:
-    """Pairs each element with its int64 number, counted from ``start``.
+    """Pairs each element with its int64 index, counted from ``start``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#enumerate
     """

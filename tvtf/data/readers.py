@@ -60,7 +60,7 @@ def opened(path: str, compression: Any) -> Any:
 def lines_of(file: Any, name: str) -> Iterator[bytes]:
     """Yields the lines of a file, with their line ends.
 
-    A line of a compressed file is limited to the most bytes that may be decoded: a small file could expand to any size.
+    A line of a compressed file is limited to `max_decoded_bytes`, because a small file could expand to any size.
     """
     return _bounded_lines(io.BufferedReader(file, CHUNK), isinstance(file, Inflated), name)
 

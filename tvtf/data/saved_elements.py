@@ -37,7 +37,7 @@ _UNSEALED: Final = ({"specs", "form"}, {"told", "form"}, {"told"})
 
 
 def store(path: str, elements: Sequence[Element]) -> None:
-    """Writes elements to a file, all or nothing."""
+    """Writes elements to a file atomically."""
     atomic_file.replace(path + SUFFIX, _records(elements))
 
 

@@ -35,7 +35,7 @@ class Tensors(Dataset):
 
 
 class Slices(Dataset):
-    """The rows of arrays in memory; a handle is a row number."""
+    """The rows of arrays in memory; a handle is a row index."""
 
     repr_name = "_TensorSliceDataset"
 

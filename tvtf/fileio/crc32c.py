@@ -4,7 +4,7 @@ The package google-crc32c computes it where it is installed (``pip install tvtf[
 would take 6 s for 64 MB of a checkpoint, so NumPy shortens messages first (20 ms; the package 4 ms).
 
 A checksum is linear over GF(2), and the polynomial divides ``x^5685 + x^1362 + x^426 + 1`` and hence, squaring in GF(2), the
-same polynomial in ``x^8`` and in ``x^64``: a whole word, byte or bit may be XORed into three later places and forgotten,
+same polynomial in ``x^8`` and in ``x^64``: a word, byte or bit may be XORed into three later positions and then dropped,
 which NumPy does at memory speed. The idea is that of Chorba (Russell, "Chorba: A novel CRC32 implementation",
 arXiv:2412.16398); the tetranomial is tvtf's own search result.
 """

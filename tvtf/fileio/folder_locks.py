@@ -45,7 +45,7 @@ def locked(folder: Folder, seconds: float = math.inf) -> Iterator[bool | None]:
 def shared(folder: Folder) -> Iterator[None]:
     """Holds a shared lock on a folder in a ``with`` block; several threads and processes may hold one at the same time.
 
-    It waits for an exclusive lock to be released. Meanwhile nobody else gets an exclusive lock.
+    It waits for an exclusive lock to be released. Meanwhile no thread or process acquires an exclusive one.
 
     Raises:
       OSError: the folder can't be opened.

@@ -99,8 +99,8 @@ class Inflated(io.RawIOBase):
 
     def _damage_error(self, reason: str) -> DataLossError:
         """Returns the error to raise for damaged data, and stores it: later reads raise it again."""
-        place = f"{self.source}: " if self.source else ""
-        self._failure = DataLossError(None, None, f"{place}damaged {self._kind} data: {reason}")
+        prefix = f"{self.source}: " if self.source else ""
+        self._failure = DataLossError(None, None, f"{prefix}damaged {self._kind} data: {reason}")
         return self._failure
 
     def close(self) -> None:

@@ -83,8 +83,8 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
       DataLossError: a checksum does not match, or the file ends within a record.
       ResourceExhaustedError: a record of a compressed file exceeds the limit.
     """
-    offset, data, place = 0, b"", f"{source}: " if source else ""
-    while more := read_fully(file, _bytes_to_read(data, offset, place, isinstance(file, Inflated))):
+    offset, data, prefix = 0, b"", f"{source}: " if source else ""
+    while more := read_fully(file, _bytes_to_read(data, offset, prefix, isinstance(file, Inflated))):
         data += more
         starts, end = _complete_records(data)
         if starts and not _have_valid_checksums(data[:end], starts):
@@ -93,10 +93,10 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
         yield from (data[start + _HEADER.size : end - _FOOTER.size] for start, end in zip(starts, ends))
         offset, data = offset + end, data[end:]
     # What remains is empty, truncated or damaged. This call yields the intact records, and raises the error.
-    yield from _read_one_by_one(io.BytesIO(data), offset, place)
+    yield from _read_one_by_one(io.BytesIO(data), offset, prefix)
 
 
-def _bytes_to_read(data: bytes, offset: int, place: str, is_limited: bool) -> int:
+def _bytes_to_read(data: bytes, offset: int, prefix: str, is_limited: bool) -> int:
     """Returns how many bytes of a TFRecord file to read next: at least the rest of the current record.
 
     The length in the record's header is checked first, because a damaged length could exhaust the memory.
@@ -104,15 +104,15 @@ def _bytes_to_read(data: bytes, offset: int, place: str, is_limited: bool) -> in
     Args:
       data: the bytes of the record that were read already.
       offset: the position of the record in the file, for errors.
-      place: the name of the file, for errors.
+      prefix: the start of error messages: the name of the file.
       is_limited: whether the file is compressed, so that the length of a record is limited.
     """
     if len(data) < _HEADER.size:  # the length is not known yet
         return CHUNK
     length, stored = _HEADER.unpack_from(data)
-    crc32c.check(data[:8], stored, f"{place}length of the record at byte {offset}")  # the length has 8 bytes
+    crc32c.check(data[:8], stored, f"{prefix}length of the record at byte {offset}")  # the length has 8 bytes
     if is_limited:
-        require_decodable(length, f"{place}the record at byte {offset}")
+        require_decodable(length, f"{prefix}the record at byte {offset}")
     return max(CHUNK, length + _HEADER.size + _FOOTER.size - len(data))
 
 
@@ -151,35 +151,35 @@ def _have_valid_checksums(data: bytes, starts: Sequence[int]) -> bool:
     return crc32c.is_divisible(octets)
 
 
-def _read_one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
+def _read_one_by_one(file: IO[bytes], offset: int, prefix: str) -> Iterator[bytes]:
     """Yields the records of a TFRecord file, and verifies the checksums of each record separately.
 
     Args:
       file: the file's content starting at ``offset``.
       offset: the position of the first record, for errors.
-      place: the name of the file, for errors.
+      prefix: the start of error messages: the name of the file.
 
     Raises:
       DataLossError: a record is damaged or truncated.
     """
     while head := file.read(_HEADER.size):
-        length, stored = _HEADER.unpack(_require_complete(head, _HEADER.size, offset, place))
-        crc32c.check(head[:8], stored, f"{place}length of the record at byte {offset}")  # the length has 8 bytes
-        body = _require_complete(read_fully(file, length + _FOOTER.size), length + _FOOTER.size, offset, place)
+        length, stored = _HEADER.unpack(_require_complete(head, _HEADER.size, offset, prefix))
+        crc32c.check(head[:8], stored, f"{prefix}length of the record at byte {offset}")  # the length has 8 bytes
+        body = _require_complete(read_fully(file, length + _FOOTER.size), length + _FOOTER.size, offset, prefix)
         (stored,) = _FOOTER.unpack(body[length:])
-        crc32c.check(body[:length], stored, f"{place}record at byte {offset}")
+        crc32c.check(body[:length], stored, f"{prefix}record at byte {offset}")
         yield body[:length]
         offset += _HEADER.size + len(body)
 
 
-def _require_complete(data: bytes, size: int, offset: int, place: str) -> bytes:
+def _require_complete(data: bytes, size: int, offset: int, prefix: str) -> bytes:
     """Checks that ``size`` bytes were read for the record at ``offset``; returns the bytes.
 
     Raises:
       DataLossError: fewer bytes are left, because the file ends within the record.
     """
     if len(data) < size:
-        text = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
+        text = f"{prefix}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
         raise DataLossError(None, None, text)
     return data
 

@@ -29,12 +29,14 @@ class Layout:
 
     def __init__(self, described: Sequence[Any]) -> None:
         self.size = int(described[0])
-        fields = zip(described[1::3], described[2::3], described[3::3])
-        self.places = [(int(offset), tuple(map(int, shape)), dtype_of(str(dtype))) for offset, shape, dtype in fields]
+        described_fields = zip(described[1::3], described[2::3], described[3::3])
+        self.fields = [
+            (int(offset), tuple(map(int, shape)), dtype_of(str(dtype))) for offset, shape, dtype in described_fields
+        ]
 
     def tensors(self, memory: np.ndarray) -> list[Any]:
         """Returns the temporary tensors as TVM tensors that view ``memory``."""
-        return [_tensor(memory, *place) for place in self.places]
+        return [_tensor(memory, *field) for field in self.fields]
 
 
 def _tensor(memory: np.ndarray, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:

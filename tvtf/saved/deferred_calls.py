@@ -65,7 +65,7 @@ def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IR
 
     Args:
       data: the calls in JSON, by key.
-      module: reads a program among a call's arguments; it also gets the keys of all calls.
+      module: reads a program among a call's arguments; it is also passed the keys of all calls.
 
     Raises:
       SavedModuleError: a call is not allowed, or its key is in use for another call.

@@ -77,9 +77,9 @@ class Value:
 
 
 def _fits(dims: dict[str, int]) -> Callable[[int | str, int], bool]:
-    """Returns a function that tells whether a size fits a dim.
+    """Returns a function that returns whether a size fits a dim.
 
-    A named dim fits the size in ``dims``. If it has none there yet, it gets the size.
+    A named dim fits the size in ``dims``. If it has none there yet, it is set to the size.
     """
     return lambda dim, size: size == (dims.setdefault(dim, size) if isinstance(dim, str) else dim)
 

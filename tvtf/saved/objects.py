@@ -46,7 +46,7 @@ class ModelView(View):
     """The graph of objects reachable from a root, with their functions and signatures."""
 
     def __init__(self, root: Trackable, signatures: SignatureMap, parts: Mapping[str, Any] | None = None) -> None:
-        """``parts`` are functions and trackables of the root that are not attributes."""
+        """Creates the view; ``parts`` are functions and trackables of the root that are not attributes."""
         super().__init__(root)
         self.signatures = signatures
         self.parts = parts or {}

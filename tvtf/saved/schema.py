@@ -465,7 +465,7 @@ def _static_dim(nodes: list[Any], dim: int) -> int | None:
 
 
 def _both_rules(first: Any, second: Any) -> Any:
-    """Returns a rule for a node's fields that checks two rules, one after the other."""
+    """Combines two rules for a node's fields to one, which checks both."""
 
     def check_both(nodes: list[Any], data: dict[str, Any]) -> None:
         first(nodes, data)

@@ -109,7 +109,7 @@ def _only_one(functions: Mapping[str, Any]) -> Any:
 
 
 def _concrete(function: Any) -> ConcreteFunction | None:
-    """Returns the concrete function of a function with an input signature, or a concrete function itself; else None."""
+    """Returns the concrete function of a function with an input signature, or a concrete function itself, or None."""
     if isinstance(function, Function) and function.input_signature is not None:
         return function.get_concrete_function()
     return function if isinstance(function, ConcreteFunction) else None

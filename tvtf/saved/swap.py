@@ -1,7 +1,7 @@
 """Replaces a saved model atomically, by the rename of its description.
 
 All files are written to a new folder ``.saving-ID`` inside the model's, which the description names. Once the description is
-renamed into place, the new model is valid and is read from ``.saving-ID``. Then its files are linked to the places where
+renamed into place, the new model is valid and is read from ``.saving-ID``. Then its files are linked to the paths where
 TensorFlow's tools look for them, and ``.saving-ID`` is renamed and removed. A process killed before the first rename leaves
 the old model, after it the new one; the next save removes the leftovers. Locks on folders, which end with their process,
 distinguish a running save from one that was killed.
@@ -95,7 +95,7 @@ class Swap:
     def _move_files(self, names: Sequence[str], stale: Iterable[str]) -> None:
         """Moves the new model's files into the model's folder, where tools look for them, and removes ``stale`` files.
 
-        The files are first linked to the new places. Then the save's folder is removed.
+        The files are first linked to the new paths. Then the save's folder is removed.
         """
         remove_leftovers(self.folder, generation=self.name)
         for name in names:
@@ -116,7 +116,7 @@ def _link(source: str, target: str, unique: str) -> None:
     """Gives a file a second name ``target``, and atomically replaces a file of that name.
 
     A hard link takes no time for large files. On file systems without links, the file is copied. The new file first
-    gets a temporary name, which contains ``unique``, and is then renamed. Therefore it appears whole or not at all.
+    has a temporary name, which contains ``unique``, and is then renamed. Therefore it appears atomically.
     """
     temporary = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
     atomic_file.remove(temporary)

@@ -180,7 +180,7 @@ class _Writer:
           targets: the targets to compile signatures for; see `SaveOptions`.
           extra: contents of further files, by name.
         """
-        described_objects = objects.describe(self.view, self._function_number)
+        described_objects = objects.describe(self.view, self._function_index)
         contents = (
             self._assets(described_objects)
             | self._libraries(targets)
@@ -223,7 +223,7 @@ class _Writer:
 
     # -- functions
 
-    def _function_number(self, concrete: ConcreteFunction) -> int | str:
+    def _function_index(self, concrete: ConcreteFunction) -> int | str:
         """Returns the index of a concrete function in the saved model, or the reason why the function is not saved.
 
         The first call for a function adds the function to the model.
@@ -241,7 +241,7 @@ class _Writer:
         warning.
         """
         try:
-            description = program.describe(concrete, lambda captured: self._capture_number(concrete, captured))
+            description = program.describe(concrete, lambda captured: self._capture_index(concrete, captured))
         except program.NotSaveable as reason:
             if any(concrete is signature for signature in self.view.signatures.values()):
                 raise
@@ -250,7 +250,7 @@ class _Writer:
         self.functions.append(description)
         return len(self.functions) - 1
 
-    def _capture_number(self, concrete: ConcreteFunction, captured: Any) -> int:
+    def _capture_index(self, concrete: ConcreteFunction, captured: Any) -> int:
         """Returns the index of a captured object in the saved model; a new object is added to the model.
 
         Several functions may capture the same Variable, which is stored once.

@@ -1,1 +1,1 @@
-"""What a program keeps: Variables, Modules, the objects that checkpoints find, and the global seed."""
+"""The state of a program: Variables, Modules, the objects that checkpoints find, and the global seed."""

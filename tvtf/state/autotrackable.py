@@ -48,7 +48,7 @@ class AutoTrackable(Trackable):
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute, and tracks a trackable value under the attribute's name.
 
-        The attribute gets a list, tuple or dict in a wrapper, which tracks the elements.
+        A list, tuple or dict is assigned in a wrapper, which tracks the elements.
         """
         if getattr(self, name, _UNSET) is value:
             return

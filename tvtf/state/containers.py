@@ -379,7 +379,7 @@ class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
     def _track_elements(self, is_tracked: Iterable[bool]) -> None:
         """Tracks the trackable elements under their indices and, in a named tuple, also under their field names.
 
-        ``is_tracked`` tells for each element whether it may be tracked.
+        ``is_tracked`` says for each element whether it may be tracked.
         """
         fields = getattr(self, "_fields", ())
         elements = [(index, value) for index, (value, tracks) in enumerate(zip(self, is_tracked)) if tracks]

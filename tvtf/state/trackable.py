@@ -34,7 +34,7 @@ class Tracking:
     """The tracked children of one object.
 
     ``children`` has them by name, in the order of their creation. ``deferred`` has restores of children that don't
-    exist yet, by name. ``update_uid`` is the number of the newest restore that assigned the object.
+    exist yet, by name. ``update_uid`` is the ID of the newest restore that assigned the object; IDs ascend in time.
     """
 
     __slots__ = ("children", "deferred", "update_uid")

@@ -187,8 +187,8 @@ def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = Tr
 
 def _count_distinct(indices: np.ndarray, values: np.ndarray, shape: np.ndarray, dims: Any) -> np.ndarray:
     result = np.zeros(shape[:-1], np.int32)
-    for place, row in _values_by_row(indices, values).items():
-        result[place] = len(set(row))
+    for group, row in _values_by_row(indices, values).items():
+        result[group] = len(set(row))
     return result
 
 

@@ -278,9 +278,9 @@ class SparseTensorSpec(ShapedSpec, BatchableTypeSpec):
     def _stacked(self, values: Sequence[Any]) -> SparseTensor:
         """Stacks values in the largest of their shapes."""
         parts = [[part.eager_array() for part in self._to_components(value)] for value in values]
-        places, result, shapes = (list(column) for column in zip(*parts))
-        rows = np.repeat(np.arange(len(parts)), [len(p) for p in places])
-        indices = np.column_stack([rows, np.concatenate(places)])
+        row_indices, result, shapes = (list(column) for column in zip(*parts))
+        rows = np.repeat(np.arange(len(parts)), [len(each) for each in row_indices])
+        indices = np.column_stack([rows, np.concatenate(row_indices)])
         return SparseTensor(indices, np.concatenate(result), [len(parts), *np.max(shapes, axis=0)])
 
     def _rows(self, value: Any) -> list[SparseTensor]:
