@@ -1,6 +1,6 @@
 """The training loop of these models: epochs with a progress bar, checkpoints, and exact resumption.
 
-An epoch's batches and the learning rate of each step depend only on the seed and the step's number. A run that is stopped
+An epoch's batches and the learning rate of each step depend only on the seed and the step's index. A run that is stopped
 and resumed from the last checkpoint therefore performs bit for bit the same steps as an uninterrupted one.
 """
 

@@ -68,8 +68,9 @@ FORMER = {
 def install() -> None:
     """Makes modules importable under the names that they had in earlier versions.
 
-    Modules that are imported already get their former names in ``sys.modules`` at once. If the import system did it, it would
-    also set an attribute of the parent package: the former module ``tvtf.shape`` would replace the function ``tf.shape``.
+    Modules that are imported already are entered into ``sys.modules`` under their former names at once. The import system
+    would also set an attribute of the parent package: the former module ``tvtf.shape`` would replace the function
+    ``tf.shape``.
     """
     for former, present in FORMER.items():
         if present in sys.modules:

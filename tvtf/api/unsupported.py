@@ -159,7 +159,7 @@ class UnsupportedNameError(NotImplementedError, AttributeError):
 def error(module: str, path: str) -> AttributeError:
     """Returns the AttributeError to raise for ``tf.<path>``, a name that tvtf does not have.
 
-    The message gives the reason if there is one. A name of TensorFlow gets an `UnsupportedNameError`.
+    The message gives the reason if there is one. For a name of TensorFlow, the error is an `UnsupportedNameError`.
 
     Args:
       module: the name of the module that lacks the attribute.

@@ -1,4 +1,4 @@
-"""Reads and writes arrays in files and pipes: NumPy's ``.npy``, CSV with a row per item of the first axis, ``-`` for a pipe."""
+"""Reads and writes arrays: NumPy's ``.npy`` files, and CSV with a row per slice of the first axis, also in pipes (``-``)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _read_npy(file: str) -> np.ndarray:
 
 
 def _parse_csv(text: str, value: Value, file_name: str) -> np.ndarray:
-    """Parses CSV text as the array for a program's input. Each row is a flattened item of the array's first axis.
+    """Parses CSV text as the array for a program's input. Each row is a flattened slice along the array's first axis.
 
     For example, an input of shape ``(batch, 8, 8)`` needs rows of 64 numbers. ``file_name`` is for errors.
 
@@ -133,7 +133,7 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def as_csv(array: np.ndarray) -> str:
-    """Formats an array as CSV text, with one row for each item of the first axis.
+    """Formats an array as CSV text, with one row for each slice along the first axis.
 
     The numbers have enough digits to restore the same values.
 

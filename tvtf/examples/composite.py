@@ -51,7 +51,7 @@ def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
 def _build_sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
     """Builds the sparse tensor of a SparseFeature from parsed columns: one of values, and one of indices for each axis.
 
-    Each column is a sparse tensor. Its indices without the last number give the example.
+    Each column is a sparse tensor. Its indices without the last component identify the example.
     """
     has_one_index = isinstance(feature.index_key, str)
     keys = [feature.index_key] if has_one_index else feature.index_key

@@ -317,7 +317,7 @@ def _require_strings(out_type: Any) -> None:
 def _serialized_rows(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     """Serializes each row of a sparse tensor as three strings of shape (rows, 3): the row's indices, values and shape.
 
-    Each string is a ``TensorProto`` message. The indices of a row don't have the row's number.
+    Each string is a ``TensorProto`` message. The indices of a row don't include the row's own index.
     """
     from tvtf.ops.strings.tensor_proto import written
 
@@ -398,7 +398,7 @@ def _parse_row(x: Tensor, row: int, value_dtype: DType) -> tuple[np.ndarray, np.
 
     Args:
       x: the serialized tensors, a matrix of strings with three columns.
-      row: the number of the row.
+      row: the index of the row.
       value_dtype: the dtype of the values.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Locks on folders, between threads and processes; the system releases those of a process that dies.
+"""Shared and exclusive locks on folders, between threads and processes; the system releases those of a process that dies.
 
 A forked child does not hold its parent's locks. On a system or network disk without locks nothing is locked.
 """

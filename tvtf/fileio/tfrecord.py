@@ -201,14 +201,14 @@ class TFRecordOptions:
             raise ValueError(f"Not a valid compression_type: {compression_type!r}")
 
     compression_type_map: ClassVar[dict[Any, str]] = {0: "", 1: "ZLIB", 2: "GZIP"}
-    """TensorFlow 1's number of a compression format -> the name of the format."""
+    """TensorFlow 1's enum value of a compression format -> the name of the format."""
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
         """Returns the name of a compression format: ``""``, ``"GZIP"`` or ``"ZLIB"``.
 
         Args:
-          options: TFRecordOptions, one of these names, or TensorFlow 1's number of the format.
+          options: TFRecordOptions, one of these names, or TensorFlow 1's enum value of the format.
 
         Raises:
           ValueError: the compression type is unknown.

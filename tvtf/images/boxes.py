@@ -31,7 +31,7 @@ COLOURS = np.array(
 
 
 def _draw_boxes(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
-    """Draws the outlines of bounding boxes on a copy of a batch of images; box ``i`` gets colour ``i % len(colours)``.
+    """Draws the outlines of bounding boxes on a copy of a batch of images; box ``i`` has colour ``i % len(colours)``.
 
     On images of one channel, all outlines have the value 1, as in TensorFlow.
     """

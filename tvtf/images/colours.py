@@ -107,7 +107,7 @@ def _apply_in_float32(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
 def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: Tensor) -> Tensor:
     """Composes RGB colours from the maximum, middle and minimum of their channels, for the conversion of HSV to RGB.
 
-    ``sector`` is the number, 0 to 5, of a 60-degree sector of the hue circle. The sector determines which channel has
+    ``sector`` is the index, 0 to 5, of a 60-degree sector of the hue circle. The sector determines which channel has
     which value. For example, in sector 0 red has the maximum and blue the minimum.
     """
 

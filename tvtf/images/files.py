@@ -38,7 +38,7 @@ def _decode_file(
     """Decodes the contents of one image file to an array of shape (height, width, channels), or with frames first.
 
     Args:
-      contents: an array with the file's bytes as its only item.
+      contents: an array with the file's bytes as its only element.
       kind: the format; empty for any.
       channels: unused; the type of the result has the dim.
       sizes: the result's dims without channels; three if the result has an axis of frames.
@@ -88,7 +88,7 @@ ACCEPTED_FORMATS = {
 
 
 def _decode_format(data: bytes, image_format: str, channels: int, ratio: int) -> np.ndarray:
-    """Decodes an image file, whose first bytes tell the format.
+    """Decodes an image file, whose first bytes indicate the format.
 
     ``image_format`` is the requested format. Some decoders also accept other formats, see ``ACCEPTED_FORMATS``.
 

@@ -39,9 +39,9 @@ def extract_glimpse(
     Args:
       input: float32 images, shape (batch, height, width, channels).
       size: the window's height and width.
-      offsets: float32 of shape (batch, 2), y and x: where the window lies. With ``normalized`` and ``centered`` its middle,
-        from -1 to 1; else its first pixel: with ``normalized`` in shares of the image, with ``centered`` counted from the
-        image's middle.
+      offsets: float32 of shape (batch, 2), y and x: the window's position. With ``normalized`` and ``centered`` it is that
+        of the window's middle, from -1 to 1; else that of its first pixel: with ``normalized`` as a fraction of the image,
+        with ``centered`` relative to the image's middle.
       noise: ``"uniform"`` (between the image's least and greatest value), ``"gaussian"`` (like each channel) or ``"zero"``.
 
     Raises:
@@ -61,7 +61,7 @@ def extract_glimpse(
 def glimpse(
     input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
 ) -> Tensor:
-    """Extracts a window of ``size`` from each image; the work of ``extract_glimpse``.
+    """Extracts a window of ``size`` from each image; implements ``extract_glimpse``.
 
     With ``to_middle``, the offsets always refer to the window's center. Pixels outside the image are filled with noise.
     """

@@ -169,7 +169,7 @@ def encode_png(image: np.ndarray, compression: int) -> bytes:
     colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     big_endian = image.astype(">u2") if image.dtype == np.uint16 else image
     rows = big_endian.reshape(height, -1).view(np.uint8)
-    # Each row begins with the number of its filter: 0, none.
+    # Each row begins with the type of its filter: 0, none.
     filtered_rows = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
     header = struct.pack(">IIBBBBB", width, height, 8 * image.dtype.itemsize, colour_type, 0, 0, 0)
     parts = (b"IHDR", header), (b"IDAT", zlib.compress(filtered_rows, compression)), (b"IEND", b"")

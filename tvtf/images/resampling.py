@@ -150,11 +150,14 @@ def nearest(size: int, to: int) -> np.ndarray:
     return np.minimum(positions.astype(np.int64), size - 1)
 
 
-# -- as shares of a few rows
+# -- as a sparse matrix
 
 
 class Taps(NamedTuple):
-    """The old rows with a weight in each new row, and these weights, both (to, count); unused entries have weight 0."""
+    """The sparse form of a resizing matrix: for each new row, indices of old rows (``places``) and weights (``shares``).
+
+    Both have the shape (to, count); unused entries have weight 0.
+    """
 
     places: np.ndarray
     shares: np.ndarray
@@ -171,7 +174,7 @@ class Taps(NamedTuple):
 def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...] | None:
     """Returns the sparse form (``Taps``) of the resizing matrix, and that of its transpose, which the gradient needs.
 
-    Returns None if the matrix has so many non-zero entries that a dense matrix product is as fast.
+    Returns None if the matrix has too many non-zero entries: a dense matrix product is then as fast.
     """
     matrix = weights(method, antialias, size, to)
     forward, transposed = Taps.of(matrix), Taps.of(matrix.T)
@@ -211,7 +214,7 @@ def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -
 
 
 def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
-    """Same as `blend`, with other places and shares for each batch item."""
+    """Same as `blend`, with different row indices (``places``) and weights (``shares``) for each batch item."""
     batch, to, count = shares._type.shape
     gathered = bind.gather(x, places, axis=2, batch_dims=1)
     weighed = bind.multiply(gathered, bind.reshape(shares, shape=(batch, 1, to, count, 1)))
@@ -250,9 +253,10 @@ def _blend_samples() -> list[Sample]:
     why_not={"guard": "its places are computed from the sizes of its operand"},
 )
 def blend(x: Tensor, places: Tensor, shares: Tensor, back_places: Tensor, back_shares: Tensor) -> Any:
-    """Computes each new row of (n, rows, length) as the sum of the old rows at ``places``, weighted by ``shares``, both (to, taps).
+    """Multiplies (n, rows, length) by a sparse matrix along the rows: a new row is a weighted sum of a few old ones.
 
-    ``back_places`` and ``back_shares`` are those of the transposed matrix, for the gradient.
+    The matrix is given by the old rows' indices (``places``) and weights (``shares``), both (to, taps). ``back_places``
+    and ``back_shares`` are those of the transposed matrix, for the gradient.
     """
     return (x, places, shares, back_places, back_shares), {}
 

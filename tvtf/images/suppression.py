@@ -197,7 +197,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Same as ``tf.image.non_max_suppression``, also returns the scores.
+    """Same as ``tf.image.non_max_suppression``, and also returns the scores.
 
     ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
 

@@ -22,7 +22,7 @@ class _RepeatedSteps(Repeated):
         self.package = package
 
     def __deepcopy__(self, memo: Any) -> None:
-        """Returns a copy of the optimizer starts without compiled steps."""
+        """Returns a new object without compiled steps, for the copy of the optimizer."""
 
     def is_known(self, optimizer: Any) -> bool:
         """Returns whether the optimizer and its learning rate are of Keras's own classes, whose steps can be compiled.

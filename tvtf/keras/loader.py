@@ -1,4 +1,4 @@
-"""Loads the package ``keras`` so that its modules, and only they, get tvtf for ``import tensorflow``.
+"""Loads the package ``keras`` so that ``import tensorflow`` imports tvtf in its modules, and only there.
 
 A finder runs each module of Keras with its own ``__import__``. Keras's source and byte code are unchanged, and
 ``sys.modules["tensorflow"]`` is not modified.

@@ -54,7 +54,7 @@ class DenseHashTable(MutableHashTable):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        """Creates an empty table, by default with 2**17 buckets, TensorFlow's number."""
+        """Creates an empty table, by default with 2**17 buckets, as in TensorFlow."""
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
         self._empty = convert_to_tensor(empty_key, self.key_dtype).eager_array().item()
         self._deleted = convert_to_tensor(deleted_key, self.key_dtype).eager_array().item()

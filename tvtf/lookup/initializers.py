@@ -162,7 +162,7 @@ class TextFileInitializer(Initializer):
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
         """Returns a column of the text file as an array of a dtype.
 
-        ``index`` is the column's number, or a :class:`TextFileIndex` for whole lines or line numbers.
+        ``index`` is the column's index, or a :class:`TextFileIndex` for whole lines or line numbers.
         """
         if index == TextFileIndex.LINE_NUMBER:
             return np.arange(len(lines), dtype=dtype.np) + self._offset
@@ -193,7 +193,7 @@ def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
     """Parses a field of a text file as a number of a dtype.
 
     Raises:
-      InvalidArgumentError: the field is not a number; the text has the line's number and the path.
+      InvalidArgumentError: the field is not a number; the text has the line number and the path.
     """
     try:
         return number_of(field, dtype)
@@ -209,7 +209,7 @@ def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
 def _check_index(dtype: DType, index: int, part: str) -> None:
     """Checks that a part of a line in a text file can be a key or value of a dtype; raises ValueError if it can't.
 
-    ``index`` is a column's number, or stands for the whole line or the line's number. ``part`` is "key" or "value", for
+    ``index`` is a column's index, or stands for the whole line or the line number. ``part`` is "key" or "value", for
     the error text.
     """
     if index == TextFileIndex.LINE_NUMBER and dtype is not int64:

@@ -146,7 +146,7 @@ class Emitter:
         return self.dims.vector(dims)
 
     def element(self, dtype: DType) -> int:
-        """Returns ONNX's number of a dtype, by which attributes of nodes refer to the dtype."""
+        """Returns ONNX's enum value of a dtype, by which attributes of nodes refer to the dtype."""
         return ELEMENT[dtype]
 
     def cast(self, name: str, dtype: DType) -> str:

@@ -20,25 +20,25 @@ VERSION = "2.21.0"
 
 
 class View(ModuleType):
-    """A module that has some names of its own, and looks other names up in the modules ``behind``, in order.
+    """A module that has some names of its own, and looks other names up in the modules ``fallbacks``, in order.
 
-    An element of ``behind`` is a module, or a dotted path in tvtf. A path is resolved when a name is looked up.
+    An element of ``fallbacks`` is a module, or a dotted path in tvtf. A path is resolved when a name is looked up.
     """
 
-    def __init__(self, name: str, *behind: ModuleType | str) -> None:
+    def __init__(self, name: str, *fallbacks: ModuleType | str) -> None:
         super().__init__(name)
         self.__dict__["__path__"] = []
-        self.__dict__["_behind"] = behind
+        self.__dict__["_fallbacks"] = fallbacks
 
     def __getattr__(self, name: str) -> Any:
-        """Returns an attribute from the first of the modules behind this view that has the attribute.
+        """Returns an attribute from the first of the fallback modules that has the attribute.
 
         If no module has the attribute, the last module raises the AttributeError. Its message may explain why tvtf lacks the
         name.
         """
         if name == "__all__":
             return self._public_names()
-        modules = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
+        modules = [public(x) if isinstance(x, str) else x for x in self.__dict__["_fallbacks"]]
         if name.startswith("__"):  # for such names the modules' own ``__getattr__`` is not called
             modules = [module for module in modules if name in vars(module)]
         if not modules:
@@ -57,8 +57,8 @@ class View(ModuleType):
         """Pickles a view by its name, for libraries that pickle functions with their globals."""
         return import_module, (self.__name__,)
 
-    def forget(self) -> None:
-        """Removes the cached names of other modules, after the modules behind this view were changed."""
+    def drop_cached_names(self) -> None:
+        """Removes the cached names of other modules, after the fallback modules were changed."""
         for name in self.__dict__.pop("_cached_names", ()):
             self.__dict__.pop(name, None)
 
@@ -78,7 +78,7 @@ class View(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted(
-            {*vars(self), *(name for x in self._behind for name in dir(public(x) if isinstance(x, str) else x))}
+            {*vars(self), *(name for x in self._fallbacks for name in dir(public(x) if isinstance(x, str) else x))}
         )
 
 
@@ -246,16 +246,16 @@ Names = Mapping[str, Mapping[str, Any]]
 """The names in each module, by the module's path."""
 
 
-def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
+def add(names: Names, fallbacks: Mapping[str, Sequence[str]]) -> None:
     """Adds names to the modules of the package ``tensorflow``, as programs that run on tvtf see it.
 
     Args:
       names: the names and values to add, by the path of the module.
-      behind: the paths of tvtf's namespaces that provide all other names of a module, by the path of the module.
+      fallbacks: the paths of tvtf's namespaces that provide all other names of a module, by the path of the module.
     """
-    for path, namespaces in behind.items():
-        vars(_view_at(path))["_behind"] = tuple(namespaces)
-        _view_at(path).forget()
+    for path, namespaces in fallbacks.items():
+        vars(_view_at(path))["_fallbacks"] = tuple(namespaces)
+        _view_at(path).drop_cached_names()
     for path, module_names in names.items():
         vars(_view_at(path)).update(module_names)
 
@@ -277,16 +277,16 @@ def _view_at(path: str) -> View:
     module = _root
     for name in path.split(".") if path else []:
         if not isinstance(vars(module).get(name), View):
-            attributes = [_imported_attribute(x, name) for x in module._behind]
+            attributes = [_imported_attribute(x, name) for x in module._fallbacks]
             modules = [attribute for attribute in attributes if isinstance(attribute, ModuleType)]
             vars(module)[name] = View(f"{module.__name__}.{name}", *modules)
         module = vars(module)[name]
     return module
 
 
-def _imported_attribute(behind: ModuleType | str, name: str) -> Any:
+def _imported_attribute(fallback: ModuleType | str, name: str) -> Any:
     """Returns an attribute of an imported module, or None for a path or if the module lacks the attribute."""
-    return None if isinstance(behind, str) else vars(behind).get(name)
+    return None if isinstance(fallback, str) else vars(fallback).get(name)
 
 
 _root = View("tensorflow", tvtf)

@@ -504,7 +504,7 @@ def _find_accidental_hits(true_classes: np.ndarray, sampled: np.ndarray, count: 
     ``count`` is the symbolic number of hits, for the result type.
 
     Returns:
-      For each hit the number of the example, the position in ``sampled``, and a weight. Added to a logit, the weight
+      For each hit the index of the example, the position in ``sampled``, and a weight. Added to a logit, the weight
       removes the class from a softmax.
     """
     position_of_class = {label: i for i, label in enumerate(sampled.tolist())}
@@ -580,7 +580,7 @@ def _logits_and_labels(
       count, classes, num_true: the numbers of sampled classes, of all classes, and of true classes of an example.
       sampled_values: the result of a candidate sampler, or None.
       options: ``seed`` of the default sampler; ``without_hits``: whether sampled classes that are true classes of an
-        example get the lowest logit.
+        example have the lowest logit.
     """
     features, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
     candidates = sampled_values or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])

@@ -23,7 +23,7 @@ from tvtf.state.autotrackable import AutoTrackable
 from tvtf.state.variable import Variable
 
 PHILOX = 1
-"""TensorFlow's number of the algorithm."""
+"""TensorFlow's enum value of the algorithm."""
 STATE_SIZE = 3
 
 

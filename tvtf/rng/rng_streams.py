@@ -60,7 +60,7 @@ class TracedStream(Stream):
     """The random stream of one op in a traced function."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
-        """Creates a stream. ``position`` is the number of the op among the function's ops without a seed."""
+        """Creates a stream. ``position`` is the index of the op among the function's ops without a seed."""
         self.op_seed = op_seed
         self.position = position
         super().__init__()
@@ -113,7 +113,7 @@ def reserve_blocks(op: str, op_seed: Any, blocks: Dim) -> Tensor:
     """Reserves blocks of random words for a call of an op, and returns the generator state at the first block.
 
     The op's random stream is advanced beyond these blocks. An eager op's stream is found by the op's name and seed.
-    While tracing, each call of an op has its own stream. In vectorized maps, each element gets blocks of its own.
+    While tracing, each call of an op has its own stream. In vectorized maps, each element has blocks of its own.
 
     Args:
       op: the op's name, which may contain attributes.
@@ -166,7 +166,7 @@ def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
 def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
     """Returns an eager op's generator state, and advances the op's random stream by ``blocks`` blocks, under a lock.
 
-    An op without a seed gets a new stream at each call.
+    An op without a seed has a new stream at each call.
     """
     with seeds.lock:
         if op_seed is None:

@@ -184,7 +184,7 @@ def categorical(
 def _reserve_state(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
     """Returns the generator state for ``shape`` random numbers of an op, and advances the op's random stream.
 
-    Each number gets a fixed number of random blocks, because rejection sampling may need several.
+    Each random number uses a fixed number of random blocks, because rejection sampling may need several.
     """
     return reserve_blocks(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 

@@ -100,7 +100,7 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
     """Writes images of shape (count, height, width, 1 to 4 channels): floats from 0 to 1, or integers from 0 to 255.
 
     Args:
-      max_outputs: the most images that are written.
+      max_outputs: the maximum number of images that are written.
 
     Returns, Raises:
       as :func:`scalar`; ValueError also for another rank.

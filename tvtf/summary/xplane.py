@@ -41,7 +41,7 @@ def _encoded_line(number: int, name: str, events: Sequence[Mapping[str, Any]], n
     """Encodes the profiler events of one thread as an XLine message.
 
     The line stores the time of the first event in nanoseconds. Each event stores its offset from that time in
-    picoseconds. ``names`` maps the events' names to numbers.
+    picoseconds. ``names`` maps the events' names to their metadata IDs.
     """
     begin = min(int(event["ts"] * 1_000) for event in events)
     line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)

@@ -56,7 +56,7 @@ class TrackableView:
 
 
 class CheckpointView:
-    """The objects of a checkpoint by number; the root is 0.
+    """The objects of a checkpoint by node ID; the root is 0.
 
     Args:
       save_path: the result of `tf.train.Checkpoint.save`.
@@ -95,11 +95,11 @@ class CheckpointView:
         self._graph = parse(serialized, reader.entries, reader.prefix)
 
     def children(self, node_id: int) -> dict[str, int]:
-        """Returns the numbers of the direct children of object ``node_id``, by name."""
+        """Returns the node IDs of the direct children of object ``node_id``, by name."""
         return {child.local_name: child.node_id for child in self._graph.nodes[node_id].children}
 
     def descendants(self) -> list[int]:
-        """Returns the node numbers of the root and everything reachable from it, breadth first."""
+        """Returns the node IDs of the root and everything reachable from it, breadth first."""
         numbers, queue = {0: None}, deque([0])  # a dict, because it keeps the order
         while queue:
             for child in self.children(queue.popleft()).values():
@@ -111,7 +111,7 @@ class CheckpointView:
     def match(self, obj: Trackable) -> Matches:
         """Matches ``obj`` to the root of the checkpoint's object graph, and attributes to the nodes of the same names.
 
-        Returns the matched objects by node number. Logs a warning if two objects match the same node.
+        Returns the matched objects by node ID. Logs a warning if two objects match the same node.
         """
         if not isinstance(obj, Trackable):
             raise ValueError(f"Expected a Trackable, got {obj} of type {type(obj)}.")
@@ -132,7 +132,7 @@ class CheckpointView:
     def diff(self, obj: Trackable) -> tuple[Matches, list[int], list[Trackable]]:
         """Compares the checkpoint's object graph with the objects reachable from ``obj``.
 
-        Returns the matched objects by node number, the numbers of unmatched nodes, and the list of unmatched objects.
+        Returns the matched objects by node ID, the IDs of unmatched nodes, and the list of unmatched objects.
         """
         matched = self.match(obj)
         matched_ids = {id(trackable) for trackable in matched.values()}

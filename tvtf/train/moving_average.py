@@ -53,7 +53,7 @@ class ExponentialMovingAverage:
         """Updates the moving average of each Variable; the first call creates it, with the Variable's value.
 
         Raises:
-          TypeError: an item is not a Variable of a real floating dtype.
+          TypeError: an element is not a Variable of a real floating dtype.
           ValueError: ``var_list`` is None: Variables are in no collection here.
         """
         if var_list is None:

@@ -121,7 +121,7 @@ def escape(name: str) -> str:
 def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
     """Acquires the locks of all Variables among ``trackables`` for the ``with`` block.
 
-    A training step assigns its Variables under these locks, so a checkpoint never contains a half-done step. Values
+    A training step assigns its Variables under these locks, so a checkpoint never contains an incomplete step. Values
     that were read under the locks stay valid, because an update doesn't overwrite an array to which others still refer.
     """
     locks = {id(lock): lock for trackable in trackables if (lock := getattr(trackable, "lock", None)) is not None}
@@ -180,7 +180,7 @@ def _mark_nodes_with_values(graph: Any) -> None:
 
 
 def parse(serialized: bytes, entries: Any, source: str) -> Any:
-    """Parses a checkpoint's object graph, and checks that every node number and key in it exists.
+    """Parses a checkpoint's object graph, and checks that every node ID and key in it exists.
 
     ``entries`` are the entries of the checkpoint's index; ``source`` names the checkpoint in errors.
 
@@ -217,10 +217,10 @@ def _broken(source: str, reason: str) -> DataLossError:
 
 
 def node_names(graph: Any) -> dict[int, str]:
-    """Returns a readable name for each node of a checkpoint's object graph, by node number.
+    """Returns a readable name for each node of a checkpoint's object graph, by node ID.
 
-    The name is the path from the root, for example ``(root).model.w``. The name of a slot variable tells its optimizer
-    and its trained variable.
+    The name is the path from the root, for example ``(root).model.w``. The name of a slot variable contains its
+    optimizer and its trained variable.
     """
     names, queue = {0: "(root)"}, deque([0])
     while queue:

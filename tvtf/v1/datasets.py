@@ -395,7 +395,7 @@ def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = 
 def make_one_shot_iterator(dataset: Any) -> Any:
     """Returns an iterator that needs no initializer: its first element starts the iteration.
 
-    Outside a graph, the same as ``iter``.
+    Outside a graph, this is ``iter``.
 
     Raises:
       ValueError: the dataset depends on fed tensors.

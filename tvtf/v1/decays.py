@@ -241,9 +241,9 @@ class ExponentialMovingAverage:
         return f"{var.name.partition(':')[0]}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """Returns a dict from names in a checkpoint to the variables that get the values.
+        """Returns a dict from names in a checkpoint to the variables that receive the values.
 
-        A variable that has a moving average gets the value of the average. The averages themselves are not restored.
+        A variable that has a moving average receives the value of the average. The averages themselves are not restored.
         """
         with_average = (
             [value for value, _ in self._averages.values()]

@@ -540,7 +540,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefixes the names of ops in the ``with`` block. A repeated name gets a number, unless it ends in a slash."""
+        """Prefixes the names of ops in the ``with`` block. A repeated name has a number appended, unless it ends in a slash."""
         outer_scopes, state.name_scopes = state.name_scopes, self.scope_of(name)
         try:
             yield current_scope()
@@ -801,7 +801,7 @@ def get_default_graph() -> Graph:
 def _graph_of(trace: Any) -> Any:
     """Returns the ``Graph`` to which a trace belongs. Without a trace, returns the default graph of the process.
 
-    The trace of a ``tf.function`` gets its graph on the first call.
+    The graph of a ``tf.function``'s trace is created on the first call.
     """
     if trace is None:
         return _Default.graph

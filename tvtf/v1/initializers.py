@@ -126,7 +126,7 @@ class VarianceScaling(Initializer):
         self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: Any = None,
         dtype: Any = "float32",
     ) -> None:  # fmt: skip
-        """Checks and stores the settings. Random numbers get the variance ``scale / fan``.
+        """Checks and stores the settings. Random numbers have the variance ``scale / fan``.
 
         ``mode`` selects the fan: the number of inputs ("fan_in"), of outputs ("fan_out") or their mean ("fan_avg").
         """
@@ -207,7 +207,8 @@ class Orthogonal(Initializer):
     def _value(self, shape: list[int], dtype: Any) -> Any:
         """Draws a random matrix with orthogonal columns, or rows if it is wide, and reshapes it to ``shape``.
 
-        The matrix is Q of a QR decomposition of normal random numbers. Its columns get the signs of R's diagonal.
+        The matrix is Q of a QR decomposition of normal random numbers, with its columns multiplied by the signs of R's
+        diagonal.
         """
         if len(shape) < 2:
             raise ValueError(

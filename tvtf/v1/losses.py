@@ -288,7 +288,7 @@ def sparse_softmax_cross_entropy(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Computes the softmax cross entropy of logits and class numbers.
+    """Computes the softmax cross entropy of logits and class indices.
 
     The labels may have an additional last dim of 1.
     """

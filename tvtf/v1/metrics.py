@@ -32,8 +32,8 @@ class _Metric:
     ) -> None:
         """Creates the metric's variables. Each update adds the sums of a batch to them.
 
-        ``value`` computes the metric from the variables. The attribute ``pair`` gets the metric before the update, and
-        the update op, which returns the metric after the update. They are added to the two entries of ``collections``.
+        ``value`` computes the metric from the variables. The attribute ``pair`` is set to the metric before the update,
+        and the update op, which returns the metric after the update. They are added to the two entries of ``collections``.
         """
         graph = current_graph()
         with variable_scope(name, default_name), graph.trace.unnamed():

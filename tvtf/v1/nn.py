@@ -231,7 +231,7 @@ _METHODS = ("bilinear", "nearest", "bicubic", "area")
 def _resize(
     images: Any, size: Any, method: Any, align_corners: bool, half_pixel_centers: bool = False, keep_ratio: bool = False
 ) -> Any:
-    """Resizes images to ``size`` (height and width). ``method`` is the number or name of an interpolation method.
+    """Resizes images to ``size`` (height and width). ``method`` is the enum value or name of an interpolation method.
 
     With ``keep_ratio``, the new size is the largest that fits into ``size`` and has the aspect ratio of the images. The
     "area" method is that of TensorFlow 2's ``image.resize``.
@@ -328,7 +328,7 @@ def resize_images(
 
 
 def _resize_function(method: int) -> Any:
-    """Returns a function that resizes images. ``method`` is the interpolation's number in ``ResizeMethod``."""
+    """Returns a function that resizes images. ``method`` is the interpolation's enum value in ``ResizeMethod``."""
 
     def resize(
         images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False

@@ -450,7 +450,7 @@ class AdamOptimizer(Optimizer):
             self._slot(variable, "v")
 
     def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
-        """Returns two variables: Adam's beta1 and beta2 to the power of the step's number.
+        """Returns two variables: Adam's beta1 and beta2 to the power of the step's index, counted from 1.
 
         The first call for a graph creates the variables, with the dtype of the variable ``first``.
         """

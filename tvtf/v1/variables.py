@@ -37,7 +37,7 @@ def Variable(  # noqa: N802
     constraint: Any = None,
     **_: Any,
 ) -> Any:
-    """Creates a variable of the graph. Its initializer assigns the value. Outside a graph, the same as ``tf.Variable``.
+    """Creates a variable of the graph. Its initializer assigns the value. Outside a graph, this is ``tf.Variable``.
 
     Raises:
       ValueError: there is no initial value.

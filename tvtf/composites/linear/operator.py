@@ -152,7 +152,7 @@ class LinearOperator(Module, CompositeTensor):
 
     @property
     def is_square(self) -> hints.Hint:
-        """Whether the operator is square: the user's hint, else what the static shape tells, else None.
+        """Whether the operator is square: the user's hint, or else known from the static shape, or else None.
 
         Raises ValueError if the hint is False but the shape is square.
         """

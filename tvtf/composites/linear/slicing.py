@@ -29,7 +29,7 @@ def sliced(operator: Any, slices: Any) -> Any:
 
 
 def _slice_parameter(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
-    """Slices the batch dims of a parameter, a tensor or operator or a list of these; ``rank`` is that of one item."""
+    """Slices the batch dims of a parameter: a tensor or operator, or a list of these; ``rank`` is that of one of them."""
     if isinstance(parameter, (list, tuple)):
         ranks = rank if isinstance(rank, list) else [rank] * len(parameter)
         return [_slice_parameter(part, part_rank, slices, batch) for part, part_rank in zip(parameter, ranks)]

@@ -22,7 +22,7 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind
 
 Sources = Tensor | None
-"""For each item of the result, the index of the operand's item that it is taken from; None for the identity."""
+"""The index of the operand's element for each element of the result; None for the identity."""
 
 
 def broadcast_rows(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Any]]:

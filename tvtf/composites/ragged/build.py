@@ -100,9 +100,9 @@ def _max_depth(value: Any) -> int:
 
 
 def _innermost_values(rows: list[Any], dtype: DType | None, item_shape: tuple[int, ...], rank: int) -> Tensor:
-    """Converts the items of the innermost ragged rows to a tensor.
+    """Converts the elements of the innermost ragged rows to a tensor.
 
-    Without items, the tensor is empty. Its other dims then are ``item_shape``, or ``rank`` dims of size 0.
+    Without elements, the tensor is empty. Its other dims then are ``item_shape``, or ``rank`` dims of size 0.
     """
     if rows:
         return convert_to_tensor([each.tolist() if isinstance(each, np.ndarray) else each for each in rows], dtype)
@@ -245,7 +245,7 @@ def merge_dims(value: Any, outer: int, inner: int) -> Any:
 
 
 def _merge_inner_axes(ragged: RaggedTensor) -> RaggedTensor:
-    """Merges axes 1 and 2 of a ragged tensor: the items of each row are concatenated to one longer row.
+    """Merges axes 1 and 2 of a ragged tensor: the elements of each row are concatenated to one longer row.
 
     For example, ``[[[1], [2, 3]], [[4]]]`` becomes ``[[1, 2, 3], [4]]``.
     """

@@ -122,7 +122,7 @@ def cross(inputs: Any, name: str | None = None) -> RaggedTensor:
 def cross_hashed(
     inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
 ) -> RaggedTensor:
-    """Returns, for each row, all combinations of one value of each input, hashed to bucket numbers.
+    """Returns, for each row, all combinations of one value of each input, hashed to bucket indices.
 
     Args:
       inputs: a list of matrices of strings or integers, ragged or dense, with the same number of rows.

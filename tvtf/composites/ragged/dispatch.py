@@ -183,7 +183,7 @@ def reduction(name: str) -> Handler:
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         """Reduces a ragged tensor along one axis after the other.
 
-        The innermost axis comes first. The numbers of the outer axes then stay the same.
+        The innermost axis comes first. The indices of the outer axes then stay the same.
         """
         rank = input_tensor.shape.rank or 0
         if axis is None:
@@ -237,7 +237,7 @@ def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) ->
 
 
 def _reduce_each_row(name: str, value: RaggedTensor, keepdims: bool) -> Any:
-    """Reduces a ragged tensor along axis 1, each row to one item."""
+    """Reduces a ragged tensor along axis 1, each row to one element."""
     result = _reduce_segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
     if not keepdims:
         return result
@@ -245,7 +245,7 @@ def _reduce_each_row(name: str, value: RaggedTensor, keepdims: bool) -> Any:
 
 
 def _reduce_across_rows(name: str, value: RaggedTensor) -> Any:
-    """Reduces a ragged tensor along axis 0: the items at the same position of all rows to one item."""
+    """Reduces a ragged tensor along axis 0: the elements at the same position of all rows to one element."""
     columns = cast(positions_in_rows(value), int64)
     return _reduce_segments(name, value.values, columns, bounding_shape(value)[1])
 
@@ -257,7 +257,7 @@ def positions_in_rows(value: RaggedTensor) -> Tensor:
 
 
 def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
-    """Reduces all rows with the same id to one row, item by item; there are ``count`` segments (ids).
+    """Reduces all rows with the same id to one row, element by element; there are ``count`` segments (ids).
 
     Rows are aligned at their start. A segment's result is as long as its longest row. ``name`` is the reduction.
     """

@@ -23,7 +23,7 @@ def _nested_lists(values: Any, splits: tuple[np.ndarray, ...]) -> Any:
 
 
 def _format_list(value: Any, summarize: int) -> bytes:
-    """Formats nested lists of strings; of longer lists only ``summarize`` items at both ends, or all if it is -1."""
+    """Formats nested lists of strings; of longer lists only ``summarize`` elements at both ends, or all if it is -1."""
     if isinstance(value, bytes):
         return value
     if summarize >= 0 and len(value) > 2 * summarize:

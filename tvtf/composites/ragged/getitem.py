@@ -134,12 +134,12 @@ def _index_inside_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
 
 
 def gather_values(values: Any, places: Tensor) -> Any:
-    """Gathers items of the first axis."""
+    """Gathers slices along the first axis."""
     return gather_rows(values, cast(places, int64)) if isinstance(values, RaggedTensor) else gather(values, places)
 
 
 def _slice_each_row(ragged: RaggedTensor, key: slice) -> RaggedTensor:
-    """Applies the same slice to each row of a ragged tensor; for example, ``1:`` drops the first item of each row."""
+    """Applies the same slice to each row of a ragged tensor; for example, ``1:`` drops the first element of each row."""
     if key == slice(None):
         return ragged
     step = 1 if key.step is None else _static_int(key.step)
@@ -154,7 +154,7 @@ def _slice_each_row(ragged: RaggedTensor, key: slice) -> RaggedTensor:
 def _clipped_bound(bound: Any, lengths: Tensor, step: int, is_start: bool) -> Tensor:
     """Converts a bound of a slice to an offset for each row, clipped to the row's length as Python does.
 
-    ``is_start`` tells the slice's start from its stop. ``lengths`` are the row lengths.
+    ``is_start``: whether the bound is the slice's start, not its stop. ``lengths`` are the row lengths.
     """
     zero, one = zeros_like(lengths), ones_like(lengths)
     low, high = (zero, lengths) if step > 0 else (zero - one, lengths - one)

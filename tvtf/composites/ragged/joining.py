@@ -68,7 +68,7 @@ def _append_rows(values: list[RaggedTensor]) -> RaggedTensor:
 
 
 def _join_rows(values: list[RaggedTensor]) -> RaggedTensor:
-    """Concatenates ragged tensors along axis 1: row ``i`` of the result has the items of row ``i`` of each tensor.
+    """Concatenates ragged tensors along axis 1: row ``i`` of the result has the elements of row ``i`` of each tensor.
 
     The rows of all tensors are appended, reordered to put rows with the same index next to each other, and merged.
     """
@@ -125,6 +125,6 @@ def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Ragg
 
 
 def single_rows(value: Any) -> RaggedTensor:
-    """Returns a ragged tensor with each item of the first axis in a row of its own."""
+    """Returns a ragged tensor with each slice along the first axis in a row of its own."""
     count = value.nrows(int64) if isinstance(value, RaggedTensor) else dim(value, 0)
     return RaggedTensor(value, counted(count, int64))

@@ -83,7 +83,7 @@ def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: A
 
 
 def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
-    """Computes the gradients of padding ragged rows to a dense tensor: each value gets ``ct`` at its row and column.
+    """Computes the gradients of padding ragged rows to a dense tensor: ``ct`` at each value's row and column.
 
     A value that was cut off gets zeros. The row splits and the default have no gradient (None).
     """
@@ -123,7 +123,7 @@ def dim(x: Tensor, axis: int) -> Tensor:
 
 
 def positions(values: Tensor) -> Tensor:
-    """Returns 0, 1, ... for the items of the first axis, as int64."""
+    """Returns the indices along the first axis, 0, 1, ..., as int64."""
     return arange(dim(values, 0))
 
 

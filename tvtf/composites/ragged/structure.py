@@ -335,7 +335,7 @@ def _dense_matrix(matrix: Any) -> Tensor:
 
 @export("ragged.stack_dynamic_partitions")
 def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> RaggedTensor:
-    """Groups the items of ``data`` by partition; row ``i`` has the items of partition ``i``.
+    """Groups the slices of ``data`` by partition; row ``i`` has the slices of partition ``i``.
 
     Args:
       data: a ragged or dense tensor.

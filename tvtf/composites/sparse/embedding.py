@@ -160,7 +160,7 @@ def safe_embedding_lookup_sparse(
 
 
 def _row_indices(ids: SparseTensor) -> tuple[Tensor, Tensor]:
-    """Returns the row number of each sparse id, where all dims but the last are merged to rows, and those dims."""
+    """Returns the row index of each sparse id, where all dims but the last are merged to rows, and those dims."""
     outer_shape = ids.dense_shape[:-1]
     row_strides = public_names()["math.cumprod"](outer_shape, exclusive=True, reverse=True)
     return bind.reduce_sum(ids.indices[:, :-1] * row_strides, axis=(1,), keepdims=False), outer_shape

@@ -110,7 +110,7 @@ def gather_elements(sp: SparseTensor, positions: Tensor, dense_shape: Any = None
     return SparseTensor(indices, gather_densely(sp.values, positions), shape)
 
 
-# -- distinct places
+# -- distinct indices
 
 
 def _distinct_types(rows: TensorType, count: Any) -> tuple[TensorType, ...]:

@@ -263,9 +263,9 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def _row_indices(sp: SparseTensor) -> Tensor:
-    """Numbers the rows of a sparse tensor (along the last axis), and returns the row number of each element.
+    """Enumerates the rows of a sparse tensor (along the last axis), and returns the row index of each element.
 
-    Elements are in row-major order. Rows without elements get no number.
+    Elements are in row-major order. Rows without elements have no index.
     """
     rows = sp.indices[:, :-1]
     positions = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)

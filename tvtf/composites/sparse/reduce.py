@@ -268,7 +268,7 @@ def _require_segments(x: Tensor, indices: np.ndarray, ids: np.ndarray, count: An
         raise ArgumentError(f"Bad: indices[{position}] == {indices[position]} out of range [0, {extent})").for_op(op)
 
 
-# -- products at some places
+# -- products at some indices
 
 
 @export("sparse.sampled_addmm")
