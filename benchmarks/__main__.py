@@ -17,6 +17,7 @@ from benchmarks.workloads import ALL, SWEEPS, WORKLOADS
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "workloads",
@@ -49,6 +50,7 @@ def chosen(options: argparse.Namespace) -> tuple[list[Workload], list[Peer]]:
 
 
 def run(workloads: Sequence[Workload], peers: Sequence[Peer], options: Any, log: Any = None) -> list[Row]:
+    """Measures all workloads in all peers, each peer in a process of its own."""
     processes = [Process(p, log) for p in peers]
     try:
         return [_measured(w, processes, options) for w in workloads]
@@ -65,6 +67,7 @@ def _measured(workload: Workload, processes: Sequence[Process], options: Any) ->
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the command: measures the chosen workloads and peers, and prints the tables."""
     options = arguments(argv)
     workloads, peers = chosen(options)
     for peer in peers:
@@ -80,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def report(rows: Sequence[Row], names: Sequence[str], file: Path | None) -> None:
+    """Prints tables of medians and minima, and writes the samples as JSON to ``file``."""
     for title, seconds in (("medians", lambda t: t.median), ("minima", lambda t: t.best)):
         print(f"\nMicroseconds a call, {title}, {CORES} cores; ratio: tvtf to the best other\n")
         print(markdown(rows, names, seconds))

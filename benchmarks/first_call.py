@@ -1,9 +1,9 @@
-"""The table "first call": what a user waits for when a program calls a function for the first time.
+"""The table "first call": the latency of the first call of a function, compilation included.
 
 Run as `python -m benchmarks.first_call [WORKLOAD ...] [--peers tvtf,JAX] [--tiny] [--json FILE]`. Each number is of a process of
 its own, from the call to its result; imports of frameworks and the making of weights and data aren't counted. The
 folders of compiled code are empty (cold), or hold the same program (warm) or another model of the table (after). In
-brackets stand the processor seconds of all threads, which other programs on the machine hardly change.
+brackets are the processor seconds of all threads, which other programs on the machine hardly change.
 
 tvtf is measured as a wheel installs it, with compiled subroutines (tools/write_subroutines.py), which this writes if the
 sources have none.
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 CACHES = ("TVTF_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that name the folders in which frameworks keep compiled code between processes."""
 KEEPING = ("tvtf", "torch.compile")
-"""Peers that keep compiled code between processes unless they are told otherwise."""
+"""Peers that by default keep compiled code between processes."""
 
 
 class First(NamedTuple):
@@ -75,7 +75,7 @@ def _keep_in(folder: str) -> None:
 
 
 def measured(peer: Peer, workload: Workload, tiny: bool, folder: str, log: Any = None) -> First | str:
-    """The same in a new process; the error's text if it fails."""
+    """Measures a first call in a new process; returns the error's text if it fails."""
     command = [sys.executable, "-m", "benchmarks.first_call", "--one", peer.name, workload.name, "--folder", folder]
     command += ["--tiny"] if tiny else []
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log or subprocess.DEVNULL, text=True)
@@ -93,7 +93,7 @@ def _write_subroutines() -> None:
 
 
 class Cell(NamedTuple):
-    """A first call of a workload in a peer; ``state`` says what the folder of compiled code holds."""
+    """A first call of a workload in a peer; ``state`` is the state of the folder of compiled code: cold, warm or after."""
 
     workload: str
     peer: str
@@ -138,6 +138,7 @@ def _text(first: First | str) -> str:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_call", description=__doc__)
     parser.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(BY_NAME)}; all if none is named"
@@ -152,6 +153,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the command: measures the chosen first calls, each in a new process, and prints the table."""
     options = _options(argv)
     if options.one:
         name, workload = options.one

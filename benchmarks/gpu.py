@@ -110,6 +110,7 @@ KERNELS = [
 
 
 def of_tvtf(kernel: Kernel) -> Run:
+    """Returns a run of the kernel compiled by tvtf, on arguments in GPU memory."""
     import tvm
 
     from tvtf.runtime.executable import Executable
@@ -125,6 +126,7 @@ def of_tvtf(kernel: Kernel) -> Run:
 
 
 def of_torch(kernel: Kernel, compiles: bool = False) -> Run:
+    """Returns a run of the kernel in PyTorch, eager or compiled, on arguments in GPU memory."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -135,6 +137,7 @@ def of_torch(kernel: Kernel, compiles: bool = False) -> Run:
 
 
 def of_jax(kernel: Kernel) -> Run:
+    """Returns a run of the kernel jitted by JAX, on arguments in GPU memory."""
     import jax
 
     arrays = [jax.device_put(a) for a in kernel.arrays()]

@@ -27,6 +27,7 @@ class Process:
     """A process for each peer, so that frameworks don't share threads, libraries or memory."""
 
     def __init__(self, peer: Peer, log: Any = None) -> None:
+        """Starts the process of a peer, which reads requests from its standard input."""
         self.peer = peer
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", peer.name],
@@ -38,6 +39,7 @@ class Process:
         )
 
     def call(self, **request: Any) -> dict[str, Any]:
+        """Sends a request and returns the answer; if the process ended, an answer with an error."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None or self._process.poll() is not None:
             return {"error": f"the process ended with {self._process.returncode}"}
@@ -51,6 +53,7 @@ class Process:
         return seconds_used_by(self._process.pid)
 
     def close(self) -> None:
+        """Ends the process by closing its input, and waits for its end."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
@@ -96,7 +99,7 @@ class Row:
         own, best = self.timed(of), self.best_peer(of, seconds)
         return seconds(own) / seconds(self.timings[best]) if own and best else None
 
-    def strangers(self, of: str) -> list[str]:
+    def differing_peers(self, of: str) -> list[str]:
         """Returns the peers whose first result differs from that of ``of``: they ran another program."""
         own = self.timings[of].result if of in self.timings else None
         return [n for n, t in self.timings.items() if _differ(own, t.result)]

@@ -61,6 +61,7 @@ def elements(x: te.Tensor) -> int:
 
 
 def matmuls() -> Iterator[Kernel]:
+    """Yields kernels of matrix products, with either operand transposed."""
     for m, n, k in MATMULS:
         for left, right in ((False, False), (True, False), (False, True)):
             a, b = tensor((k, m) if left else (m, k), "a"), tensor((n, k) if right else (k, n), "b")
@@ -69,6 +70,7 @@ def matmuls() -> Iterator[Kernel]:
 
 
 def convolutions() -> Iterator[Kernel]:
+    """Yields kernels of convolutions and of their gradients by input and filter."""
     how = ((1, 1), [(0, 0), (0, 0)], (1, 1))
     for x_shape, w_shape in CONVOLUTIONS:
         x, w = tensor(x_shape), tensor(w_shape, "w")
@@ -81,6 +83,7 @@ def convolutions() -> Iterator[Kernel]:
 
 
 def elementwise() -> Iterator[Kernel]:
+    """Yields elementwise kernels and a transpose."""
     x, y, b = tensor((4_000_003,)), tensor((4_000_003,), "y"), tensor((1003,), "b")
     yield kernel("w - lr * g, 4M", [x, y], compute(x.shape, lambda i: x[i] - y[i] * tirx.const(0.1, "float32"), "sgd"))
     m = tensor((1000, 1003))
@@ -96,6 +99,7 @@ def applied(function: Callable, x: te.Tensor) -> te.Tensor:
 
 
 def reductions() -> Iterator[Kernel]:
+    """Yields kernels of reductions, a softmax and a pooling."""
     x = tensor((1000, 1003))
     i, j = reduce_axis(1000, "i"), reduce_axis(1003, "j")
     yield kernel("sum of all", [x], te.compute((), lambda: te.sum(x(i, j), axis=[i, j])))
@@ -107,6 +111,7 @@ def reductions() -> Iterator[Kernel]:
 
 
 def softmax(x: te.Tensor) -> te.Tensor:
+    """Returns the softmax of each row, as separate stages: maximum, exponentials, sum and quotient."""
     k, j = reduce_axis(x.shape[1], "k"), reduce_axis(x.shape[1], "j")
     largest = compute((x.shape[0],), lambda a: te.max(x(a, k), axis=[k]), "largest")
     powers = compute(x.shape, lambda a, b: fastmath.exp(x(a, b) - largest(a)), "powers")
@@ -122,22 +127,23 @@ def peak_kernel() -> Kernel:
     result = tirx.decl_buffer((tasks, chains * lanes), "float32", "result")
     accumulators = emit.scratch([chains * lanes], "float32", "held", "local")
 
-    def each(body: Callable) -> tirx.Stmt:
+    def for_each_lane(body: Callable) -> tirx.Stmt:
         return emit.unrolled(chains, lambda u: emit.vectorized(lanes, lambda lane: body(u * lanes + lane, lane)))
 
-    def step(place, lane) -> tirx.Stmt:
-        grown = emit.load(accumulators, [place]) * emit.load(factor, [lane]) + emit.load(factor, [lane + lanes])
-        return emit.store(accumulators, grown, [place])
+    def emit_multiply_add(index, lane) -> tirx.Stmt:
+        grown = emit.load(accumulators, [index]) * emit.load(factor, [lane]) + emit.load(factor, [lane + lanes])
+        return emit.store(accumulators, grown, [index])
 
-    def task(number) -> tirx.Stmt:
+    def emit_task(task_index) -> tirx.Stmt:
+        """Emits one task: loads the accumulators, runs chains of multiply-adds, and stores the accumulators."""
         return emit.sequence([
             emit.allocate(accumulators),
-            each(lambda place, _lane: emit.store(accumulators, emit.load(result, [number, place]), [place])),
-            emit.loop(steps, lambda _step: each(step)),
-            each(lambda place, _lane: emit.store(result, emit.load(accumulators, [place]), [number, place])),
+            for_each_lane(lambda index, _lane: emit.store(accumulators, emit.load(result, [task_index, index]), [index])),
+            emit.loop(steps, lambda _step: for_each_lane(emit_multiply_add)),
+            for_each_lane(lambda index, _lane: emit.store(result, emit.load(accumulators, [index]), [task_index, index])),
         ])  # fmt: skip
 
-    body = emit.loop(tasks, task, tirx.ForKind.PARALLEL)
+    body = emit.loop(tasks, emit_task, tirx.ForKind.PARALLEL)
     func = tirx.PrimFunc([factor, result], body).with_attr("global_symbol", "main").with_attr("s_tir", True)
     return Kernel("peak", func.with_attr("tirx.noalias", True), 2.0 * tasks * chains * lanes * steps, 0)
 
@@ -151,6 +157,7 @@ def bandwidth(power: int) -> float:
 
 
 def best_seconds(each: Kernel) -> float:
+    """Compiles a kernel and returns the shortest time of its runs."""
     built = tvm.compile(tvm.IRModule({"main": each.func}), target=TARGET)["main"]
     rng = np.random.default_rng(0)
     shapes = [[int(extent) for extent in param.ty.shape] for param in each.func.params]
@@ -165,6 +172,7 @@ def best_seconds(each: Kernel) -> float:
 
 
 def main(parts: Sequence[str]) -> None:
+    """Prints a line for each kernel whose name contains one of ``parts``."""
     peak = peak_kernel().operations / best_seconds(peak_kernel())
     memory = bandwidth(27)
     print(f"{TARGET.attrs['mcpu']}, {CORES} threads: peak {peak / 1e9:.0f} GF/s, memory {memory / 1e9:.1f} GB/s")

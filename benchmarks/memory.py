@@ -85,6 +85,7 @@ def _mib(memory: int | str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the command: measures the peak memory of the chosen workloads and prints the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}; all if none is named"

@@ -44,6 +44,7 @@ def load_tvtf() -> Builder:
 
 
 def load_tensorflow(jit: bool) -> Builder:
+    """Imports TensorFlow, on all cores; with ``jit`` its functions are compiled by XLA."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
@@ -60,6 +61,7 @@ def load_jax() -> Builder:
 
 
 def load_torch(compiled: bool) -> Builder:
+    """Imports PyTorch, on all cores; with ``compiled`` its functions are compiled by ``torch.compile``."""
     import torch
 
     torch.set_num_threads(CORES)

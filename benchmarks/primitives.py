@@ -16,6 +16,7 @@ from benchmarks.workloads.primitives import PRIMITIVES
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.primitives", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help="primitives with this in their name; all if none")
     parser.add_argument("--peers", default="tvtf,TF,JAX,torch", help="comma-separated")
@@ -29,16 +30,18 @@ def median(timing: Timing) -> float:
 
 
 def line(row: Row, names: Sequence[str]) -> str:
+    """Formats one primitive's times, memory bandwidth and ratio to the best peer."""
     own, ratio = row.timed(OWN), row.ratio(OWN, median)
     times = [row.timed(name) for name in names]
     cells = [f"{microseconds(median(t)) if t else '-':>9}" for t in times]
     rate = PRIMITIVES[row.workload.title].traffic / median(own) / 1e9 if own else 0.0
     failures = "; ".join(f"{n}: {t.error}" for n, t in row.timings.items() if t.error)
-    strange = f" differs: {', '.join(row.strangers(OWN))}" if row.strangers(OWN) else ""
-    return f"{row.workload.title:44} {' '.join(cells)} {rate:7.1f} {ratio or 0:6.2f} {failures}{strange}"
+    difference = f" differs: {', '.join(row.differing_peers(OWN))}" if row.differing_peers(OWN) else ""
+    return f"{row.workload.title:44} {' '.join(cells)} {rate:7.1f} {ratio or 0:6.2f} {failures}{difference}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the command: measures the chosen primitives, prints a line for each, and the slowest ones last."""
     options = arguments(argv)
     names = options.peers.split(",")
     processes = [Process(p) for p in PEERS if p.name in names and p.is_installed]

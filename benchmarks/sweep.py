@@ -186,6 +186,7 @@ def lines(options: argparse.Namespace) -> list[Line]:
 
 
 def pairs(options: argparse.Namespace) -> list[Pair]:
+    """Returns each size of the chosen lines with its nearest round size."""
     return [
         Pair(
             f"{form} {line.varied}{' primes' if line.sizes is PRIMES else ''}",
@@ -219,6 +220,7 @@ def reported(all_pairs: Sequence[Pair], best: dict[Product, float]) -> list[Pair
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the command: measures all pairs of sizes, and prints a line for each range of sizes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
     parser.add_argument("--every", action="store_true", help="every size from 1 to 130, not a sample")
     parser.add_argument("--forms", default="NN,NT,TN,TT", help="which transposes")

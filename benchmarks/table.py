@@ -45,7 +45,9 @@ def microseconds(seconds: float) -> str:
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Returns the failures, and the peers whose results differ, as lines of text."""
     failures = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
-    return failures + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
+    return failures + [
+        f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.differing_peers(OWN)
+    ]
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:

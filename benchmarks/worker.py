@@ -73,6 +73,7 @@ def peak_memory() -> int:
 
 
 def serve(peer_name: str) -> None:
+    """Answers requests from standard input until it is closed; see the module's docstring for the protocol."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     builder = next(p for p in PEERS if p.name == peer_name).load()

@@ -66,6 +66,7 @@ class ConvNet(tf.Module):
     """Two convolutions, a pooling and two dense layers with 152 thousand weights: from images to logits ``(n, 10)``."""
 
     def __init__(self, seed: int) -> None:
+        """Creates the weights of the two convolutions and the two dense layers."""
         super().__init__(name="convnet")
         rng = np.random.default_rng(seed)
         self.first = Conv2D(rng, 3, 1, 32, name="first")

@@ -35,7 +35,7 @@ def without_warnings() -> Iterator[None]:
 def run(
     folder: Path, seeds: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
 ) -> None:
-    """Trains a network on the digits for each seed from 0 on, and reports their accuracies; saves and exports the first one.
+    """Trains a network on the digits for each seed, starting at 0, and reports the accuracies; saves and exports the first.
 
     ``stop_after`` stops after this many epochs, to be resumed.
     """

@@ -44,7 +44,7 @@ def run(folder: Path, seed: int, epochs: int | None = None, resume: bool = False
     model, times = network(), StepTimes()
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
-        forget(folder)
+        remove_resume_files(folder)
     model.fit(
         pipeline(train, seed),
         validation_data=pipeline(validation),
@@ -65,7 +65,7 @@ def run(folder: Path, seed: int, epochs: int | None = None, resume: bool = False
     return {"epochs": done, "loss": loss, "accuracy": accuracy}
 
 
-def forget(folder: Path) -> None:
+def remove_resume_files(folder: Path) -> None:
     """Removes the files from which an earlier run could be resumed; other files stay."""
     shutil.rmtree(folder / "backup", ignore_errors=True)
     (folder / "history.csv").unlink(missing_ok=True)

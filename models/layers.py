@@ -34,6 +34,7 @@ class Conv2D(tf.Module):
     """A convolution that keeps height and width: float32 ``(n, h, w, inputs)`` to ``(n, h, w, outputs)``."""
 
     def __init__(self, rng: np.random.Generator, size: int, inputs: int, outputs: int, name: str | None = None) -> None:
+        """Creates the kernel, of shape (size, size, inputs, outputs), and the bias."""
         super().__init__(name=name)
         taps = size * size
         weights = uniform(rng, (size, size, inputs, outputs), taps * inputs, taps * outputs)

@@ -29,7 +29,7 @@ def require() -> None:
 
 @contextmanager
 def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.5, 2.8)) -> Iterator[Any]:
-    """Gives ``rows`` by ``columns`` axes of Matplotlib (one, a row, or a table of them), and writes them when the block ends.
+    """Yields ``rows`` by ``columns`` axes of Matplotlib (one, a row, or a table), and writes them when the block ends.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +41,7 @@ def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, floa
 
     Args:
       path: the PNG file; folders on the way to it are made.
-      rows: how many axes stand below each other.
+      rows: the number of axes in a column.
       columns: the number of axes in a row.
       size: width and height in inches.
 

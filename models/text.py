@@ -31,6 +31,7 @@ class Text:
     steps = STEPS
 
     def __init__(self, seed: int, tokens: tuple[np.ndarray, np.ndarray] | None = None) -> None:
+        """Creates the transformer, its functions to compile, and the tokens to train on and held out."""
         self.seed = seed
         self.train, self.test = load() if tokens is None else tokens
         self.sizes = Sizes(len(LETTERS))

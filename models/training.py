@@ -110,7 +110,7 @@ class Fit:
         )
         self.losses = LossFile(plan.folder / "losses.csv")
         if not plan.resume:
-            forget(plan.folder)
+            remove_run_files(plan.folder)
         self.manager = tf.train.CheckpointManager(checkpoint, plan.folder, max_to_keep=CHECKPOINTS)
         self.outcome = Outcome(0)
 
@@ -247,7 +247,7 @@ def cosine(step: int, total: int, peak: float, warmup: int = 0) -> float:
     return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
 
 
-def forget(folder: Path) -> None:
+def remove_run_files(folder: Path) -> None:
     """Removes the files of an earlier run; files of other names stay."""
     for pattern in ("ckpt-*.index", "ckpt-*.data-*", "checkpoint", "losses.csv"):
         for path in folder.glob(pattern):

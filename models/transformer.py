@@ -15,7 +15,7 @@ MASKED = -1e9
 
 
 class Sizes(NamedTuple):
-    """What a transformer's shape is given by."""
+    """The sizes that determine a transformer's shape."""
 
     symbols: int
     context: int = 128
@@ -25,7 +25,7 @@ class Sizes(NamedTuple):
 
 
 class Attention(tf.Module):
-    """Causal self-attention: float32 ``(n, time, width)`` to the same; a position sees itself and what is before it."""
+    """Causal self-attention: float32 ``(n, time, width)`` to the same; a position sees itself and earlier positions."""
 
     def __init__(self, rng: np.random.Generator, sizes: Sizes, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -51,9 +51,10 @@ class Attention(tf.Module):
 
 
 class Block(tf.Module):
-    """Attention, then two dense layers of four times the width, each added to what came in."""
+    """Attention, then two dense layers of four times the width, each with a residual connection."""
 
     def __init__(self, rng: np.random.Generator, sizes: Sizes, name: str | None = None) -> None:
+        """Creates the layers: attention, two dense layers, and a norm before each part."""
         super().__init__(name=name)
         self.before_attention = LayerNorm(sizes.width, name="before_attention")
         self.attention = Attention(rng, sizes, name="attention")
@@ -89,7 +90,7 @@ class Transformer(tf.Module):
 
 
 def causal_mask(time: int) -> Any:
-    """What is added to scores, float32 ``(time, time)``: 0 for what a position may see, very negative after it.
+    """Returns the mask that is added to scores, float32 ``(time, time)``: 0 up to a position, very negative after it.
 
     >>> causal_mask(2).numpy().tolist()
     [[0.0, -1000000000.0], [0.0, 0.0]]

@@ -1,4 +1,4 @@
-"""Element types of tensors: TensorFlow's names, enum numbers and printed forms, over NumPy and ml_dtypes."""
+"""Element types of tensors: TensorFlow's names, enum values and printed forms, over NumPy and ml_dtypes."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ _BY_PYTHON: Final[dict[Any, DType]] = {
 
 
 def as_dtype(type_value: Any) -> DType:
-    """Converts a name, a NumPy or Python type, or TensorFlow's enum number to a DType; returns a DType unchanged.
+    """Converts a name, a NumPy or Python type, or TensorFlow's enum value to a DType; returns a DType unchanged.
 
     >>> as_dtype("half"), as_dtype(float), as_dtype(3)
     (tf.float16, tf.float32, tf.int32)

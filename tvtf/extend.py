@@ -1,4 +1,4 @@
-"""``tvtf.extend``: what people import who add ops, gradients and passes of their own.
+"""``tvtf.extend``: the public API for extensions: ops, gradients and passes of users.
 
 Everything here keeps its name and meaning when the inside of tvtf changes. docs/extending.md shows how it is used.
 
@@ -85,7 +85,7 @@ _OF_THE_COMPILER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the compiler with what belongs to it: declaring a primitive needs none."""
+    """Imports a name that needs the compiler, on its first use: declaring a primitive does not need it."""
     if name not in _OF_THE_COMPILER:
         raise AttributeError(f"module 'tvtf.extend' has no attribute {name!r}")
     return getattr(import_module(_OF_THE_COMPILER[name]), name)

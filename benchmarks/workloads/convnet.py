@@ -8,6 +8,8 @@ import numpy as np
 
 
 class Size(NamedTuple):
+    """The sizes of the network: batch, image side, channels of both convolutions, hidden units and classes."""
+
     batch: int
     side: int = 28
     first: int = 32
@@ -22,6 +24,7 @@ class Size(NamedTuple):
 
 
 def weights(size: Size) -> list[np.ndarray]:
+    """Returns the weights, as NumPy arrays: a kernel and a bias for each layer."""
     rng = np.random.default_rng(0)
     kernels = (3, 3, 1, size.first), (3, 3, size.first, size.second)
     shapes = *kernels, (size.features, size.hidden), (size.hidden, size.classes)

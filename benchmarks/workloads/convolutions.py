@@ -187,6 +187,7 @@ def _fastest(torch: Any, x: Any, rank: int) -> Any:
 
 
 def workloads(names: Sequence[str] = tuple(SHAPES)) -> list[Workload]:
+    """Returns the workloads of the convolutions with these names: forward, and both gradients."""
     return [
         Workload(
             name=f"conv-{name}-{way}",

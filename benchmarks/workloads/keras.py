@@ -27,7 +27,7 @@ class Size(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A model, by what builds it of ``keras``, and what its inputs are like: floats of a shape, or words where there are any."""
+    """A Keras model: the function that builds it from ``keras``, and its inputs: floats of a shape, or words (``has_words``)."""
 
     name: str
     title: str

@@ -52,6 +52,7 @@ class Block(NamedTuple):
 
 
 def blocks(size: Size) -> list[Block]:
+    """Returns the blocks of the network, from the first convolution to the last stage."""
     first = size.widths[0]
     made = [Block((Layer(3, 3, first, 2 if size.net == "depthwise" else 1),))]
     block = {"residual": residual, "depthwise": inverted}[size.net]
@@ -78,7 +79,7 @@ def inverted(channels: int, results: int, step: int) -> Block:
 
 
 class Operations(NamedTuple):
-    """What a framework does: ``convolved(x, filter, layer)``, ``normed(y, scale, offset, mean, variance)``, ..."""
+    """A framework's operations: ``convolved(x, filter, layer)``, ``normed(y, scale, offset, mean, variance)``, ..."""
 
     convolved: Callable[[Any, Any, Layer], Any]
     normed: Callable[..., Any]
@@ -94,6 +95,7 @@ def logits(size: Size, operations: Operations, weights: Sequence[Any], x: Any) -
 
 
 def _block(block: Block, operations: Operations, weights: Iterator[Any], x: Any) -> Any:
+    """Computes a block: its layers, and the sum with the shortcut if there is one."""
     y = x
     for layer in block.layers:
         is_last = layer is block.layers[-1]
@@ -134,6 +136,8 @@ def data(size: Size) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_tensorflow(tf: Any, trains: bool = False) -> Operations:
+    """Returns the operations in TensorFlow; with ``trains``, norms use the batch's own statistics."""
+
     def convolved(x: Any, w: Any, layer: Layer) -> Any:
         around = [[0, 0], [layer.padding] * 2, [layer.padding] * 2, [0, 0]]
         if not layer.is_depthwise:
@@ -150,6 +154,8 @@ def in_tensorflow(tf: Any, trains: bool = False) -> Operations:
 
 
 def in_jax(jax: Any, trains: bool = False) -> Operations:
+    """Returns the operations in JAX; with ``trains``, norms use the batch's own statistics."""
+
     def convolved(x: Any, w: Any, layer: Layer) -> Any:
         groups = layer.channels if layer.is_depthwise else 1
         around, names = [(layer.padding, layer.padding)] * 2, ("NHWC", "HWIO", "NHWC")
@@ -167,6 +173,7 @@ def in_jax(jax: Any, trains: bool = False) -> Operations:
 
 
 def in_torch(torch: Any, trains: bool = False) -> Operations:
+    """Returns the operations in PyTorch; with ``trains``, norms use the batch's own statistics."""
     functional = torch.nn.functional
 
     def convolved(x: Any, w: Any, layer: Layer) -> Any:

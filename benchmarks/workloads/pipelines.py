@@ -33,6 +33,7 @@ def drained(build: Build, tf: Any, function: Any, size: int) -> Call:
 
 
 def example(tf: Any, number: int) -> bytes:
+    """Returns a serialized ``tf.train.Example``, determined by ``number``."""
     kinds, feature = tf.train, tf.train.Feature
     numbers = np.random.default_rng(number).normal(size=32).tolist()
     features = {
@@ -45,6 +46,7 @@ def example(tf: Any, number: int) -> bytes:
 
 
 def records(tf: Any, folder: Path, size: int) -> Any:
+    """Writes a TFRecord file of ``size`` examples; returns the dataset that reads it."""
     path = str(folder / "records")
     with tf.io.TFRecordWriter(path) as writer:
         for number in range(size):
@@ -53,6 +55,7 @@ def records(tf: Any, folder: Path, size: int) -> Any:
 
 
 def features(tf: Any) -> dict[str, Any]:
+    """Returns the features by which examples are parsed."""
     return {
         "id": tf.io.FixedLenFeature([], tf.int64),
         "x": tf.io.FixedLenFeature([32], tf.float32),
@@ -94,6 +97,7 @@ def clean_lines(tf: Any, folder: Path, size: int) -> Any:
 
 
 def word_numbers(tf: Any, folder: Path, size: int) -> Any:
+    """Returns a dataset of lines of text, whose words are looked up in a vocabulary."""
     words = tf.constant([f"Word{i}" for i in range(WORDS)])
     pairs = tf.lookup.KeyValueTensorInitializer(words, tf.range(WORDS, dtype=tf.int64))
     table = tf.lookup.StaticVocabularyTable(pairs, 1)

@@ -18,6 +18,8 @@ RATE = 1e-3
 
 
 class Size(NamedTuple):
+    """The sizes of the network: batch, image side, classes, and the blocks and channels of its stages."""
+
     batch: int
     side: int
     classes: int = 1000

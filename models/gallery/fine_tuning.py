@@ -73,7 +73,7 @@ def scattered(data: digits.Data, rng: np.random.Generator) -> digits.Data:
 def parts(seed: int) -> tuple[digits.Data, digits.Data, digits.Data]:
     """Returns three sets of images, with labels 0 to 4: to train the base, to fine-tune it, and to test the result.
 
-    The first has the digits 0 to 4, each image in several places, the second a few of each of 5 to 9, the third the others.
+    The first has the digits 0 to 4, each image at several positions, the second a few of each of 5 to 9, the third the others.
     """
     data, rng = digits.load(), np.random.default_rng(seed)
     known = scattered(data.at(np.repeat(np.flatnonzero(data.labels < KNOWN), PLACES)), rng)

@@ -49,6 +49,7 @@ class GraphLayer(tf.Module):
         self.kernel = tf.Variable(rng.uniform(-scale, scale, (inputs, outputs)), dtype=tf.float32, name="kernel")
 
     def __call__(self, rows: Any, senders: Any, receivers: Any) -> Any:
+        """Returns the new rows of all members: the sums over messages, normalized by the members' degrees."""
         ones = tf.ones_like(receivers, tf.float32)
         degrees = tf.math.unsorted_segment_sum(ones, receivers, MEMBERS)
         # Messages are divided by the roots of both ends' degrees, so that sums don't grow with the number of friends.

@@ -2,7 +2,7 @@
 
 An encoder reads "3 march 1987" letter by letter, a decoder writes "1987-03-03". For each letter that it writes, attention
 computes a weighted mean over the encoder's outputs, so that the input need not fit into one vector; the weights are drawn.
-In training the decoder's inputs are the right letters so far; afterwards they are its own.
+In training the decoder's inputs are the right previous letters; afterwards they are its own.
 
 Source: Bahdanau, Cho and Bengio 2014, https://arxiv.org/abs/1409.0473
 """

@@ -21,7 +21,7 @@ Operator = Callable[[Any, Any], Any]
 def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conversion_mode: str = "legacy") -> None:
     """Makes all tensors behave as NumPy's arrays from now on.
 
-    They get NumPy's methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), accept arrays as indices, and operators
+    They have NumPy's methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), accept arrays as indices, and operators
     promote their operands as NumPy does: ``int32 + float32`` is ``float64``.
 
     Args:

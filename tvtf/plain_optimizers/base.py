@@ -62,7 +62,7 @@ MSG_SCHEDULED = (
 
 
 def _identity_of(variable: Any) -> int:
-    """Returns the identity of a Variable, which is the same for the object that replaces it in a trace."""
+    """Returns the identity of a Variable, which is also that of the object that replaces it in a trace."""
     return getattr(variable, "_identity", id(variable))
 
 

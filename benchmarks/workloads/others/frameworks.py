@@ -94,6 +94,8 @@ class Ops:
 
 
 class TensorFlow(Ops):
+    """The operations in TensorFlow, and so in tvtf."""
+
     def __init__(self, tf: Any) -> None:
         super().__init__()
         self.tf = tf
@@ -135,11 +137,11 @@ class TensorFlow(Ops):
         return self.tf.nn.max_pool(x, 2, 2, "SAME") if rank < 3 else self.tf.nn.max_pool3d(x, 2, 2, "SAME")
 
     def mean(self, x: Any, keepdims: bool = False) -> Any:
-        """Over all places."""
+        """Returns the mean over all positions of an image."""
         return self.tf.reduce_mean(x, tuple(range(1, len(x.shape) - 1)), keepdims)
 
     def most(self, x: Any) -> Any:
-        """Over all places."""
+        """Returns the maximum over all positions of an image."""
         return self.tf.reduce_max(x, tuple(range(1, len(x.shape) - 1)))
 
     def lengths(self, x: Any) -> Any:
@@ -159,6 +161,8 @@ class TensorFlow(Ops):
 
 
 class Jax(Ops):
+    """The operations in JAX."""
+
     def __init__(self, jax: Any) -> None:
         super().__init__()
         self.jax, self.np = jax, jax.numpy
@@ -228,6 +232,8 @@ class Jax(Ops):
 
 
 class Torch(Ops):
+    """The operations in PyTorch, on images whose channels are the second axis."""
+
     def __init__(self, torch: Any) -> None:
         super().__init__()
         self.torch, self.nn = torch, torch.nn.functional
@@ -267,6 +273,7 @@ class Torch(Ops):
         return getattr(self.nn, f"conv{rank}d")(x, w, None, stride, padding, dilation, groups)
 
     def _padded(self, x: Any, window: int, stride: int, dilation: int) -> tuple[Any, list[int]]:
+        """Pads images for "SAME" where the padding is uneven; returns them and the symmetric padding that remains."""
         totals = [
             max(0, (-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size) for size in x.shape[2:]
         ]
@@ -366,6 +373,7 @@ def in_tensorflow(network: Network, data: Any, tf: Any, function: Any, size: Any
 
 
 def in_jax(network: Network, data: Any, jax: Any, size: Any, has_adam: bool = False) -> Call:
+    """A training step in JAX, by Adam or by gradient descent."""
     inputs, ops = [jax.numpy.asarray(each) for each in data(size)], Jax(jax)
     network(ops, size, *inputs)
 
@@ -377,6 +385,7 @@ def in_jax(network: Network, data: Any, jax: Any, size: Any, has_adam: bool = Fa
 
 
 def in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any, has_adam: bool = False) -> Call:
+    """A training step in PyTorch, by Adam or by gradient descent."""
     ops = Torch(torch)
     inputs = [_in_torch(ops, each) for each in data(size)]
     network(ops, size, *inputs)
@@ -406,6 +415,7 @@ def results_in_tensorflow(network: Network, data: Any, tf: Any, function: Any, s
 
 
 def results_in_jax(network: Network, data: Any, jax: Any, size: Any) -> Call:
+    """The network's results alone, in JAX."""
     inputs, ops = [jax.numpy.asarray(each) for each in data(size)], Jax(jax)
     network(ops, size, *inputs)
     weights = list(ops.made)
@@ -419,6 +429,7 @@ def results_in_jax(network: Network, data: Any, jax: Any, size: Any) -> Call:
 
 
 def results_in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any) -> Call:
+    """The network's results alone, in PyTorch."""
     ops = Torch(torch)
     inputs = [_in_torch(ops, each) for each in data(size)]
     network(ops, size, *inputs)

@@ -42,7 +42,7 @@ def hourglass(ops: Any, size: Images, x: Any, y: Any) -> Any:
 
 
 def mixer(ops: Any, size: Images, x: Any, y: Any) -> Any:
-    """Dense layers along an image's places, then along its channels (Tolstikhin et al. 2021)."""
+    """Dense layers along an image's positions, then along its channels (Tolstikhin et al. 2021)."""
     width, patch = size.widths
     x = ops.tokens(ops.conv(x, width, patch, patch))
     for _ in range(3):

@@ -120,6 +120,7 @@ def vision_transformer(ops: Any, size: Images, x: Any, y: Any) -> Any:
 
 
 def _attention(ops: Any, x: Any, width: int, heads: int) -> Any:
+    """Multi-head self-attention, with the projections of its inputs and results."""
     batch, time, each = int(x.shape[0]), int(x.shape[1]), width // heads
     mixed = ops.reshape(ops.dense(x, 3 * width), (batch, time, 3, heads, each))
     heads_of = ops.transpose(mixed, (2, 0, 3, 1, 4))
@@ -148,6 +149,7 @@ def both_ways(ops: Any, size: Sequences, ids: Any, y: Any) -> Any:
 
 
 def _lstm(ops: Any, size: Sequences, x: Any, order: Any) -> Any:
+    """A long short-term memory over the time steps in ``order``; returns the last hidden state."""
     h, c = ops.zeros(size.batch, size.hidden), ops.zeros(size.batch, size.hidden)
     w, b = ops.weight(size.width + size.hidden, 4 * size.hidden), ops.weight(4 * size.hidden)
     for t in order:

@@ -32,6 +32,8 @@ class Images(NamedTuple):
 
 
 class Sequences(NamedTuple):
+    """The sizes of a network over sequences of symbols."""
+
     batch: int
     steps: int
     symbols: int
@@ -44,6 +46,8 @@ class Sequences(NamedTuple):
 
 
 class Vectors(NamedTuple):
+    """The sizes of a network from vectors to vectors, with a latent one."""
+
     batch: int
     width: int
     hidden: int

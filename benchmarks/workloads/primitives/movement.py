@@ -1,4 +1,4 @@
-"""Transposes, joins, gathers: elements that change their places."""
+"""Transposes, joins, gathers: elements that change their positions."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.workload import Call, Workload
 
 Shape = tuple[int, ...]
-ITEM_BYTES = {"float32": 4, "int32": 4, "float64": 8}
+ELEMENT_BYTES = {"float32": 4, "int32": 4, "float64": 8}
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Operand:
 
     @property
     def traffic(self) -> int:
-        return ITEM_BYTES[self.dtype] * prod(self.shape)
+        return ELEMENT_BYTES[self.dtype] * prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """One call: ``tensorflow(tf, *operands)`` and its like; ``written`` is the number of items in its results."""
+    """One call: ``tensorflow(tf, *operands)`` and its like; ``written`` is the number of elements in its results."""
 
     name: str
     operands: Sequence[Operand]
@@ -49,10 +49,11 @@ class Primitive:
     @property
     def traffic(self) -> int:
         """Returns the minimum number of bytes that the call moves."""
-        item = max(ITEM_BYTES[operand.dtype] for operand in self.operands)
-        return item * self.written + sum(operand.traffic for operand in self.operands)
+        element_bytes = max(ELEMENT_BYTES[operand.dtype] for operand in self.operands)
+        return element_bytes * self.written + sum(operand.traffic for operand in self.operands)
 
     def workload(self) -> Workload:
+        """Returns the workload that calls the primitive in each framework."""
         return Workload(
             f"one {self.name}",
             self.name,

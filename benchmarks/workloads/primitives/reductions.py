@@ -9,6 +9,7 @@ from benchmarks.workloads.primitives.record import SQUARE, Operand, Primitive, S
 
 
 def reduction(name: str, shape: Shape, axis: int | tuple[int, ...] | None, how: tuple[str, str, str]) -> Primitive:
+    """A reduction over axes, by its name in each framework's namespace."""
     own, third, fourth = map(attrgetter, how)
     axes = range(len(shape)) if axis is None else [axis] if isinstance(axis, int) else axis
     result_size = prod(size for place, size in enumerate(shape) if place not in [a % len(shape) for a in axes])
