@@ -50,9 +50,9 @@ def test_a_variable_is_not_changed_under_a_tensor_that_holds_its_memory():
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 2), ()])
 def test_arrays_of_nothing_and_of_one(shape):
     assert aligned_array.empty(shape, np.dtype("float32")).shape == shape
-    assert aligned_array.copied(np.zeros(shape), "int32").dtype == np.int32
+    assert aligned_array.aligned_copy(np.zeros(shape), "int32").dtype == np.int32
 
 
 def test_objects_are_left_to_numpy():
-    texts = aligned_array.copied(np.full(3000, b"a", object))
+    texts = aligned_array.aligned_copy(np.full(3000, b"a", object))
     assert texts.tolist() == [b"a"] * 3000

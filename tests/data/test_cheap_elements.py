@@ -43,8 +43,8 @@ def test_a_long_element_has_the_next_ones_prefetched_until_they_are_cheap(monkey
     monkeypatch.setattr(parallel, "CHEAP_SECONDS", math.inf)
     monkeypatch.setattr(parallel, "LONG_SECONDS", 0.0)
     pace = parallel.Pace(may_block=False)
-    pace.note(1.0)
-    pace.note(1.0)
+    pace.record(1.0)
+    pace.record(1.0)
     assert not pace.is_threaded  # nothing is longer than what is cheap here
     monkeypatch.setattr(parallel, "CHEAP_SECONDS", 0.0)
     threads = []
@@ -60,7 +60,7 @@ def test_a_first_element_that_takes_long_starts_no_thread(monkeypatch):
     monkeypatch.setattr(parallel, "CHEAP_SECONDS", 0.1)
     pace = parallel.Pace(may_block=False)
     for elapsed in (5.0, *[0.0] * 20):
-        pace.note(elapsed)
+        pace.record(elapsed)
         assert not pace.is_threaded
 
 

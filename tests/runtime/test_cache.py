@@ -313,7 +313,7 @@ WRITERS = """
     number = int(sys.argv[1])
     for i in range(200):
         seed = (i * number) % 37
-        found = store.stored(f"key{seed}", lambda path: build(path, seed), lambda path: path.read_bytes())
+        found = store.load_or_build(f"key{seed}", lambda path: build(path, seed), lambda path: path.read_bytes())
         assert found == bytes([seed % 251]) * 1000, seed
     print("done")
 """
@@ -338,12 +338,12 @@ def test_code_that_is_being_loaded_is_not_evicted(fresh, monkeypatch):
         path.write_bytes(os.urandom(1000))
 
     def load(path):
-        store.stored("other", build, lambda other: other.read_bytes())
+        store.load_or_build("other", build, lambda other: other.read_bytes())
         return path.read_bytes()
 
     for _ in range(2):  # when it was built, and from the disk
-        assert len(store.stored("key", build, load)) == 1000
-    store.stored("third", build, lambda path: path.read_bytes())
+        assert len(store.load_or_build("key", build, load)) == 1000
+    store.load_or_build("third", build, lambda path: path.read_bytes())
     assert len(libraries(fresh)) == 1
 
 

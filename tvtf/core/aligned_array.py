@@ -15,7 +15,7 @@ LEAST_BYTES = 4096
 """Smaller arrays are not aligned: kernels are as fast without it, and NumPy allocates them faster."""
 
 
-def copied(array: np.ndarray, dtype: Any = None) -> np.ndarray:
+def aligned_copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
     """Returns a C-contiguous copy of an array in aligned memory, converted to ``dtype`` if it is given."""
     target = array.dtype if dtype is None else np.dtype(dtype)
     # Small arrays and arrays of Python objects are copied without alignment.

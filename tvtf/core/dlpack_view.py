@@ -48,7 +48,7 @@ def to_handle(array: np.ndarray) -> Any:
     Only a strided or read-only array is copied first.
     """
     if not array.flags.c_contiguous or not array.flags.writeable:
-        array = aligned_array.copied(array)
+        array = aligned_array.aligned_copy(array)
     bits = _BITS.get(array.dtype)
     if bits is not None:  # bfloat16 or float8, which NumPy's DLPack doesn't have
         return _seen_as(tvm_ffi.from_dlpack(array.view(bits)), array.shape, array.dtype.name)

@@ -143,13 +143,13 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     return simplify_dim(structural_map(dim, (ir.Var, value)))
 
 
-def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
+def solve_for_symbol(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
     """Solves the equation ``a == b`` between two dims for a symbol that has the coefficient 1 or -1 in it.
 
     Returns the symbol and its value, or None if no symbol has such a coefficient.
 
     >>> n, m = fresh_dim("n"), fresh_dim("m")
-    >>> str(solved(10, m + 10 - n)), solved(2 * n, 3), solved(n, n + 1)
+    >>> str(solve_for_symbol(10, m + 10 - n)), solve_for_symbol(2 * n, 3), solve_for_symbol(n, n + 1)
     ('(n, m)', None, None)
     """
     from tvm import sym, tirx

@@ -633,7 +633,7 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     if dtype is dtypes.string:
         raise ValueError(f"Failed to convert a NumPy array of {array.dtype} to a Tensor of dtype string.")
     with np.errstate(all="ignore"):
-        return aligned_array.copied(array, (dtype or inferred).np)
+        return aligned_array.aligned_copy(array, (dtype or inferred).np)
 
 
 def _check_texts(array: np.ndarray) -> None:

@@ -304,6 +304,6 @@ DatasetSpec.value_type = Dataset
 IteratorSpec.value_type = OwnedIterator
 
 
-def scaled(size: int, change: Callable[[int], int]) -> int:
+def map_known_size(size: int, change: Callable[[int], int]) -> int:
     """Returns ``change(size)``, or ``size`` if it is UNKNOWN or INFINITE."""
     return size if size < 0 else change(size)

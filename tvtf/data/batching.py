@@ -14,7 +14,7 @@ from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import bool_argument, int_argument
-from tvtf.data.base import UNKNOWN, Dataset, method, scaled
+from tvtf.data.base import UNKNOWN, Dataset, map_known_size, method
 from tvtf.data.mapped import Traced
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
@@ -49,7 +49,7 @@ class Batch(Dataset):
                 None, "BatchDataset", "Batch size must be greater than zero. [Op:BatchDatasetV2]"
             )
         self.source, self.count, self.drop_remainder = source, count, drop_remainder
-        size = scaled(source.size, lambda n: n // count if drop_remainder else -(-n // count))
+        size = map_known_size(source.size, lambda n: n // count if drop_remainder else -(-n // count))
         super().__init__(self._spec(), size)
 
     def _spec(self) -> Any:
@@ -251,7 +251,7 @@ class Unbatch(Dataset):
         row_count = sizes.pop() if len(sizes) == 1 else None
         super().__init__(
             without_leading(source.element_spec),
-            UNKNOWN if row_count is None else scaled(source.size, lambda n: n * row_count),
+            UNKNOWN if row_count is None else map_known_size(source.size, lambda n: n * row_count),
         )
 
     def handles(self) -> Iterator[Any]:
@@ -308,7 +308,7 @@ class Window(Dataset):
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         # The number of source elements that a window must cover: all up to its last one, or only its first.
         reach = (size - 1) * stride + 1 if drop_remainder else 1
-        super().__init__(spec, scaled(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
+        super().__init__(spec, map_known_size(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
 
     def handles(self) -> Iterator[Any]:
         """Yields windows of ``length`` elements.

@@ -14,7 +14,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import int_argument
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, method, scaled
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, map_known_size, method
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
@@ -28,7 +28,7 @@ class Take(PassThrough):
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
         endless = count if source.size == INFINITE and count >= 0 else source.size
-        super().__init__(source, scaled(endless, lambda n: n if count < 0 else min(n, count)))
+        super().__init__(source, map_known_size(endless, lambda n: n if count < 0 else min(n, count)))
 
     def handles(self) -> Iterator[Any]:
         return self.source.handles() if self.count < 0 else itertools.islice(self.source.handles(), self.count)
@@ -48,7 +48,7 @@ class Skip(PassThrough):
 
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
-        super().__init__(source, 0 if count < 0 else scaled(source.size, lambda n: max(n - count, 0)))
+        super().__init__(source, 0 if count < 0 else map_known_size(source.size, lambda n: max(n - count, 0)))
 
     def handles(self) -> Iterator[Any]:
         return iter(()) if self.count < 0 else itertools.islice(self.source.handles(), self.count, None)
@@ -81,7 +81,7 @@ class Shard(PassThrough):
                 f"Index must be between 0 and {count - 1} (currently index = {index}). [Op:ShardDataset]",
             )
         self.count, self.index = count, index
-        super().__init__(source, scaled(source.size, lambda n: len(range(index, n, count))))
+        super().__init__(source, map_known_size(source.size, lambda n: len(range(index, n, count))))
 
     def handles(self) -> Iterator[Any]:
         return itertools.islice(self.source.handles(), self.index, None, self.count)
@@ -105,7 +105,7 @@ class Repeat(PassThrough):
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
         endless = INFINITE if source.size else 0
-        super().__init__(source, endless if count < 0 else scaled(source.size, lambda n: n * count))
+        super().__init__(source, endless if count < 0 else map_known_size(source.size, lambda n: n * count))
         if count == 0:
             self.size = 0
 

@@ -88,7 +88,7 @@ class Pace:
         self._streak = 0
         self._is_first = True
 
-    def note(self, elapsed: float) -> None:
+    def record(self, elapsed: float) -> None:
         """Records how many seconds an element took, and chooses the consumer or threads for the next element.
 
         The choice changes after STREAK elements in a row that suit the other, or after a single element longer than
@@ -120,7 +120,7 @@ class _Results(Iterator[Any]):
         """Returns the next result: a future's from the thread pool, or one computed here while elements are cheap."""
         if not (self.pace.is_threaded or self.running):
             elapsed, result = _timed(self.function, next(self.items))
-            self.pace.note(elapsed)
+            self.pace.record(elapsed)
             return result
         self._submit()
         if not self.running:
@@ -129,7 +129,7 @@ class _Results(Iterator[Any]):
         self.running.remove(done)
         self._submit()  # keeps the thread busy while the consumer uses this result
         elapsed, result = done.result()
-        self.pace.note(elapsed)
+        self.pace.record(elapsed)
         return result
 
     def _submit(self) -> None:
@@ -260,7 +260,7 @@ class PrefetchingIterator(Iterator[Any]):
         Starts a thread for later elements if elements take long.
         """
         elapsed, element = _timed(next, self._source)
-        self._pace.note(elapsed)
+        self._pace.record(elapsed)
         if self._pace.is_threaded:
             self._queue = self._start_thread()
         return element

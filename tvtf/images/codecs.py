@@ -17,12 +17,12 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.fileio.decode_limits import require_decodable
-from tvtf.images.pillow import by_pillow, pillow
+from tvtf.images.pillow import pillow, read_with_pillow
 from tvtf.images.png import PNG, decode_png, encode_png
 
 __all__ = [
     "PNG",
-    "by_pillow",
+    "read_with_pillow",
     "decode_bmp",
     "decode_gif",
     "decode_jpeg",
@@ -103,7 +103,7 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
         pixels = np.asarray(image.convert(mode) if image.mode != mode else image)
         return pixels[..., None] if pixels.ndim == 2 else pixels
 
-    return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
+    return read_with_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
 
 
 def _image_text(op: str, image: Any) -> str:
@@ -130,7 +130,7 @@ def decode_gif(data: bytes) -> np.ndarray:
             frame[:] = np.asarray(image.convert("RGB"))
         return frames
 
-    return by_pillow(data, "GIF", read)  # type: ignore[no-any-return]
+    return read_with_pillow(data, "GIF", read)  # type: ignore[no-any-return]
 
 
 def decode_webp(data: bytes, channels: int) -> np.ndarray:
@@ -142,7 +142,7 @@ def decode_webp(data: bytes, channels: int) -> np.ndarray:
     def read(image: Any) -> np.ndarray:
         return np.asarray(image.convert({3: "RGB", 4: "RGBA"}.get(channels) or image.mode))
 
-    return by_pillow(data, "WebP", read)  # type: ignore[no-any-return]
+    return read_with_pillow(data, "WebP", read)  # type: ignore[no-any-return]
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:

@@ -560,7 +560,7 @@ def _jpeg_sizes(contents: np.ndarray, output_type: DType) -> np.ndarray:
     def read(image: Any) -> np.ndarray:
         return np.array([image.height, image.width, len(image.getbands())], output_type.np)
 
-    return codecs.by_pillow(contents.item(), "JPEG", read)  # type: ignore[no-any-return]
+    return codecs.read_with_pillow(contents.item(), "JPEG", read)  # type: ignore[no-any-return]
 
 
 @text_op(

@@ -25,7 +25,7 @@ def pillow(kind: str) -> Any:
     return Image
 
 
-def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
+def read_with_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
     """Opens an image file with Pillow, only as the format ``kind``, and returns ``read(image)``.
 
     Pillow's own limit of the image's size does not apply.

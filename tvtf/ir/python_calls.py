@@ -30,7 +30,7 @@ class PythonCalls:
         self.any = True
         self.in_control_flow |= in_control_flow
 
-    def note(self, variable: Any) -> None:
+    def record_use(self, variable: Any) -> None:
         """Records a use of a Variable, if the program called Python before without a barrier."""
         if self.any:
             self.used_later[id(variable)] = variable

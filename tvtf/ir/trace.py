@@ -18,7 +18,7 @@ from tvtf.core.allocation_check import require_countable
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import Primitive, as_tuple, hooks, table
-from tvtf.core.shape import TensorShape, TensorType, same_dim, solved, substitute_dim
+from tvtf.core.shape import TensorShape, TensorType, same_dim, solve_for_symbol, substitute_dim
 from tvtf.core.specialization import Level, Specialization, Unspecialized
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import precision, state
@@ -495,7 +495,7 @@ class Trace:
             if isinstance(symbol, tirx.Var) and not is_among(symbol, symbols_of(value)) and is_bound_in_time:
                 self._assume(symbol, value)
                 return True
-        solution = solved(a, b) if argument_symbols.issuperset([*symbols_of(a), *symbols_of(b)]) else None
+        solution = solve_for_symbol(a, b) if argument_symbols.issuperset([*symbols_of(a), *symbols_of(b)]) else None
         if solution is not None:
             self._assume(*solution)
         return solution is not None
@@ -546,7 +546,7 @@ class Trace:
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """Returns the Variable's value at this point of the program, as a new tensor for tapes to watch."""
-        self.root.python.note(variable)
+        self.root.python.record_use(variable)
         return self._value_of(variable).alias()
 
     def _value_of(self, variable: Any) -> SymbolicTensor:

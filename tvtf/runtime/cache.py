@@ -19,7 +19,7 @@ from tvtf.passes.schedule.tuned_choices import describe
 from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.function_digest import digest_of, foreign_kernels
-from tvtf.runtime.store import stored, stored_object
+from tvtf.runtime.store import load_or_build, load_or_build_object
 from tvtf.version import __version__
 
 _loaded: weakref.WeakValueDictionary[Compilation, Executable] = weakref.WeakValueDictionary()
@@ -93,14 +93,14 @@ def cached(
 
     executable = _loaded.get(compilation)
     if executable is None:
-        executable = _loaded[compilation] = stored(compilation.key(), build, load_once)
+        executable = _loaded[compilation] = load_or_build(compilation.key(), build, load_once)
     return executable
 
 
 def kernel_code(key: str, build: Callable[[], bytes]) -> bytes:
     """Returns the object code of a kernel: stored by this version of tvtf and TVM, or what ``build`` compiles."""
     parts = (key, tvm.__version__, __version__, sources_digest())
-    return stored_object("kernel-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40], build)
+    return load_or_build_object("kernel-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40], build)
 
 
 Hooks.stored = staticmethod(kernel_code)

@@ -23,7 +23,7 @@ from tvtf.core.thread_count import available_cores
 from tvtf.core.tvm_import import import_whole
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import memory_file, object_code
-from tvtf.runtime.store import stored
+from tvtf.runtime.store import load_or_build
 
 _SOURCE = Path(__file__).with_name("pool.ll")
 _LAUNCH = "__TVMBackendParallelLaunch"
@@ -52,7 +52,9 @@ def adopt(path: Path) -> None:
 def _pool() -> Any:
     """Loads the pool's code and sets its number of threads."""
     source = _source()
-    pool = stored(f"threads-{hashlib.sha256(source.encode()).hexdigest()[:32]}", lambda out: _build(source, out), _load)
+    pool = load_or_build(
+        f"threads-{hashlib.sha256(source.encode()).hexdigest()[:32]}", lambda out: _build(source, out), _load
+    )
     _configure(pool, available_cores())
     os.register_at_fork(after_in_child=pool.tvtf_pool_forked)
     return pool

@@ -40,7 +40,7 @@ It must be short: a load that first loads the thread pool's library holds the sh
 """
 
 
-def stored(key: str, build: Build, load: Load[Library]) -> Library:
+def load_or_build(key: str, build: Build, load: Load[Library]) -> Library:
     """Loads the library for a key from the store on disk; on a cache miss, the library is built first.
 
     If the store can't be written, a warning is given and the library is built outside the store.
@@ -63,7 +63,7 @@ def stored(key: str, build: Build, load: Load[Library]) -> Library:
     return _build_outside_store(build, load)
 
 
-def stored_object(key: str, build: Callable[[], bytes]) -> bytes:
+def load_or_build_object(key: str, build: Callable[[], bytes]) -> bytes:
     """Returns a kernel's object code from the store on disk; missing code is compiled by ``build()`` and stored."""
     cache_dir = trusted_folder() if max_cache_bytes() else None
     if cache_dir is None:

@@ -359,7 +359,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             if array.shape == self._memory.shape and not self._is_shared():
                 np.copyto(self._memory, array)
             else:
-                self._adopt(aligned_array.copied(array))
+                self._adopt(aligned_array.aligned_copy(array))
 
     def store_beside(self, array: np.ndarray) -> None:
         """Copies a value into new memory, which becomes the Variable's.
@@ -367,7 +367,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         The old memory stays as it is, because compiled code that is running may still read it.
         """
         with self.lock:
-            self._adopt(aligned_array.copied(array))
+            self._adopt(aligned_array.aligned_copy(array))
 
     def require_assignable(self) -> None:
         """Checks that Python code, which a compiled function calls, may assign the Variable.
@@ -413,7 +413,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """
         self._seen = False
         if self._is_shared():
-            self._adopt(aligned_array.copied(self._memory))
+            self._adopt(aligned_array.aligned_copy(self._memory))
 
     def _is_shared(self) -> bool:
         """Returns whether anything but the Variable and its handle (a TVM tensor) refers to the Variable's array.
@@ -570,7 +570,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
             tensor = hooks.variables.initial_value(trace, tensor)
     finally:
         state.trace = trace
-    return aligned_array.copied(tensor.eager_array())
+    return aligned_array.aligned_copy(tensor.eager_array())
 
 
 def of_library(x: Any) -> Any:
