@@ -146,6 +146,12 @@ def _luminance_and_structure(
     """Returns the two factors of structural similarity for each pixel and channel: luminance, and contrast-structure.
 
     Both compare weighted means over windows; ``c1`` and ``c2`` stabilize the quotients (Wang et al., 2004).
+
+    Args:
+      x, y: the images to compare.
+      max_val: the difference between the largest and the smallest possible value.
+      size, sigma: the size and standard deviation of the Gaussian window.
+      k1, k2: ``c1`` and ``c2`` are ``(k1 * max_val) ** 2`` and ``(k2 * max_val) ** 2``.
     """
     for image in (x, y):
         if any(isinstance(dim, int) and dim < size for dim in image._type.shape[-3:-1]):

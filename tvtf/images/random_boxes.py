@@ -140,8 +140,18 @@ def _draw_rectangle(
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Draws random rectangles until one covers enough of a box; after ``attempts`` failures, uses the whole image.
 
-    Returns the begin and size of the rectangle as ``tf.slice`` takes them, and its corners as fractions of the image's
-    sides.
+    Args:
+      size: the image's height, width and channels.
+      boxes: the corners of the boxes, as fractions of the image's sides.
+      min_covered: the minimum fraction of a box's area that the rectangle covers.
+      seed: the seed or generator state of the random numbers.
+      ratios: the range of width / height.
+      areas: the range of the area, as a fraction of the image's area.
+      attempts: the number of rectangles to try.
+      whole: whether the whole image is the box if there are none; otherwise that is an error.
+
+    Returns:
+      The begin and size of the rectangle as ``tf.slice`` takes them, and its corners as fractions of the image's sides.
     """
     height, width = _height_and_width(size)
     corners = _boxes_in_pixels(boxes, height, width, whole)

@@ -97,7 +97,10 @@ def _select_boxes_array(
     sigma: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks the arguments of non-maximum suppression, and selects boxes; returns their indices and scores."""
+    """Checks the arguments of non-maximum suppression, and selects boxes; returns their indices and scores.
+
+    The arguments are those of `select_boxes`. ``count`` is the symbolic number of selected boxes, for the result type.
+    """
     if len(boxes) != len(scores):
         raise ArgumentError(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
     if not 0 <= max_overlap <= 1:
@@ -367,7 +370,15 @@ def _combined(
 ) -> tuple[np.ndarray, ...]:
     """Selects at most ``each`` boxes per class, and of these the best ``total`` ones of all classes of each image.
 
-    Returns the boxes, their scores and classes, padded with zeros, and the number of valid ones for each image.
+    Args:
+      boxes: shape (batch, count, classes or 1, 4); one box may serve all classes.
+      scores: shape (batch, count, classes).
+      max_overlap, min_score: the thresholds of `select_boxes`.
+      each, total: the maximum numbers of boxes.
+      clip: whether the boxes are clipped to [0, 1].
+
+    Returns:
+      The boxes, their scores and classes, padded with zeros, and the number of valid ones for each image.
     """
     count = len(boxes)
     corners, best_scores, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))

@@ -124,7 +124,7 @@ def index_table_from_tensor(
     Args:
       vocabulary_list: the vocabulary, a vector.
       num_oov_buckets: the number of buckets for keys outside of the vocabulary. A hash of the key chooses the bucket, and the
-        buckets are numbered after the entries.
+        indices of buckets follow those of the entries.
       default_value: the value of keys outside of the vocabulary if there are no buckets.
       hasher_spec, dtype, name: TensorFlow's arguments; not used.
 

@@ -119,7 +119,15 @@ def _code(cache_dir: Path, digest: str, suffix: str) -> Path:
 
 
 def _build_in_store(cache_dir: Path, key: str, build: Build, load: Load[Library], suffix: str) -> Library:
-    """Builds a library in a temporary folder, moves it into the store under the digest of its content, and loads it."""
+    """Builds a library in a temporary folder, moves it into the store under the digest of its content, and loads it.
+
+    Args:
+      cache_dir: the cache folder.
+      key: the digest of what was compiled, which names the index entry.
+      build: compiles the library to a path.
+      load: loads the library at a path.
+      suffix: LIBRARY or OBJECT.
+    """
     remove_leftovers_once(cache_dir)
     for subfolder in _PARTS:
         make_private(cache_dir / subfolder)

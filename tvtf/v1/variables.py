@@ -532,7 +532,7 @@ def _scatter_function(op: str, nd: bool, update: Callable[..., Any] | None) -> C
 def _row_updates(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
     """Converts an update of rows of the variable ``ref`` to the arguments of ``scatter_nd``.
 
-    Returns the row numbers, of shape (n, 1), and the n rows. A scalar value fills all rows.
+    Returns the row indices, of shape (n, 1), and the n rows. A scalar value fills all rows.
     """
     names = public_names()
     row_shape = ref.shape.as_list()[1:]

@@ -56,7 +56,11 @@ class ImmutableDict(Mapping[Any, Any]):
 
 
 class Stage(Enum):
-    """Which kind of field is converted: a value's, a spec's, or a default."""
+    """Which kind of field is converted: a value's, a spec's, or a default.
+
+    Converters of fields have the parameters ``value``, ``annotation``, ``path`` (the name of the field or part, for errors) and
+    ``stage``.
+    """
 
     VALUE = 1
     SPEC = 2

@@ -183,7 +183,7 @@ def _broadcast_axis(
 
 
 def _select_rows(part: RowPartition, rows: Sources) -> tuple[RowPartition, Sources]:
-    """Selects rows of a row partition; ``rows`` may repeat row numbers.
+    """Selects rows of a row partition; ``rows`` may repeat row indices.
 
     Returns the partition of the selected rows, and the indices of the selected rows' values.
     """

@@ -143,7 +143,7 @@ def cross(inputs: Any, name: str | None = None, separator: Any = None) -> Sparse
 def cross_hashed(
     inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """Returns, for each row, all combinations of one value of each input, hashed to bucket numbers.
+    """Returns, for each row, all combinations of one value of each input, hashed to bucket indices.
 
     Args:
       inputs: list of SparseTensors and tensors, matrices of strings or integers with the same number of rows.

@@ -275,8 +275,14 @@ def _ngrams(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Joins every ``width`` consecutive words of each row, for all ``widths``; returns the n-grams and their row splits.
 
-    Rows are padded with ``left`` and ``right`` at most ``pad`` times at each end, or ``width - 1`` times if ``pad`` is
-    negative. If ``short``, a row too short for any n-gram gives one n-gram of all its words.
+    Args:
+      values, splits: the words, and the row splits of their rows.
+      widths: the numbers of words in an n-gram.
+      separator: the text between the words of an n-gram.
+      left, right: the words with which rows are padded at their ends.
+      pad: the maximum number of padding words at each end; negative for ``width - 1``.
+      short: whether a row too short for any n-gram gives one n-gram of all its words.
+      count: the symbolic number of n-grams, for the result type; not used here.
     """
     joiner = separator.encode()
     rows = []

@@ -157,7 +157,7 @@ def segment_sum(
 
     Args:
       data: tensor of shape (rows, ...).
-      indices: integer vector of row numbers.
+      indices: integer vector of row indices.
       segment_ids: integer vector of the same length, ascending.
       num_segments: the number of sums; default: the last id plus 1.
       sparse_gradient: makes the gradient with respect to ``data`` IndexedSlices.

@@ -69,7 +69,11 @@ def _compute_set_operation(
     how: str,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Applies a set operation to the rows of two tensors; a row that one of them lacks is an empty set."""
+    """Applies a set operation to the rows of two tensors; a row that one of them lacks is an empty set.
+
+    The tensors are given by the parts of sparse tensors. ``how`` is a key of ``_OPERATIONS``, such as "a-b". ``count`` is
+    the symbolic number of results, for the result type. Returns the parts of the sparse result.
+    """
     if (shape_a[:-1] != shape_b[:-1]).any():
         raise ArgumentError(
             f"Mismatched group shapes [{','.join(map(str, shape_a[:-1]))}] vs [{','.join(map(str, shape_b[:-1]))}]"
