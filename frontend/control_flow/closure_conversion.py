@@ -114,7 +114,7 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
     """
     if any(trace.is_after_python for trace in traces):
         # A function calls the user's Python, which reads the Variables' memory: write assigned values there first.
-        state.trace.settle()
+        state.trace.flush_assignments()
         # Python may assign Variables: their values from before the control flow must not be used after it.
         state.trace.root.python.barriers += 1
     for trace in traces:

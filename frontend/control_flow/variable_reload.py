@@ -32,7 +32,7 @@ def store(variable: Variable, value: Tensor, trace: Trace) -> None:
 
     def write(array: np.ndarray) -> tuple[()]:
         """Copies the array to the Variable's memory. The empty tuple means that the call has no results."""
-        variable.store_beside(array)
+        variable.store_in_new_memory(array)
         return ()
 
     with tracing(trace):

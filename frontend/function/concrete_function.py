@@ -303,7 +303,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             trace.root.embedded |= self.graph.root.embedded
             trace.root.python.join(python, trace.parent is not None)
             if python.barriers:
-                trace.settle()  # writes Variables assigned so far to memory, where the function's Python reads them
+                trace.flush_assignments()  # writes Variables assigned so far to memory, where the function's Python reads them
         captured = self._captured_values(variables)
         if trace is None:
             computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
@@ -693,7 +693,7 @@ class Results:
             p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
         }
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
-        self.settled = list(trace.root.python.settled.values())
+        self.settled = list(trace.root.python.flushed.values())
         params = {id(outer): inner._var for outer, inner in trace.captures.values() if isinstance(outer, Variable)}
         written = [params[id(v)] for v in [*(v for v, _ in self.updates), *self.settled]]
         self.written = {self._params[var] for var in written}

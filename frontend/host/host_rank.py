@@ -152,7 +152,7 @@ class Assignments(host.Effects):
         """Sets the Variables to these values."""
         for variable, value in zip(self.variables, values):
             if variable._memory is not value:
-                variable.store_beside(value)
+                variable.store_in_new_memory(value)
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
         """Returns the results of the next call of Python: recorded results, or those of ``run``, which calls Python.

@@ -187,7 +187,7 @@ def traced(
     if trace.has_keys or not (is_barrier or python.barriers):
         python.add(trace.parent is not None)
         return bound_call(function, inputs, specs)
-    trace.settle()
+    trace.flush_assignments()
     results = bound_call(function, inputs, specs)
     python.barriers += 1
     return results

@@ -15,7 +15,7 @@ class PythonCalls:
 
     def __init__(self) -> None:
         self.barriers = 0  # the number of calls of the user's Python so far
-        self.settled: dict[int, Any] = {}  # the Variables that were written at a barrier
+        self.flushed: dict[int, Any] = {}  # the Variables that were written at a barrier
         self.any = False  # whether there is a call that is not a barrier
         # Whether such a call is in a loop, where every use of a Variable follows an earlier iteration's call.
         self.in_control_flow = False
@@ -42,7 +42,7 @@ class PythonCalls:
           inner: the calls of Python in the function.
           in_control_flow: whether the function is called in a branch or loop.
         """
-        self.settled |= inner.settled
+        self.flushed |= inner.flushed
         if inner.any:
             self.add(inner.in_control_flow or in_control_flow)
             self.used_later.update(inner.used_later)

@@ -429,17 +429,17 @@ class Trace:
 
     def own_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Returns a primitive's operands as tapes record them: for eager ones, the tensors that stand for them."""
-        return tuple([self._followed(x, self.own(x)) if type(x) is EagerTensor else x for x in operands])
+        return tuple([self._record_as_identity(x, self.own(x)) if type(x) is EagerTensor else x for x in operands])
 
     def own_result(self, result: Any) -> Any:
-        """Returns what a public function called in this trace returns: for an eager tensor, the one that stands for it.
+        """Returns the result of a public function called in this trace: for an eager tensor, the symbol that stands for it.
 
         That is the same symbolic tensor each time, as in TensorFlow.
         """
-        return self._followed(result, self.own_constant(result)) if type(result) is EagerTensor else result
+        return self._record_as_identity(result, self.own_constant(result)) if type(result) is EagerTensor else result
 
-    def _followed(self, tensor: EagerTensor, symbol: Tensor) -> Tensor:
-        """Returns ``symbol``, which stands for ``tensor``: tapes that watch the one record that the other comes of it."""
+    def _record_as_identity(self, tensor: EagerTensor, symbol: Tensor) -> Tensor:
+        """Returns ``symbol``, which stands for ``tensor``; tapes that watch ``tensor`` record it as the tensor's identity."""
         for tape in state.tapes:
             if tape.watches(tensor) and not tape.watches(symbol):
                 tape.record(table["identity"], (tensor,), symbol, {})
@@ -568,7 +568,7 @@ class Trace:
         """
         is_reloaded = self.root.python.barriers > self.barriers_at_start and not variable.is_argument
         if is_reloaded:
-            self.settle()
+            self.flush_assignments()
         value = hooks.variables.reload(variable, self) if is_reloaded else self._first_read(variable)
         self._record_value(variable, value, is_reloaded)
         return value
@@ -615,12 +615,12 @@ class Trace:
 
     # -- Variables around calls of Python
 
-    def settle(self) -> None:
+    def flush_assignments(self) -> None:
         """Emits stores of all assigned values to the Variables' memory, where a call of Python that follows reads them."""
         for variable, value in self.assigned():
             if not variable.is_argument:
                 hooks.variables.store(variable, value, self)
-                self.root.python.settled[id(variable)] = variable
+                self.root.python.flushed[id(variable)] = variable
                 self.stored.add(id(variable))
 
     @property

@@ -183,12 +183,12 @@ def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """Returns the value of a tensor as an array if it is known without running a graph, else None."""
+    """Returns the value of a tensor as an array, or None if it is not known without running a graph."""
     return static_value(tensor._as_tensor()) if is_tensor(tensor) else None
 
 
 def try_evaluate_constant(tensor: Any) -> Any:
-    """Returns the value of a tensor if it depends only on constants, else None."""
+    """Returns the value of a tensor, or None if it depends on other values than constants."""
     value = tvtf.get_static_value(tensor)
     if value is None and isinstance(tensor, SymbolicTensor):
         value = tensor._trace.computed_constants.value(tensor._var)

@@ -82,7 +82,7 @@ def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str |
 
 
 def _static_bool(pred: Any) -> bool | None:
-    """Returns the value of a condition if it is known while a function is traced, else None.
+    """Returns the value of a condition, or None if it is not known while a function is traced.
 
     The value of a symbolic tensor is known if it depends only on constants and static shapes.
 

@@ -37,7 +37,7 @@ def entered_by(owner: type, name: str) -> None:
 
 
 @atexit.register
-def settle() -> None:
+def block_threads_at_exit() -> None:
     """Stops other threads from entering compiled code at exit, and waits for those that are inside."""
     for owner, name in _entries:
         setattr(owner, name, _closed_to_other_threads(getattr(owner, name)))

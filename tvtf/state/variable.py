@@ -51,7 +51,7 @@ class AliasCounter:
     def add(self) -> None:
         """Records that a caller got access to a Variable's memory.
 
-        ``itertools.count`` gives each thread another number, without a lock.
+        ``itertools.count`` gives each thread a different number, without a lock.
         """
         self.count = next(self._numbers)
 
@@ -351,7 +351,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     def _store(self, array: np.ndarray) -> None:
         """Copies a new value into the Variable's memory.
 
-        The Variable gets new memory if the shape differs, or if a tensor shares the old memory: a tensor's value must
+        New memory is allocated if the shape differs, or if a tensor shares the old memory: a tensor's value must
         not change.
         """
         self.require_assignable()
@@ -361,7 +361,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             else:
                 self._adopt(aligned_array.aligned_copy(array))
 
-    def store_beside(self, array: np.ndarray) -> None:
+    def store_in_new_memory(self, array: np.ndarray) -> None:
         """Copies a value into new memory, which becomes the Variable's.
 
         The old memory stays as it is, because compiled code that is running may still read it.

@@ -58,8 +58,8 @@ class ImmutableDict(Mapping[Any, Any]):
 class Stage(Enum):
     """Which kind of field is converted: a value's, a spec's, or a default.
 
-    Converters of fields have the parameters ``value``, ``annotation``, ``path`` (the name of the field or part, for errors) and
-    ``stage``.
+    Converters of fields have the parameters ``value``, ``annotation``, ``path`` (the name of the field or part, for
+    errors) and ``stage``.
     """
 
     VALUE = 1

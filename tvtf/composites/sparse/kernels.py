@@ -73,7 +73,7 @@ def strides(dense_shape: Tensor) -> Tensor:
 
 
 def known_vector(x: Tensor) -> list[int] | None:
-    """Returns the ints of a vector if all are statically known, else None."""
+    """Returns the ints of a vector, or None unless all are statically known."""
     if isinstance(x, EagerTensor):
         return [int(v) for v in x.eager_array()]
     known = x.known if isinstance(x, SymbolicTensor) else None

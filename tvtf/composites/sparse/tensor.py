@@ -160,7 +160,7 @@ class SparseTensor(CompositeTensor):
 
 
 def _known_size(size: Any) -> int | None:
-    """Returns one of several sizes if it is statically known, else None."""
+    """Returns one of several sizes, or None if it is not statically known."""
     return None if isinstance(size, SymbolicTensor) else int(size)
 
 
