@@ -51,6 +51,7 @@ def ScheduleGPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
 
     @transform.module_pass(opt_level=0, name="ScheduleGPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        """Schedules each PrimFunc of the module that runs on the GPU."""
         result = mod.clone()
         for name, func in mod.functions.items():
             if isinstance(func, PrimFunc) and not (func.attrs and ON_HOST in func.attrs):

@@ -16,7 +16,7 @@ from tvm.tirx import For, ForKind, IterVar, Stmt, Var
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, SWIZZLED_LINES, GpuTarget
 
-Work = Callable[[ir.Expr], Stmt | None]
+ThreadBody = Callable[[ir.Expr], Stmt | None]
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Registers:
 
 
 class Block:
-    """The thread block that a kernel's body is written for."""
+    """The thread block that a kernel's body is emitted for; ``index`` is its index in the grid."""
 
-    def __init__(self, target: GpuTarget, threads: int, number: ir.Expr, thread: ir.Expr) -> None:
-        self.target, self.threads, self.number = target, threads, number
+    def __init__(self, target: GpuTarget, threads: int, index: ir.Expr, thread: ir.Expr) -> None:
+        self.target, self.threads, self.index = target, threads, index
         self.thread = thread
         self.allocations: list[Stmt] = []
 
@@ -69,32 +69,32 @@ class Block:
         self.allocations.append(emit.allocate(buffer))
         return buffer
 
-    def each(self, work: Work) -> Stmt:
-        """Returns a phase in which every thread does ``work(thread)``."""
+    def for_each_thread(self, emit_thread: ThreadBody) -> Stmt:
+        """Emits a phase, in which every thread of the block runs ``emit_thread(thread)``."""
         if not self.target.emulated:
-            return emit.sequence([work(self.thread)])
-        return _all_threads(self.threads, work)
+            return emit.sequence([emit_thread(self.thread)])
+        return _all_threads(self.threads, emit_thread)
 
-    def then(self, *phases: Stmt) -> Stmt:
-        """Emits phases one after another, with a barrier between two: a phase may read what an earlier one wrote."""
+    def with_barriers(self, *phases: Stmt) -> Stmt:
+        """Emits phases in sequence, separated by barriers, so that a phase may read what earlier ones wrote."""
         parts: list[Stmt] = []
         for phase in phases:
             parts += [self.barrier(), phase] if parts else [phase]
         return emit.sequence(parts)
 
     def loop(self, extent: int | ir.Expr, phases: Callable[[ir.Expr], Stmt]) -> Stmt:
-        """Returns phases that all threads repeat."""
+        """Emits a loop around phases, with a barrier at the end of each iteration."""
         return emit.loop(extent, lambda step: emit.sequence([phases(step), self.barrier()]), name="step")
 
     def barrier(self) -> Stmt | None:
-        """Returns the statement at which a thread waits for all others of the block; none in an emulation."""
+        """Returns a barrier of the block's threads (``__syncthreads``), or None in an emulation."""
         return None if self.target.emulated else tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))
 
 
-def _all_threads(threads: int, work: Work) -> Stmt:
-    """Returns the emulation of a phase: a loop over the threads."""
+def _all_threads(threads: int, emit_thread: ThreadBody) -> Stmt:
+    """Emits the emulation of a phase: a serial loop over the block's threads."""
     thread = Var("thread", "int64")
-    return For(thread, emit.index(0), emit.index(threads), ForKind.SERIAL, emit.sequence([work(thread)]))
+    return For(thread, emit.index(0), emit.index(threads), ForKind.SERIAL, emit.sequence([emit_thread(thread)]))
 
 
 def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callable[[Block], Stmt]) -> Stmt:
@@ -104,29 +104,29 @@ def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callabl
     """
     # An emulation runs the blocks one after another.
     if target.emulated:
-        return emit.loop(blocks, lambda number: _with_allocations(Block(target, threads, number, number), body))
-    number, thread = Var("block", "int64"), Var("thread", "int64")
-    block = Block(target, threads, number, thread)
+        return emit.loop(blocks, lambda index: _with_allocations(Block(target, threads, index, index), body))
+    index, thread = Var("block", "int64"), Var("thread", "int64")
+    block = Block(target, threads, index, thread)
     threads_loop = _thread_loop(
-        thread, emit.index(threads), "threadIdx.x", _with_allocations(block, body, _guard_of_empty_grid(number, blocks))
+        thread, emit.index(threads), "threadIdx.x", _with_allocations(block, body, _empty_grid_guard(index, blocks))
     )
-    return _thread_loop(number, _at_least_one(blocks), "blockIdx.x", threads_loop)
+    return _thread_loop(index, _at_least_one(blocks), "blockIdx.x", threads_loop)
 
 
 def _with_allocations(
-    block: Block, body: Callable[[Block], Stmt], guard: Callable[[Stmt], Stmt] = lambda work: work
+    block: Block, body: Callable[[Block], Stmt], guard: Callable[[Stmt], Stmt] = lambda stmt: stmt
 ) -> Stmt:
-    """Returns a block's work, with the allocations that it needs in front."""
+    """Emits the work of a block, after the allocations of the registers and shared memory that it uses."""
     statement = body(block)
     return emit.sequence([*block.allocations, guard(statement)])
 
 
-def _guard_of_empty_grid(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
-    """Returns a function that guards a block's work by ``number < blocks``, unless ``blocks`` is known to be positive.
+def _empty_grid_guard(index: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
+    """Returns a function that guards a block's work by ``index < blocks``, unless ``blocks`` is known to be positive.
 
     CUDA rejects a grid without blocks. One block is launched even if there is nothing to do.
     """
-    return lambda work: work if emit.static(blocks) else emit.when(number < blocks, work)
+    return lambda stmt: stmt if emit.static(blocks) else emit.when(index < blocks, stmt)
 
 
 def _at_least_one(blocks: int | ir.Expr) -> ir.Expr:
@@ -134,37 +134,37 @@ def _at_least_one(blocks: int | ir.Expr) -> ir.Expr:
 
 
 def _thread_loop(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
-    """Returns a loop whose iterations are the blocks or threads of a kernel, such as "threadIdx.x"."""
+    """Returns a loop that is bound to a thread axis: its iterations are blocks ("blockIdx.x") or threads ("threadIdx.x")."""
     zero = emit.index(0)
     thread_axis = IterVar(Range.from_min_extent(zero, extent), Var(tag, "int64"), IterVar.ThreadIndex, tag)
     return For(var, zero, extent, ForKind.THREAD_BINDING, body, thread_axis)
 
 
-def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
-    """Emits a GPU kernel that runs ``work(number)`` for each number below ``points``, each in a thread of its own.
+def threads_over(target: GpuTarget, points: int | ir.Expr, emit_iteration: ThreadBody) -> Stmt:
+    """Emits a GPU kernel with one thread for each iteration of a parallel loop of ``points`` iterations.
 
-    ``work`` returns the statement for a number, or None.
+    ``emit_iteration`` returns the statement of an iteration, or None.
     """
     known = emit.static(points)
     # Fewer points than a block has threads get a smaller block.
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:
-        """Emits the work of one block: each thread runs one number, and threads beyond the last number do nothing."""
+        """Emits the work of one block: each thread runs one iteration, and threads beyond the last iteration do nothing."""
 
-        def point(thread: ir.Expr) -> Stmt | None:
-            number = block.number * threads + thread
-            stmt = work(number)
+        def emit_thread(thread: ir.Expr) -> Stmt | None:
+            iteration = block.index * threads + thread
+            stmt = emit_iteration(iteration)
             is_exact = known is not None and known % threads == 0
-            return stmt if is_exact or stmt is None else emit.when(number < points, stmt)
+            return stmt if is_exact or stmt is None else emit.when(iteration < points, stmt)
 
-        return block.each(point)
+        return block.for_each_thread(emit_thread)
 
     return launch(target, ceil_div(points, threads), threads, body)
 
 
 def ceil_div(value: int | ir.Expr, size: int) -> int | ir.Expr:
-    """Returns how many parts of a size cover a value: their quotient, rounded up."""
+    """Returns the quotient of ``value`` and ``size``, rounded up."""
     known = emit.static(value)
     return -(-known // size) if known is not None else emit.simplified(tirx.floordiv(value + (size - 1), size))
 

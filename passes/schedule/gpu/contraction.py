@@ -23,7 +23,7 @@ from tvtf.passes.schedule.gpu.tensorcore import Instruction
 from tvtf.passes.schedule.gpu.tiles import instruction_for, tile_of
 
 NEIGHBOURS = 2
-"""Sums of a thread that are neighbours in a row, however the threads of a warp share its sums."""
+"""Accumulators of a thread that are neighbours in a row, in every layout of a warp's accumulators."""
 
 
 def emit_contraction(
@@ -45,8 +45,8 @@ def emit_contraction(
     extents = [volume_of(product.batch), down, across]
 
     def body(block: Block) -> Stmt:
-        """Emits the work of one block of threads, which computes one tile of the product."""
-        batch, row, column = emit.unflatten(block.number, extents)
+        """Emits the work of one block: it computes one tile of the product."""
+        batch, row, column = emit.unflatten(block.index, extents)
         indices = emit.unflatten(batch, [axis.extent for axis in product.batch])
         point = {axis.var: index for axis, index in zip(product.batch, indices, strict=True)}
         first_row, first_column = row * tile.rows, column * tile.columns
@@ -70,7 +70,7 @@ class _TileKernel:
         column: ir.Expr,
         local: Sequence[Var],
     ) -> None:
-        """Lays out both operands' tiles in shared memory, and allocates registers for the sums of each thread.
+        """Lays out both operands' tiles in shared memory, and allocates registers for the accumulators of each thread.
 
         Args:
           batch: the indices of the batch axes.
@@ -88,66 +88,78 @@ class _TileKernel:
         self.right = Side(product.right, column, tile.columns, tile, self.left.stop, right_pad, is_swizzled, local)
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
         self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
-        self.sums = block.registers([tile.sums], product.stage.dtype, "sums")
+        self.accumulators = block.registers([tile.accumulators], product.stage.dtype, "sums")
 
     def emit(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
         """Emits the work of a block.
 
-        The sums are cleared, a loop over tiles of terms adds the products, and the results are stored.
+        The accumulators are initialized, a loop over tiles of terms adds the products, and the results are stored.
         """
         steps = ceil_div(self.product.terms, self.tile.terms)
-        clear = self.block.each(
-            lambda thread: emit.loop(self.tile.sums, lambda i: self.sums.store(thread, self.product.stage.init, i))
+        clear = self.block.for_each_thread(
+            lambda thread: emit.loop(
+                self.tile.accumulators, lambda i: self.accumulators.store(thread, self.product.stage.init, i)
+            )
         )
-        store = self.block.each(lambda thread: self.store_results(thread, stores, needed))
+        store = self.block.for_each_thread(lambda thread: self.store_results(thread, stores, needed))
         if self.instruction is None:
             main = self.block.loop(
                 steps,
-                lambda step: self.block.then(
-                    self.block.each(lambda thread: self.copy_tiles(thread, step, emit.index(0))),
-                    self.block.each(lambda thread: self.multiply_tiles(thread, emit.index(0))),
+                lambda step: self.block.with_barriers(
+                    self.block.for_each_thread(lambda thread: self.copy_tiles(thread, step, emit.index(0))),
+                    self.block.for_each_thread(lambda thread: self.multiply_tiles(thread, emit.index(0))),
                 ),
             )
             return emit.sequence([clear, main, store])
         return emit.sequence([clear, self.emit_pipelined_loop(steps, self.instruction), store])
 
     def emit_pipelined_loop(self, steps: int | ir.Expr, instruction: Instruction) -> Stmt:
-        """Emits the software-pipelined loop over tiles of terms: later tiles are copied while one is multiplied.
+        """Emits the software-pipelined loop over tiles of terms: later tiles are prefetched while one is multiplied.
 
-        Shared memory holds ``tile.stages`` tiles of each operand, which are filled in turn.
+        Shared memory holds ``tile.stages`` tiles of each operand (pipeline stages), which are filled in turn.
         """
-        # One of the tiles in shared memory is multiplied; all others can be filled.
-        ahead = self.tile.stages - 1
+        # While one pipeline stage is multiplied, all others can be filled.
+        prefetch_distance = self.tile.stages - 1
 
-        def prologue(stage: int) -> Stmt:
-            return self.block.each(lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps))
+        def emit_prologue(stage: int) -> Stmt:
+            return self.block.for_each_thread(
+                lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps)
+            )
 
-        def step(number: ir.Expr) -> Stmt:
-            """Emits one step of the software pipeline: a later tile is fetched while the present one is multiplied."""
-            # All copies but the oldest may still be under way.
-            wait = self.block.each(lambda _: instruction.wait(self.block.target, ahead - 1))
+        def emit_iteration(step: ir.Expr) -> Stmt:
+            """Emits one iteration of the software pipeline.
 
-            def work(thread: ir.Expr) -> Stmt:
-                later = self.copy_tiles_if_needed(thread, number + ahead, steps)
-                product = self.multiply_tiles(thread, number % self.tile.stages)
+            It prefetches the tiles of iteration ``step + prefetch_distance`` while it multiplies its own tiles.
+            """
+            # All groups of copies but the oldest may still be in flight.
+            wait = self.block.for_each_thread(
+                lambda _: instruction.wait_for_copies(self.block.target, prefetch_distance - 1)
+            )
+
+            def emit_thread(thread: ir.Expr) -> Stmt:
+                """Emits one thread's part of the iteration."""
+                prefetch = self.copy_tiles_if_needed(thread, step + prefetch_distance, steps)
+                multiply = self.multiply_tiles(thread, step % self.tile.stages)
                 if not instruction.is_asynchronous:
-                    return emit.sequence([later, product])
-                # Before the next step, whose copies replace these tiles.
-                finish = instruction.finish(self.block.target, self.sums)
-                return emit.sequence([product, later, finish])
+                    return emit.sequence([prefetch, multiply])
+                # Wait for the asynchronous product: the next iteration overwrites the shared-memory tiles that it reads.
+                wait_for_product = instruction.wait_for_product(self.block.target, self.accumulators)
+                return emit.sequence([multiply, prefetch, wait_for_product])
 
-            return self.block.then(wait, self.block.each(work))
+            return self.block.with_barriers(wait, self.block.for_each_thread(emit_thread))
 
-        return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step")])
+        return emit.sequence(
+            [*map(emit_prologue, range(prefetch_distance)), emit.loop(steps, emit_iteration, name="step")]
+        )
 
     def copy_tiles_if_needed(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
-        """Emits a copy of both operands' tiles of a step to shared memory, unless the step is beyond the last."""
+        """Emits a prefetch of both operands' tiles of a step to shared memory, unless the step is beyond the last."""
         copies = emit.when(step < steps, self.copy_tiles(thread, step, emit.simplified(step % self.tile.stages)))
-        # A step beyond the last commits an empty group, because `wait` counts groups.
+        # A step beyond the last commits an empty group, because `wait_for_copies` counts groups.
         return emit.sequence([copies, tensorcore.commit(self.block.target)])
 
     def copy_tiles(self, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
-        """Copies both operands' tiles of a step to shared memory."""
+        """Emits a copy of both operands' tiles of a step to shared memory."""
         return emit.sequence([self._copy_tile(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _copy_tile(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
@@ -157,23 +169,24 @@ class _TileKernel:
 
         Args:
           side: the operand, and the layout of its tiles in shared memory.
-          thread: the thread's number in the block.
-          step: the number of the step of the loop over terms.
-          stage: the number of the tile in shared memory.
+          thread: the thread's index in the block.
+          step: the iteration of the loop over tiles of terms.
+          stage: the pipeline stage to fill.
         """
         width = side.vector_width if side.copies_vectors else 1
         count = side.line_count * side.line_length // width
         rounds = -(-count // self.tile.threads)
 
         def copy_one(round_number: ir.Expr) -> Stmt:
-            number = round_number * self.tile.threads + thread
-            row_or_column, term = side.position_of(number, width)
+            """Emits a thread's copy of one vector (or element) in one round; the last round may have fewer vectors."""
+            index = round_number * self.tile.threads + thread
+            row_or_column, term = side.position_of(index, width)
             # An asynchronous copy permutes the vectors itself.
             is_permuted_by_copy = width > 1 and not self.block.target.emulated
-            place = side.indices_before_swizzling if is_permuted_by_copy else side.indices_of
-            indices = place(stage, row_or_column, term)
+            indices_of = side.indices_before_swizzling if is_permuted_by_copy else side.indices_of
+            indices = indices_of(stage, row_or_column, term)
             stmt = self._copy_element(side, row_or_column, step * self.tile.terms + term, indices, width)
-            return stmt if count % self.tile.threads == 0 else emit.when(number < count, stmt)
+            return stmt if count % self.tile.threads == 0 else emit.when(index < count, stmt)
 
         return emit.loop(rounds, copy_one, name="turn")
 
@@ -202,7 +215,7 @@ class _TileKernel:
         if side.operand.is_guarded:
             # The operand's value is `if_then_else(test, load, 0)`.
             inside = tirx.all(inside, substitute(side.operand.value.args[0], point))
-        return self.instruction.move(self.block.target, self.shared, indices, load, inside, width)
+        return self.instruction.copy_vector(self.block.target, self.shared, indices, load, inside, width)
 
     def _point_of(self, side: Side, row_or_column: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
         """Returns the indices of an operand's element, by axis variable, and a test that the element is inside.
@@ -211,41 +224,51 @@ class _TileKernel:
         """
         point = dict(self.batch)
         tests = []
-        for axes, number, tile_size in (
+        for axes, index, tile_size in (
             (side.operand.side, row_or_column, side.width),
             (side.operand.terms, term, self.tile.terms),
         ):
             extents = [axis.extent for axis in axes]
-            point.update(zip((axis.var for axis in axes), emit.unflatten(number, extents), strict=True))
+            point.update(zip((axis.var for axis in axes), emit.unflatten(index, extents), strict=True))
             total = emit.volume(extents)
             static_total = emit.static(total)
-            # Whole tiles need no bounds test.
+            # Full tiles need no bounds test.
             if static_total is None or static_total % tile_size:
-                tests.append(number < total)
+                tests.append(index < total)
         return point, tirx.all(*tests) if tests else tirx.const(True, "bool")
 
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits the product of two tiles in shared memory, by a tensor-core instruction or element by element.
 
-        ``stage`` is the number of the tiles in shared memory.
+        ``stage`` is the pipeline stage whose tiles are multiplied.
         """
         if self.instruction is not None:
             row, column = self._origin_of_warp(thread)
             return self.instruction.multiply(
-                self.block.target, self.tile, self.sums, self.shared, self.left, self.right, stage, row, column, thread
+                self.block.target,
+                self.tile,
+                self.accumulators,
+                self.shared,
+                self.left,
+                self.right,
+                stage,
+                row,
+                column,
+                thread,
             )
         row, column = self._origin_of_thread(thread)
         tile = self.tile
 
         def term(k: ir.Expr) -> Stmt:
-            """Adds the outer product of a column and a row to the thread's sums, which are in registers."""
+            """Emits the addition of the outer product of a column and a row to the thread's accumulators."""
 
             def add_product(indices: list[ir.Expr]) -> Stmt:
+                """Emits one multiply-add of the outer product."""
                 i, j = indices
-                number = i * tile.own_columns + j
+                index = i * tile.own_columns + j
                 a = emit.load(self.shared, self.left.indices_of(stage, row + i, k))
                 b = emit.load(self.shared, self.right.indices_of(stage, column + j, k))
-                return self.sums.store(thread, self.sums.load(thread, number) + a * b, number)
+                return self.accumulators.store(thread, self.accumulators.load(thread, index) + a * b, index)
 
             return emit.unrolled_nest([tile.own_rows, tile.own_columns], add_product)
 
@@ -264,29 +287,30 @@ class _TileKernel:
         return tirx.floordiv(warp, warps_across) * self.tile.own_rows, (warp % warps_across) * self.tile.own_columns
 
     def store_results(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Emits the elementwise stages that follow the product on a thread's sums, and stores the results.
+        """Emits the elementwise stages that follow the product (its epilogue) on a thread's accumulators, and their stores.
 
-        The loop over the sums is unrolled: only registers with constant indices stay in registers.
+        The loop over the accumulators is unrolled: only registers with constant indices stay in registers.
         """
         lanes = self._lane_count(stores, needed)
 
         def store_vector(indices: list[ir.Expr]) -> Stmt:
-            number = emit.simplified(indices[0] * lanes)
-            row, column = self._position_of_sum(thread, number)
+            """Emits the epilogue of the accumulators that are stored as one vector."""
+            first = emit.simplified(indices[0] * lanes)
+            row, column = self._position_of_accumulator(thread, first)
             return self._store_results(
-                self.left.first + row, self.right.first + column, thread, number, lanes, stores, needed
+                self.left.first + row, self.right.first + column, thread, first, lanes, stores, needed
             )
 
-        return emit.unrolled_nest([self.tile.sums // lanes], store_vector)
+        return emit.unrolled_nest([self.tile.accumulators // lanes], store_vector)
 
     def _lane_count(self, stores: Sequence[Stage], needed: set[Var]) -> int:
-        """Returns how many results a thread stores at once: 2 if they are neighbours in all that is moved, else 1."""
+        """Returns how many results a thread stores at once: 2 if they are contiguous in all buffers moved, else 1."""
         axis = self._last_column_axis
         if axis is None or axis.size is None or axis.size % NEIGHBOURS:
             return 1
         others = [stage for stage in stores if stage is not self.product.stage]
         are_neighbours = last_long_axis(stores[0].spatial) is axis  # all stages have the same axes
-        # Of the product's own stage results are stored, but no operands are loaded.
+        # The product's own stage stores results, but loads no operands.
         moved = [replace(self.product.stage, value=self.product.stage.init), *others]
         return NEIGHBOURS if are_neighbours and most_lanes(moved, needed, axis) >= NEIGHBOURS else 1
 
@@ -294,18 +318,18 @@ class _TileKernel:
     def _last_column_axis(self) -> Axis | None:
         return last_long_axis(self.product.right.side)
 
-    def _position_of_sum(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column in the block's tile of one of the sums in a thread's registers.
+    def _position_of_accumulator(self, thread: ir.Expr, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row and column in the block's tile of one of a thread's accumulators.
 
-        ``number`` is the number of the sum in the thread. With tensor cores, the instruction defines the layout.
+        ``index`` is the accumulator's index in the thread. With tensor cores, the instruction defines the layout.
         """
         if self.instruction is None:
             row, column = self._origin_of_thread(thread)
             columns = emit.index(self.tile.own_columns)
-            return row + tirx.floordiv(number, columns), column + number % columns
+            return row + tirx.floordiv(index, columns), column + index % columns
         row, column = self._origin_of_warp(thread)
         # A warp has 32 threads.
-        row_in_warp, column_in_warp = self.instruction.position_in_warp(thread % 32, number, self.tile)
+        row_in_warp, column_in_warp = self.instruction.position_in_warp(thread % 32, index, self.tile)
         return row + row_in_warp, column + column_in_warp
 
     def _store_results(
@@ -313,7 +337,7 @@ class _TileKernel:
         row: ir.Expr,
         column: ir.Expr,
         thread: ir.Expr,
-        number: ir.Expr,
+        first: ir.Expr,
         lanes: int,
         stores: Sequence[Stage],
         needed: set[Var],
@@ -324,7 +348,7 @@ class _TileKernel:
 
         Args:
           row, column: the position of the first result in the product.
-          number: the number of the first sum in the thread.
+          first: the index of the first accumulator in the thread.
           lanes: how many results there are.
           stores: the stages.
           needed: the buffers to store.
@@ -335,19 +359,19 @@ class _TileKernel:
             point.update(zip((axis.var for axis in side.operand.side), emit.unflatten(position, extents), strict=True))
             total = emit.volume(extents)
             static_total = emit.static(total)
-            # Whole tiles need no bounds test.
+            # Full tiles need no bounds test.
             if static_total is None or static_total % side.width:
                 tests.append(position < total)
 
-        def sums(lane: ir.Expr) -> InRegisters:
-            return {self.product.stage.buffer: self.sums.load(thread, number + lane)}
+        def accumulators_at(lane: ir.Expr) -> InRegisters:
+            return {self.product.stage.buffer: self.accumulators.load(thread, first + lane)}
 
         axis = self._last_column_axis
         if lanes == 1 or axis is None:
-            stmt = stores_at(stores, needed, point, sums(emit.index(0)))
+            stmt = stores_at(stores, needed, point, accumulators_at(emit.index(0)))
         else:
             at = lambda lane: {**point, axis.var: point[axis.var] + lane}  # noqa: E731
-            stmt = emit_vector(stores, needed, axis, at, lanes, sums)
+            stmt = emit_vector(stores, needed, axis, at, lanes, accumulators_at)
         return emit.when(tirx.all(*tests), stmt) if tests else stmt
 
 

@@ -17,9 +17,9 @@ from tvtf.passes.schedule.gpu.epilogue import InRegisters, Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
-"""Threads below which a thread takes fewer points."""
+"""Number of threads that occupy a GPU; a thread computes fewer points rather than leave fewer threads."""
 LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "bfloat16": 4, "float64": 2, "int64": 2, "uint64": 2}
-"""Items of a type in the widest of CUDA's vector types for it."""
+"""Number of elements of a dtype in the widest CUDA vector type for it."""
 
 
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
@@ -40,19 +40,20 @@ def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> 
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
-    def work(number: ir.Expr) -> Stmt:
+    def emit_element(flat_index: ir.Expr) -> Stmt:
+        """Emits the computation of the result at a row-major (flat) index."""
         point: Point = {}
-        for loop, index in zip(loops, emit.unflatten(number, extents), strict=True):
+        for loop, index in zip(loops, emit.unflatten(flat_index, extents), strict=True):
             point.update(loop.point(index))
         return stores_at(stages, needed, point, {})
 
-    return threads_over(target, emit.volume(extents), work)
+    return threads_over(target, emit.volume(extents), emit_element)
 
 
 def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
     """Returns how many neighbouring elements along an axis a GPU thread computes.
 
-    The number is as large as a vector move allows, but small enough to leave work for ``ENOUGH_THREADS`` threads.
+    The number is as large as the vector types allow, but small enough to leave work for ``ENOUGH_THREADS`` threads.
     """
     total = access.points(stages[0].spatial)
     if total is None or axis.size is None:
@@ -98,15 +99,16 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 
-    def work(number: ir.Expr) -> Stmt:
-        indices = emit.unflatten(number, extents)
+    def emit_vector_of_points(vector_index: ir.Expr) -> Stmt:
+        """Emits the computation of the vector of results at a row-major (flat) index."""
+        indices = emit.unflatten(vector_index, extents)
 
         def point(lane: ir.Expr) -> Point:
             return {a.var: index * lanes + lane if a is axis else index for a, index in zip(axes, indices, strict=True)}
 
         return emit_vector(stages, needed, axis, point, lanes)
 
-    return threads_over(target, emit.volume(extents), work)
+    return threads_over(target, emit.volume(extents), emit_vector_of_points)
 
 
 def emit_vector(
@@ -146,9 +148,9 @@ def emit_vector(
         with_value(stage, _from_registers(stage.value, load_registers, lane)) if stage in computed else stage
         for stage in stages
     ]
-    work = stores_at(stages_on_registers, needed, point(lane), values, store_lane)
+    lane_stmt = stores_at(stages_on_registers, needed, point(lane), values, store_lane)
     buffers = [*(register for _, register in load_registers), *results.values()]
-    unrolled = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
+    unrolled = emit.unrolled(lanes, lambda at: substitute(lane_stmt, {lane: at}))
     moves = [load_vector(load, register) for load, register in load_registers]
     return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored_stages)])
 

@@ -1,4 +1,4 @@
-"""Stores the stages of a group at one point; each stage's value is read by the next from a register."""
+"""Emits the stages of a fused group at one point; later stages read a stage's value from a register."""
 
 from __future__ import annotations
 

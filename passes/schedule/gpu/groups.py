@@ -1,4 +1,4 @@
-"""Groups stages that share a kernel: a box of points, a reduction with its epilogue, a chain run row by row."""
+"""Groups stages that share a kernel: elementwise stages, a reduction with its epilogue, or a chain run row by row."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
 def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
     """Emits the GPU kernels of one group of stages.
 
-    The group is a loop nest that isn't understood, a chain, elementwise stages, a matrix product or a reduction.
+    The group is an opaque loop nest, a chain, elementwise stages, a matrix product or a reduction.
     """
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)

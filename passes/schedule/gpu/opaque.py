@@ -24,7 +24,7 @@ def emit_opaque(body: Stmt, target: GpuTarget) -> Stmt:
 def _declarations_and_loops(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
     """Splits a loop nest into its outermost buffer declarations and its outermost loops.
 
-    If the nest contains anything else, it is returned whole as the only loop.
+    If the nest contains anything else, the complete nest is returned as the only loop.
     """
     # A loop of one iteration around the others is dropped.
     if isinstance(body, For) and emit.static(body.extent) == 1:
@@ -52,12 +52,13 @@ def _emit_kernel(body: Stmt, declarations: list[Stmt], target: GpuTarget) -> Stm
     extents = [loop.extent for loop in loops]
     serial_body = _serial(emit.sequence([*declarations, body]))
 
-    def work(point: ir.Expr) -> Stmt:
-        indices = emit.unflatten(point, extents)
+    def emit_element(index: ir.Expr) -> Stmt:
+        """Emits one thread: the iteration of the independent loops at a row-major (flat) index."""
+        indices = emit.unflatten(index, extents)
         values = {loop.loop_var: loop.min + index for loop, index in zip(loops, indices, strict=True)}
         return substitute(serial_body, values)
 
-    return threads_over(target, emit.volume(extents), work)
+    return threads_over(target, emit.volume(extents), emit_element)
 
 
 def _is_independent(loop: For) -> bool:

@@ -1,8 +1,8 @@
 """The implicit matrix product: a contraction's axes as rows, columns and terms, and the tiles it is computed in.
 
-Axes that only the left operand has number the rows, those of the right operand the columns, those of both the batch;
-all summed axes together are one. An element of an operand is the program's expression for it, with padding and casts,
-at the axes' values that a row, column and term stand for.
+The axes that only the left operand has are flattened into the rows, those of the right operand into the columns, those of
+both into the batch, and all summed axes into the terms. An operand isn't materialized (no im2col): its elements are the
+program's expressions, with padding and casts, at the indices that a row, column and term are unflattened to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNKNOWN_SIZE = 512
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of the product: its elements by row (or column) and term."""
+    """An operand of the product: the expression of its elements, by row (or column) and term."""
 
     value: ir.Expr
     side: tuple[Axis, ...]
@@ -36,7 +36,7 @@ class Operand:
 
     @cached_property
     def load(self) -> TensorLoad | None:
-        """The load that gives an operand's elements; None if something is computed."""
+        """The load of the operand's elements, or None if they are computed."""
         element = self.value.args[1] if self.is_guarded else self.value
         return element if isinstance(element, TensorLoad) else None
 
@@ -68,7 +68,7 @@ class Operand:
     def has_vectors_of(self, width: int) -> bool:
         """Returns whether the operand can be copied in vectors of ``width`` elements along its contiguous axis.
 
-        The vectors must be whole and aligned. A bounds test must come out alike for all elements of a vector.
+        The vectors must be full and aligned, and a bounds test must have the same result for all elements of a vector.
         """
         contiguous = last_long_axis(self.terms if self.runs_along_terms else self.side)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
@@ -151,10 +151,10 @@ def _factors(stage: Stage) -> tuple[ir.Expr, ir.Expr] | None:
     value = stage.value
     if not isinstance(value, tirx.Add) or stage.init is None or not _is_zero(stage.init):
         return None
-    # Addition is commutative: either operand may be the sum so far.
-    for sum_so_far, product in ((value.a, value.b), (value.b, value.a)):
-        is_sum = isinstance(sum_so_far, TensorLoad) and sum_so_far.source.same_as(stage.buffer)
-        if is_sum and isinstance(product, tirx.Mul):
+    # Addition is commutative: either operand may be the accumulator.
+    for accumulator, product in ((value.a, value.b), (value.b, value.a)):
+        is_accumulator = isinstance(accumulator, TensorLoad) and accumulator.source.same_as(stage.buffer)
+        if is_accumulator and isinstance(product, tirx.Mul):
             return product.a, product.b
     return None
 
@@ -164,18 +164,18 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _axes_in(value: ir.Expr, axes: Sequence[Axis]) -> set[Var]:
-    """Returns the variables of those axes that an expression uses."""
+    """Returns the variables of the axes that an expression uses."""
     used = variables(value)
     return {axis.var for axis in axes if axis.var in used}
 
 
 def last_long_axis(axes: Sequence[Axis]) -> Axis | None:
-    """Returns the last axis with more than one point, or None."""
+    """Returns the last axis of more than one element, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
 def size_of(axes: Sequence[Axis]) -> int:
-    """Returns the number of points of some axes, with an assumed size for those that aren't static."""
+    """Returns the product of the axes' sizes, with an assumed size for those that aren't static."""
     return prod(axis.size or UNKNOWN_SIZE for axis in axes)
 
 
@@ -201,20 +201,20 @@ class Tile:
         return count * 32 if self.warps else count
 
     @property
-    def sums(self) -> int:
-        """The results that each thread computes: the 32 threads of a warp share those of its part."""
+    def accumulators(self) -> int:
+        """The number of accumulators of each thread: the 32 threads of a warp share the results of the warp's part."""
         return self.own_rows * self.own_columns // (32 if self.warps else 1)
 
 
 class Side:
-    """An operand's tiles in shared memory: ``stages`` of them from ``start`` on, each of ``line_count`` lines.
+    """The layout of an operand's tiles in shared memory: one tile per pipeline stage, each of ``line_count`` lines.
 
     A line has ``line_length`` elements that are contiguous, and padding up to ``line_stride``; it holds terms if
     ``along_terms``, else rows (of the left operand) or columns. ``first`` is the first of a tile's ``width`` rows or
-    columns.
+    columns. The tiles begin at the offset ``start``.
 
-    A swizzled tile has its lines in pieces of `SWIZZLED_BYTES`, the first piece of all lines in front, and in each piece
-    the vectors are permuted: neighbouring lines have a vector in different banks, without padding.
+    A swizzled tile has its lines in pieces of `SWIZZLED_BYTES`, the first pieces of all lines before the second ones. In
+    each piece the vectors are permuted, so that neighbouring lines have a vector in different banks, without padding.
     """
 
     def __init__(
@@ -260,14 +260,14 @@ class Side:
         """Returns the indices of a tile's element in shared memory.
 
         Args:
-          stage: the number of the tile, since several are in shared memory.
+          stage: the pipeline stage of the tile.
           side: the element's row (of the left operand) or column (of the right one).
           term: the element's position along the summed axis.
         """
         (index,) = self.indices_before_swizzling(stage, side, term)
         if not self.is_swizzled:
             return [index]
-        # Bits of the line's number are added to those of the vector's.
+        # Swizzling: the vector's index is XORed with the line's.
         vectors = emit.index(self.piece // self.vector_width)
         line = tirx.floordiv(index, emit.index(self.piece)) % vectors
         vector = tirx.floordiv(index, emit.index(self.vector_width))
@@ -281,11 +281,11 @@ class Side:
         pieces, piece = self.line_length // self.piece, tirx.floordiv(offset, emit.index(self.piece))
         return [self.start + ((stage * pieces + piece) * self.line_count + line) * self.piece + offset % self.piece]
 
-    def position_of(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row or column, and the term, at which vector ``number`` of a tile begins.
+    def position_of(self, index: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row or column, and the term, at which vector ``index`` of a tile begins.
 
         The vectors have ``width`` elements each, and are counted in the order of memory.
         """
         vectors_per_line = self.line_length // width
-        line, offset = tirx.floordiv(number, emit.index(vectors_per_line)), (number % vectors_per_line) * width
+        line, offset = tirx.floordiv(index, emit.index(vectors_per_line)), (index % vectors_per_line) * width
         return (line, offset) if self.along_terms else (offset, line)

@@ -21,7 +21,7 @@ UNKNOWN_SIZE = 512
 TERMS_PER_THREAD = 4
 LONG_REDUCTION = 1 << 14
 MAX_CHUNKS = 512
-Finish = Callable[[Point, ir.Expr], Stmt]
+StoreResult = Callable[[Point, ir.Expr], Stmt]
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,22 @@ class Split:
     along_terms: bool
 
     def slice_of(self, thread: ir.Expr) -> ir.Expr:
-        """Returns the number of the slice of the terms that a thread reduces."""
+        """Returns the index of the slice of the terms that a thread reduces."""
         return thread % self.slices if self.along_terms else tirx.floordiv(thread, emit.index(self.results))
 
     def result_of(self, thread: ir.Expr) -> ir.Expr:
-        """Returns the number of the result, in the block, that a thread works on."""
+        """Returns the index, in the block, of the result that a thread works on."""
         return tirx.floordiv(thread, emit.index(self.slices)) if self.along_terms else thread % self.results
 
     def thread_of(self, slice_index: ir.Expr, result: ir.Expr) -> ir.Expr:
-        """Returns the thread that reduces a slice of a result."""
+        """Returns the index of the thread that reduces a slice of a result."""
         return result * self.slices + slice_index if self.along_terms else slice_index * self.results + result
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
     """Emits a reduction, and the elementwise stages (loop nests) that follow it, as one GPU kernel.
 
-    A reduction of many terms to few results becomes two kernels, to keep all cores busy.
+    A reduction of many terms to few results becomes two kernels, to occupy all multiprocessors.
 
     Args:
       stage: the reduction.
@@ -85,27 +85,27 @@ def _emit_one_kernel(
     extents = [axis.extent for axis in stage.spatial]
     total = emit.volume(extents)
 
-    def finish(point: Point, value: ir.Expr) -> Stmt:
+    def store_result(point: Point, value: ir.Expr) -> Stmt:
         return stores_at(stores, needed, point, {stage.buffer: value})
 
     def body(block: Block) -> Stmt:
-        """Emits the work of one block of threads, which computes ``split.results`` results, each by several threads."""
+        """Emits the work of one block: it computes ``split.results`` results, each by several threads."""
 
         def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
-            number = block.number * split.results + split.result_of(thread)
-            indices = emit.unflatten(number, extents)
+            index = block.index * split.results + split.result_of(thread)
+            indices = emit.unflatten(index, extents)
             values = {axis.var: index for axis, index in zip(stage.spatial, indices, strict=True)}
-            return values, _is_inside(number, total, split.results)
+            return values, _is_inside(index, total, split.results)
 
-        return reduce_in_block(block, stage, combine, split, point, finish)
+        return reduce_in_block(block, stage, combine, split, point, store_result)
 
     return launch(target, ceil_div(total, split.results), split.slices * split.results, body)
 
 
-def _is_inside(number: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
-    """Returns the test ``number < total``, or true if ``total`` is known to be a multiple of ``results``."""
+def _is_inside(index: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
+    """Returns the test ``index < total``, or true if ``total`` is known to be a multiple of ``results``."""
     static_total = emit.static(total)
-    return tirx.const(True, "bool") if static_total is not None and static_total % results == 0 else number < total
+    return tirx.const(True, "bool") if static_total is not None and static_total % results == 0 else index < total
 
 
 def reduce_in_block(
@@ -114,7 +114,7 @@ def reduce_in_block(
     combine: Combine | None,
     split: Split,
     point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
-    finish: Finish,
+    store_result: StoreResult,
 ) -> Stmt:
     """Emits a block's work for a reduction: each thread reduces a slice of a result's terms, then slices are combined.
 
@@ -123,12 +123,12 @@ def reduce_in_block(
     Args:
       split: which thread reduces which slice of which result.
       point: returns the indices of a thread's result, and whether the result exists.
-      finish: emits the code that stores a result.
+      store_result: emits the code that stores a result.
     """
     zero = emit.index(0)
     accumulator = block.registers([1], stage.dtype, "accumulator")
 
-    def slice_work(thread: ir.Expr) -> Stmt:
+    def emit_slice(thread: ir.Expr) -> Stmt:
         """Emits a thread's reduction of its own slice (every n-th of the terms), in a register."""
         at, inside = point(thread)
         return emit.sequence(
@@ -138,16 +138,18 @@ def reduce_in_block(
             ]
         )
 
-    def finished(thread: ir.Expr, value: ir.Expr) -> Stmt:
+    def emit_result(thread: ir.Expr, value: ir.Expr) -> Stmt:
         at, inside = point(thread)
-        return emit.when(inside, finish(at, value))
+        return emit.when(inside, store_result(at, value))
 
     if combine is None or split.slices == 1:
-        return block.each(lambda t: emit.sequence([slice_work(t), finished(t, accumulator.load(t, zero))]))
+        return block.for_each_thread(
+            lambda t: emit.sequence([emit_slice(t), emit_result(t, accumulator.load(t, zero))])
+        )
     partials = block.shared([block.threads], stage.dtype, "partial")
 
-    def share(thread: ir.Expr) -> Stmt:
-        return emit.sequence([slice_work(thread), emit.store(partials, accumulator.load(thread, zero), [thread])])
+    def emit_partial(thread: ir.Expr) -> Stmt:
+        return emit.sequence([emit_slice(thread), emit.store(partials, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
         """Emits one step of a tree reduction in shared memory, which halves the number of partial results.
@@ -155,18 +157,18 @@ def reduce_in_block(
         Each partial result is combined with the one ``step`` slices further.
         """
 
-        def work(thread: ir.Expr) -> Stmt:
+        def emit_thread(thread: ir.Expr) -> Stmt:
             slice_index, result = split.slice_of(thread), split.result_of(thread)
             other = emit.load(partials, [split.thread_of(slice_index + step, result)])
             both = combine(emit.load(partials, [thread]), other)
             return emit.when(slice_index < step, emit.store(partials, both, [thread]))
 
-        return block.each(work)
+        return block.for_each_thread(emit_thread)
 
     steps = [split.slices >> k for k in range(1, split.slices.bit_length())]
     # The thread of slice 0 has the combined result.
-    last = block.each(lambda t: emit.when(split.slice_of(t) < 1, finished(t, emit.load(partials, [t]))))
-    return block.then(block.each(share), *(halve(step) for step in steps), last)
+    last = block.for_each_thread(lambda t: emit.when(split.slice_of(t) < 1, emit_result(t, emit.load(partials, [t]))))
+    return block.with_barriers(block.for_each_thread(emit_partial), *(halve(step) for step in steps), last)
 
 
 def _reduce_slice(
@@ -174,7 +176,7 @@ def _reduce_slice(
 ) -> Stmt:
     """Emits the loop in which a thread reduces its slice of a result's terms: every ``slices``-th term.
 
-    If terms are contiguous, neighbouring threads read neighbouring elements, which the GPU joins into one access.
+    If terms are contiguous, neighbouring threads read neighbouring elements, which the GPU coalesces into one access.
     """
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
@@ -184,15 +186,15 @@ def _reduce_slice(
     def update(step: ir.Expr) -> Stmt:
         """Emits the combination of one term with the accumulator, unless the step is beyond the last term.
 
-        The threads of a result take the terms in turn.
+        The terms are dealt to the threads of a result in turn (cyclically).
         """
-        number = step * slices + slice_index if slices > 1 else step
-        terms = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(number, extents), strict=True)}
+        index = step * slices + slice_index if slices > 1 else step
+        terms = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(index, extents), strict=True)}
         old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
         value = replace_loads(substitute(stage.value, {**point, **terms}), stage.buffer, lambda _: old)
         stored = accumulator.store(thread, value, zero)  # type: ignore[attr-defined]
         is_exact = slices == 1 or (static_total is not None and static_total % slices == 0)
-        return stored if is_exact else emit.when(number < total, stored)
+        return stored if is_exact else emit.when(index < total, stored)
 
     return emit.loop(ceil_div(total, slices), update, name="term")
 
@@ -200,7 +202,7 @@ def _reduce_slice(
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
     """Chooses how the threads of a block share the results and terms of a reduction.
 
-    Neighbouring threads get neighbouring elements, along terms or along results: the GPU joins such accesses.
+    Neighbouring threads read neighbouring elements, along terms or along results, since the GPU coalesces such accesses.
 
     Args:
       combine: combines two partial results; None if a result must be reduced by one thread.
@@ -233,14 +235,14 @@ def runs_along_terms(stage: Stage) -> bool:
 
 
 def _last_long_axis(axes: tuple[Axis, ...]) -> Axis | None:
-    """Returns the last axis with more than one point, or None."""
+    """Returns the last axis of more than one element, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
 def _chunk_count(stage: Stage, target: GpuTarget) -> int:
-    """Returns the number of chunks that the terms of a reduction are split into, to give the whole GPU work.
+    """Returns the number of chunks that the terms of a reduction are split into, to occupy the GPU.
 
-    The number is 1 if there are enough results or few terms, and if their numbers aren't static.
+    It is 1 if there are many results or few terms, or if their counts aren't static.
     """
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
@@ -254,7 +256,7 @@ def _emit_two_kernels(
 ) -> Stmt:
     """Emits a reduction of many terms to few results as two GPU kernels.
 
-    The first kernel reduces each of ``chunks`` parts of the terms in blocks of its own, which keeps the GPU busy. The
+    The first kernel reduces each of ``chunks`` parts of the terms in blocks of its own, which occupies the GPU. The
     second kernel combines the partial results.
     """
     extents = [axis.extent for axis in stage.reduce]
@@ -263,14 +265,14 @@ def _emit_two_kernels(
     chunk, term = Axis(Var("chunk", "int64"), emit.index(chunks)), Axis(Var("term", "int64"), emit.as_expr(length))
     shape = [chunk.extent, *(axis.extent for axis in stage.spatial)]
     partial = emit.scratch(shape, stage.dtype, "partials")
-    number = chunk.var * length + term.var
+    index = chunk.var * length + term.var
     partial_indices = [chunk.var, *(axis.var for axis in stage.spatial)]
-    points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(number, extents), strict=True))
+    points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(index, extents), strict=True))
     old = emit.load(partial, partial_indices)
     value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
     # The last chunk may be shorter.
     if int(total) % chunks:
-        value = tirx.if_then_else(number < total, value, old)
+        value = tirx.if_then_else(index < total, value, old)
     first = Stage(partial, (chunk, *stage.spatial), (term,), stage.init, value)
     last_axis = Axis(Var("chunk", "int64"), emit.index(chunks))
     spatial = [axis.var for axis in stage.spatial]

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ANY_CPU = CpuTarget(vector_bits=128, vector_registers=16, cores=1)
-"""A stand-in for `chain_at`: only the number of rows that are worth a chain depends on it."""
+"""A stand-in for `chain_at`, which uses it only for the minimum number of rows of a chain."""
 SHORTEST_ROW = 32
 
 
@@ -71,28 +71,29 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
     rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
     def body(block: Block) -> Stmt:
+        """Emits the work of one block: it computes all stages of one row."""
         shared_buffers = {
             stage.buffer: block.shared([*map(int, row_shapes[stage.buffer])] or [1], stage.dtype, "row")
             for stage in intermediates
         }
-        row = _RowKernel(block, chain.depth, emit.unflatten(block.number, rows), shared_buffers)
-        return block.then(*map(row.emit_stage, chain.stages))
+        row = _RowKernel(block, chain.depth, emit.unflatten(block.index, rows), shared_buffers)
+        return block.with_barriers(*map(row.emit_stage, chain.stages))
 
     return launch(target, emit.volume(rows), target.threads, body)
 
 
 @dataclass(frozen=True)
 class _RowKernel:
-    """Emits a block's work on the row at ``places``; intermediate results are in shared memory."""
+    """Emits a block's work on the row at ``row_indices``; intermediate results are in shared memory."""
 
     block: Block
     depth: int
-    places: list[ir.Expr]
+    row_indices: list[ir.Expr]
     shared_buffers: dict[Var, Var]
 
     def emit_stage(self, stage: Stage) -> Stmt:
         """Emits one stage of the row."""
-        point = {axis.var: index for axis, index in zip(stage.spatial, self.places, strict=False)}
+        point = {axis.var: index for axis, index in zip(stage.spatial, self.row_indices, strict=False)}
         if stage.reduce:
             return self._emit_reduction(merged_reduction(stage), point)
         return self._emit_elementwise(replace(stage, value=self._value_from_shared(stage)), point)
@@ -130,19 +131,20 @@ class _RowKernel:
         extents = [axis.extent for axis in axes]
         total, threads = int(emit.volume(extents)), self.block.threads
 
-        def work(thread: ir.Expr) -> Stmt:
+        def emit_thread(thread: ir.Expr) -> Stmt:
             """Emits the loop over a thread's elements of the row; in each round, all threads compute one element."""
 
-            def element(round_number: ir.Expr) -> Stmt | None:
-                number = round_number * threads + thread
-                indices = emit.unflatten(number, extents)
+            def emit_element(round_number: ir.Expr) -> Stmt | None:
+                """Emits one element of a thread; in the last round some threads have none."""
+                index = round_number * threads + thread
+                indices = emit.unflatten(index, extents)
                 point = {**row, **{axis.var: index for axis, index in zip(axes, indices, strict=True)}}
                 stmt = self._store(stage, substitute(stage.value, point), point)
-                return stmt if total % threads == 0 else emit.when(number < total, stmt)
+                return stmt if total % threads == 0 else emit.when(index < total, stmt)
 
-            return emit.loop(ceil_div(total, threads), element, name="turn")
+            return emit.loop(ceil_div(total, threads), emit_element, name="turn")
 
-        return self.block.each(work)
+        return self.block.for_each_thread(emit_thread)
 
     def _emit_reduction(self, stage: Stage, row: Point) -> Stmt:
         """Emits a reduction of one row to one result. All threads of the block share the terms."""

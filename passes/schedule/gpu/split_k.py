@@ -20,9 +20,9 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tiles import BLOCKS_THAT_FILL, blocks_of, tile_for
 
 MIN_STEPS = 6
-"""Tiles of terms per part that are worth the start of a block and the store of its results."""
+"""Minimum number of tiles of terms per part: fewer aren't worth the start of a block and the store of its results."""
 MIN_PARTS = 4
-"""Parts that are worth a second kernel."""
+"""Minimum number of parts that is worth a second kernel."""
 
 
 def emit_product(
@@ -60,7 +60,7 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
         return None
     length = int(axis.extent) // count
     part, term = Axis(Var("part", "int64"), emit.index(count)), Axis(Var("term", "int64"), emit.index(length))
-    # A new first axis numbers the parts; each part has its own results.
+    # The index of the part is a new first axis; each part has its own results.
     partial = emit.scratch([part.extent, *(other.extent for other in stage.spatial)], stage.dtype, "partials")
     value = substitute(stage.value, {axis.var: part.var * length + term.var})
     indices = [part.var, *(other.var for other in stage.spatial)]
@@ -79,7 +79,7 @@ def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
     most_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
-    # A part of whole tiles needs no bounds test. With several summed axes, tiles don't end where this axis ends.
+    # A part of full tiles needs no bounds test. With several summed axes, tiles don't end where this axis ends.
     multiple = tile.terms if axis.size == terms else 1
     return next((count for count in range(most_parts, MIN_PARTS - 1, -1) if axis.size % (count * multiple) == 0), 1)
 

@@ -8,10 +8,10 @@ from tvm.target import Target
 
 VECTOR_BYTES = 16
 SWIZZLED_BYTES, SWIZZLED_LINES = 128, 8
-"""The bytes of a line in which vectors are permuted, and the lines in which each permutation is another (PTX ISA, "Shared
-Memory Matrix Layout", 128-Byte swizzling mode)."""
+"""The bytes of a line in which vectors are permuted, and the number of lines after which the permutations repeat (PTX ISA,
+"Shared Memory Matrix Layout", 128-Byte swizzling mode)."""
 TENSOR_CORES_FROM = 80
-"""The compute capability (times ten) from which on kernels use tensor cores."""
+"""The lowest compute capability (times ten) with which kernels use tensor cores."""
 WARPGROUPS = "warpgroups"
 """The key of a target whose warps multiply in groups."""
 TF32 = "tf32"
@@ -56,7 +56,7 @@ class GpuTarget:
         return self.capability >= TENSOR_CORES_FROM
 
     def lanes(self, item_bytes: int) -> int:
-        """Returns how many items one thread moves at once."""
+        """Returns the number of elements of a vector that one thread moves at once."""
         return max(1, VECTOR_BYTES // item_bytes)
 
 

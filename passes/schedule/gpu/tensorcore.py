@@ -1,7 +1,7 @@
-"""Tensor cores: products of small matrices by a whole warp, ``mma`` on float16, bfloat16 and tf32 with float32 sums.
+"""Tensor cores: products of small matrices by a warp, ``mma`` on float16, bfloat16 and tf32 with float32 accumulators.
 
 The kernels are CUDA with inline PTX, called by each thread of a warp. An emulation computes what the instruction
-defines: each thread's sums from the tiles in shared memory.
+defines: each thread's accumulators from the tiles in shared memory.
 Source: PTX ISA 8.0, "Matrix Fragments for mma.m16n8k16 / mma.m16n8k8", ldmatrix, cp.async.
 """
 
@@ -22,7 +22,7 @@ from tvtf.passes.schedule.gpu.target import VECTOR_BYTES, GpuTarget
 
 HALF_PTX = {"float16": "f16", "bfloat16": "bf16"}
 SHARED_TYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32"}
-ROWS, COLUMNS, SUMS = 16, 8, 4
+ROWS, COLUMNS, ACCUMULATORS = 16, 8, 4
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Instruction:
     is_swizzled: ClassVar[bool] = False
     """Whether the instruction reads tiles whose vectors are permuted, instead of tiles with padding (`Side`)."""
     is_asynchronous: ClassVar[bool] = False
-    """Whether threads go on while tiles are multiplied, until `finish`."""
+    """Whether threads continue while tiles are multiplied, until `wait_for_product`."""
 
     @property
     def terms(self) -> int:
-        """The terms of one instruction."""
+        """The number of terms (k) of one instruction."""
         return 16 if self.dtype in HALF_PTX else 8
 
     @property
     def widest(self) -> int:
-        """The most terms of a tile."""
+        """The maximum number of terms of a tile."""
         return 32 if self.dtype in HALF_PTX else 16
 
     def narrowed(self, product: Contraction) -> Contraction:
@@ -55,16 +55,16 @@ class Instruction:
         left, right = (replace(operand, value=operand.value.value) for operand in (product.left, product.right))
         return replace(product, left=left, right=right)
 
-    def wait(self, target: GpuTarget, unfinished: int) -> Stmt | None:
-        """Waits until at most the last ``unfinished`` groups of asynchronous copies are under way."""
+    def wait_for_copies(self, target: GpuTarget, unfinished: int) -> Stmt | None:
+        """Waits until at most the last ``unfinished`` groups of asynchronous copies are in flight."""
         if target.emulated:
             return None
         name = f"tvtf_copy_wait_{unfinished}"
         code = COPY_WAIT.replace("NAME", name).replace("COUNT", str(unfinished))
         return tirx.Evaluate(cuda_func_call(name, source_code=code))
 
-    def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
-        """Waits until all tiles are multiplied, and the sums can be read."""
+    def wait_for_product(self, target: GpuTarget, accumulators: Registers) -> Stmt | None:
+        """Emits the wait for an asynchronous product, after which the accumulators can be read; None if it is synchronous."""
         return None
 
     def shared_type(self, target: GpuTarget) -> str:
@@ -81,7 +81,7 @@ class Instruction:
             return value.astype("float32") if self.dtype in HALF_PTX else value
         return tirx.reinterpret("uint16", value) if self.dtype == "bfloat16" else value
 
-    def move(
+    def copy_vector(
         self, target: GpuTarget, buffer: Var, indices: list[ir.Expr], load: ir.Expr, inside: ir.Expr, width: int
     ) -> Stmt:
         """Emits an asynchronous copy of ``width`` elements of an operand to shared memory.
@@ -107,7 +107,7 @@ class Instruction:
         self,
         target: GpuTarget,
         tile: Tile,
-        sums: Registers,
+        accumulators: Registers,
         shared: Var,
         left: Side,
         right: Side,
@@ -116,23 +116,23 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Emits the product of a warp's parts of two tiles in shared memory; each thread adds to its own sums.
+        """Emits the product of a warp's parts of two tiles in shared memory; each thread adds to its own accumulators.
 
         Args:
-          sums: the registers with the sums of a thread.
-          stage: the number of the tiles in shared memory.
+          accumulators: the registers with the accumulators of a thread.
+          stage: the pipeline stage of the tiles.
           row, column: the first row and column of the warp's part.
         """
         if target.emulated:
-            return self._emulate(tile, sums, shared, left, right, stage, row, column, thread)
+            return self._emulate(tile, accumulators, shared, left, right, stage, row, column, thread)
         name, code = self._cuda_function(tile, left, right)
         operands = self._operands(shared, left, right, stage, row, column, thread)
-        return tirx.Evaluate(cuda_func_call(name, sums.address(), *operands, source_code=code))
+        return tirx.Evaluate(cuda_func_call(name, accumulators.address(), *operands, source_code=code))
 
     def _operands(
         self, shared: Var, left: Side, right: Side, stage: ir.Expr, row: ir.Expr, column: ir.Expr, thread: ir.Expr
     ) -> list[ir.Expr]:
-        """Returns the arguments of the CUDA function after the sums: where both operands begin, and the thread in its warp."""
+        """Returns the CUDA function's arguments after the accumulators: both operands' addresses, and the thread's lane."""
         zero = emit.index(0)
         return [
             tirx.address_of(emit.load(shared, left.indices_of(stage, row, zero))),
@@ -143,7 +143,7 @@ class Instruction:
     def _emulate(
         self,
         tile: Tile,
-        sums: Registers,
+        accumulators: Registers,
         shared: Var,
         left: Side,
         right: Side,
@@ -152,34 +152,35 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Emits the emulation of the tensor-core instruction on a CPU: a thread's sums of products, one by one."""
+        """Emits the emulation of the tensor-core instruction on a CPU: a thread's accumulators, one term after another."""
 
         def add_product(indices: list[ir.Expr]) -> Stmt:
-            number, term = indices
-            row_in_warp, column_in_warp = self.position_in_warp(thread % 32, number, tile)
+            """Emits one multiply-add of an accumulator."""
+            index, term = indices
+            row_in_warp, column_in_warp = self.position_in_warp(thread % 32, index, tile)
             a = emit.load(shared, left.indices_of(stage, row + row_in_warp, term))
             b = emit.load(shared, right.indices_of(stage, column + column_in_warp, term))
-            return sums.store(thread, sums.load(thread, number) + a * b, number)
+            return accumulators.store(thread, accumulators.load(thread, index) + a * b, index)
 
-        return emit.nest([tile.sums, tile.terms], add_product)
+        return emit.nest([tile.accumulators, tile.terms], add_product)
 
-    def position_in_warp(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column of a thread's sum within the warp's part of the tile.
+    def position_in_warp(self, lane: ir.Expr, index: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row and column of a thread's accumulator within the warp's part of the tile.
 
         The layout is that of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16".
 
         Args:
-          lane: the thread's number in its warp.
-          number: the number of the sum in the thread.
+          lane: the thread's index in its warp.
+          index: the accumulator's index in the thread.
         """
         matrices_across = emit.index(tile.own_columns // COLUMNS)
-        matrix, number_in_matrix = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
+        matrix, index_in_matrix = tirx.floordiv(index, emit.index(ACCUMULATORS)), index % ACCUMULATORS
         row = (
             tirx.floordiv(matrix, matrices_across) * ROWS
             + tirx.floordiv(lane, emit.index(4))
-            + tirx.floordiv(number_in_matrix, emit.index(2)) * 8
+            + tirx.floordiv(index_in_matrix, emit.index(2)) * 8
         )
-        return row, (matrix % matrices_across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
+        return row, (matrix % matrices_across) * COLUMNS + (lane % 4) * 2 + index_in_matrix % 2
 
     def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies a warp's parts of two tiles.
@@ -224,6 +225,7 @@ def _copy_one_by_one(
     """
 
     def copy_lane(lane: ir.Expr) -> Stmt:
+        """Emits the copy of one element of the vector."""
         source_indices = [*load.indices]
         element = tirx.BufferLoad(load.source, [*source_indices[:-1], source_indices[-1] + lane])
         value = instruction.shared_value(element, target)
@@ -235,7 +237,7 @@ def _copy_one_by_one(
 
 
 def commit(target: GpuTarget) -> Stmt | None:
-    """Ends a group of asynchronous copies."""
+    """Emits the end of a group of asynchronous copies (``cp.async.commit_group``)."""
     return None if target.emulated else tirx.Evaluate(cuda_func_call("tvtf_copy_commit", source_code=COPY_COMMIT))
 
 

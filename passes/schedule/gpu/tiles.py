@@ -11,9 +11,9 @@ from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction
 from tvtf.passes.schedule.gpu.warpgroup import WarpgroupInstruction
 
 BLOCKS_THAT_FILL = 128
-"""Blocks that occupy the GPU; smaller tiles are used to get that many."""
+"""Number of blocks that occupy the GPU; if there are fewer, smaller tiles are used."""
 LARGE, MIDDLE, SMALL = (128, 128, 64, 64), (64, 64, 32, 32), (32, 32, 16, 16)
-"""Rows and columns of a block's tile, then of a warp's part of it."""
+"""The rows and columns of a block's tile, then of the part of it that a warp computes."""
 STAGES = 4
 """Tiles of each operand in shared memory: one is multiplied while the others are filled. Four of them, and warps' parts of
 64x64, take 6 % less time than three, and 64x32, for a product of 4096x4096 in float16 by `mma`, and 16 % less in tf32, on an
@@ -76,7 +76,7 @@ def tile_for(product: Contraction, target: GpuTarget) -> Tile:
 
 
 def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
-    """Returns the number of thread blocks (one for each tile) of a matrix product's kernel; None if it isn't static."""
+    """Returns the number of thread blocks (one for each tile) of a matrix product's kernel, or None if it isn't static."""
     tile = tile_for(product, target)
     batch, rows, columns = (emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns))
     if batch is None or rows is None or columns is None:

@@ -1,6 +1,6 @@
 """Products by warpgroups: ``wgmma`` of Hopper GPUs, by which four warps multiply tiles in shared memory asynchronously.
 
-Each warp of the four gets the sums of 16 rows, in the layout of ``mma``.
+Each of the four warps has the accumulators of 16 rows, in the layout of ``mma``.
 Source: PTX ISA 8.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", and "Matrix Descriptor Format".
 """
 
@@ -35,10 +35,10 @@ class WarpgroupInstruction(Instruction):
     def pad(self, along_terms: bool) -> int:
         return 0
 
-    def wait(self, target: GpuTarget, unfinished: int) -> Stmt | None:
-        """Waits for copies as any instruction does.
+    def wait_for_copies(self, target: GpuTarget, unfinished: int) -> Stmt | None:
+        """Waits for asynchronous copies, as the base class does, and emits a fence.
 
-        A fence makes what this thread copied visible to the instruction, after the barrier that follows.
+        The fence makes what this thread copied visible to the instruction, after the barrier that follows.
         """
         if target.emulated:
             return None
@@ -46,17 +46,18 @@ class WarpgroupInstruction(Instruction):
         code = WAIT.replace("NAME", name).replace("COUNT", str(unfinished))
         return tirx.Evaluate(cuda_func_call(name, source_code=code))
 
-    def finish(self, target: GpuTarget, sums: Registers) -> Stmt | None:
+    def wait_for_product(self, target: GpuTarget, accumulators: Registers) -> Stmt | None:
+        """Emits `wgmma.wait_group`, which waits until the asynchronous products are complete."""
         if target.emulated:
             return None
-        name = f"tvtf_wgmma_finish_{self.tile.sums}"
-        code = filled(FINISH.replace("NAME", name), {"SUMS": _sums(self.tile)})
-        return tirx.Evaluate(cuda_func_call(name, sums.address(), source_code=code))
+        name = f"tvtf_wgmma_finish_{self.tile.accumulators}"
+        code = filled(FINISH.replace("NAME", name), {"SUMS": _accumulator_operands(self.tile)})
+        return tirx.Evaluate(cuda_func_call(name, accumulators.address(), source_code=code))
 
     def _operands(
         self, shared: Var, left: Side, right: Side, stage: ir.Expr, row: ir.Expr, column: ir.Expr, thread: ir.Expr
     ) -> list[ir.Expr]:
-        """Returns where both operands of a thread's warpgroup begin: four warps multiply their rows with all columns."""
+        """Returns the addresses of both operands of a thread's warpgroup: four warps multiply their rows with all columns."""
         zero, rows = emit.index(0), emit.index(ROWS_OF_WARPGROUP)
         first_row = tirx.floordiv(row, rows) * rows
         return [
@@ -79,10 +80,10 @@ class WarpgroupInstruction(Instruction):
             "RIGHT_STEP": self._step(right),
             "LEFT_TRANSPOSED": int(not left.along_terms),
             "RIGHT_TRANSPOSED": int(not right.along_terms),
-            "REGISTERS": ", ".join(f"%{number}" for number in range(tile.sums)),
-            "LEFT": f"%{tile.sums}",
-            "RIGHT": f"%{tile.sums + 1}",
-            "SUMS": _sums(tile),
+            "REGISTERS": ", ".join(f"%{number}" for number in range(tile.accumulators)),
+            "LEFT": f"%{tile.accumulators}",
+            "RIGHT": f"%{tile.accumulators + 1}",
+            "SUMS": _accumulator_operands(tile),
         }
         return name, filled(CODE.replace("NAME", name).replace("TYPE", ptx_type), constants)
 
@@ -91,9 +92,9 @@ class WarpgroupInstruction(Instruction):
         return self.terms * 2 // UNIT if side.along_terms else _distance(self.terms)
 
 
-def _sums(tile: Tile) -> str:
-    """Returns a thread's sums as operands of inline assembly."""
-    return ", ".join(f'"+f"(sums[{number}])' for number in range(tile.sums))
+def _accumulator_operands(tile: Tile) -> str:
+    """Returns a thread's accumulators as operands of inline assembly."""
+    return ", ".join(f'"+f"(sums[{number}])' for number in range(tile.accumulators))
 
 
 def _distance(lines: int) -> int:
