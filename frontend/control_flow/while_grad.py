@@ -44,7 +44,7 @@ from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
-from tvtf.passes.autodiff.reverse_mode import at_once
+from tvtf.passes.autodiff.reverse_mode import with_all_cotangents
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
@@ -60,7 +60,9 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """
     # The backward loop needs a trace: it is traced for one element, and the trace runs for all elements at once.
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *element_cts: at_once(while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
+        return by_element(
+            lambda *element_cts: with_all_cotangents(while_vjp)(element_cts, outputs, *inputs, **attrs), cts
+        )
     has_loop_effects = has_effects(attrs["condition"], attrs["body"])
     # A loop that has effects, or whose values change their size, runs only once; others may run first to be counted.
     loop_class = _LoopOnce if has_loop_effects or attrs.get("arrays") or attrs.get("shapes") else _Loop
@@ -75,7 +77,9 @@ def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> A
     """
     # The backward loop needs a trace: it is traced for one element, and the trace runs for all elements at once.
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *element_cts: at_once(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
+        return by_element(
+            lambda *element_cts: with_all_cotangents(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts
+        )
     return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
 
 

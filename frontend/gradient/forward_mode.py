@@ -18,7 +18,7 @@ from tvtf.frontend.gradient.tape import GradientTape, UnconnectedGradients, want
 from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.passes.autodiff.reverse_mode import Recorder, at_once, sweep
+from tvtf.passes.autodiff.reverse_mode import Recorder, sweep, with_all_cotangents
 from tvtf.state.variable import ReadVariable, Variable
 
 MSG_TWICE = (
@@ -171,7 +171,9 @@ def jacobian_vector_product(
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
     try:
         cts = tuple(cotangents[id(output)] for output in as_tuple(outputs))
-        input_cotangents = at_once(prim.vjp)(cts if type(outputs) is tuple else cts[0], outputs, *inputs, **attrs)
+        input_cotangents = with_all_cotangents(prim.vjp)(
+            cts if type(outputs) is tuple else cts[0], outputs, *inputs, **attrs
+        )
         pairs = [
             (as_dense(input_cotangents[i]), tangent) for i, tangent in input_tangents if input_cotangents[i] is not None
         ]

@@ -78,7 +78,7 @@ def sweep(
       records: in program order.
       seeds: targets, each with its cotangent.
       needed: the ids of all tensors computed from a source, if they are known.
-      zeros: whether tensors get cotangents that a rule leaves open as ``partial(zeros_like, ...)``.
+      zeros: whether a lazy zero, ``partial(zeros_like, ...)``, counts as a cotangent; if not, such a tensor has None.
     """
     if needed is None:
         needed = needed_by(records, sources)
@@ -102,7 +102,7 @@ def sweep(
                 if type(part) is partial:
                     if part.func is zeros_like and (known is not None or not zeros):
                         continue
-                    part = _evaluated(part)
+                    part = _evaluate_lazy(part)
                 cotangents[key] = part if known is None else total(known, part)
     return [cotangents.get(id(s)) for s in sources]
 
@@ -143,13 +143,14 @@ def _input_cotangents(record: Record, ct: Any) -> Any:
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
     except Unspecialized as unspecialized:
-        return hooks.defer_call(at_once(prim.vjp), (ct, outputs, *inputs), attrs, unspecialized)
+        return hooks.defer_call(with_all_cotangents(prim.vjp), (ct, outputs, *inputs), attrs, unspecialized)
 
 
-def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """Wraps a gradient rule to compute all cotangents at once.
+def with_all_cotangents(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """Wraps a gradient rule so that it returns every cotangent.
 
-    A rule may return a cotangent as a ``partial``, which computes it on request; the wrapper calls each of these.
+    A rule may return a cotangent lazily, as a ``partial``, so that an unused one costs nothing. A deferred call returns
+    tensors, so it needs them all.
     """
 
     def run(*args: Any, **attrs: Any) -> tuple[Any, ...]:
@@ -160,15 +161,15 @@ def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     return run
 
 
-def _evaluated(part: partial[Any]) -> Any:
-    """Calls the part of a gradient rule that computes one cotangent.
+def _evaluate_lazy(cotangent: partial[Any]) -> Any:
+    """Computes a cotangent that a gradient rule returned lazily, as a ``partial``.
 
-    If the part needs a value that isn't known while tracing, the call is deferred.
+    If this needs a value that isn't known while tracing, the call is deferred.
     """
     try:
-        return part()
+        return cotangent()
     except Unspecialized as unspecialized:
-        return hooks.defer_call(part.func, part.args, part.keywords, unspecialized)
+        return hooks.defer_call(cotangent.func, cotangent.args, cotangent.keywords, unspecialized)
 
 
 def _sparse_input_cotangents(record: Record, ct: IndexedSlices) -> Any:
