@@ -13,7 +13,7 @@ from tvtf.core.primitive import Primitive
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.ir.interpreter import CONTROL, Instance, Subfunction
-from tvtf.passes.graph.runtime_checks import memories_of
+from tvtf.passes.graph.runtime_checks import variable_memory_params
 from tvtf.state.variable import Variable
 
 
@@ -45,7 +45,9 @@ class Inlined(Instance):
     def _with_memory(self, inputs: list[Any], functions: Sequence[Subfunction]) -> list[Any]:
         """Replaces operands of control flow that its functions assign by the Variables' memory in the calling trace."""
         assigned_indices = {
-            len(inputs) + i for function in functions for i in memories_of(function.mod, function.mod[function.name])
+            len(inputs) + i
+            for function in functions
+            for i in variable_memory_params(function.mod, function.mod[function.name])
         }
         return [self._memory_of(x) if i in assigned_indices else x for i, x in enumerate(inputs)]
 

@@ -61,10 +61,10 @@ class _SlicedProducts(SiteRewrite):
         # Pieces keep their positions in the tuple.
         return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
 
-    def learn(self, var: relax.Var) -> None:
+    def record_dims(self, var: relax.Var) -> None:
         """Skips the pieces: they have no symbolic dim that their product doesn't have."""
         if var not in self.plan:
-            super().learn(var)
+            super().record_dims(var)
 
     def sliced_product(self, site: Site, begin: int, size: int) -> Any:
         """Emits a matrix product that computes only rows or columns ``begin`` to ``begin + size`` of the original.

@@ -191,9 +191,9 @@ class _LessTraffic(PlannedRewrite):
     def plan_of(function: relax.Function) -> _Plan:
         return _Plan(function)
 
-    def learn(self, var: relax.Var) -> None:
+    def record_dims(self, var: relax.Var) -> None:
         if var not in self.plan.recomputed:  # these have the dims of an operand
-            super().learn(var)
+            super().record_dims(var)
 
     def value(self, expr: Any) -> Any:
         """Returns the value of an operand; emits its computation again if each reader recomputes it."""

@@ -1,4 +1,4 @@
-"""Inserts guards: run-time checks in front of kernels that must not see invalid data.
+"""Inserts guards: run-time checks before kernels that must not see invalid data.
 
 They are inserted after dead code elimination, so that a guard is removed together with its op; values that a guard's
 rule computed and didn't use are dropped afterwards. A failing guard first writes the Variables that were assigned
@@ -70,27 +70,29 @@ def _subfunctions(value: Any) -> list[str]:
     return [a.name_hint for a in value.args if isinstance(a, ir.GlobalVar)] if dialect.is_dialect(value) else []
 
 
-def _writes_early(mod: tvm.IRModule, name: str) -> bool:
+def _writes_before_end(mod: tvm.IRModule, name: str) -> bool:
     """Returns whether a branch or loop body writes an assigned Variable before it ends, even if nothing fails.
 
     Assignments are written before a call of Python, and before a nested branch or loop that may fail.
     """
     nested = [f for value in _calls_of(mod[name]) for f in _subfunctions(value)]
-    if memories_of(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
+    if variable_memory_params(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
         return True
-    return any(_writes_early(mod, f) for f in nested)
+    return any(_writes_before_end(mod, f) for f in nested)
 
 
-def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
-    """Returns which parameters of a branch or loop body hold the memory of Variables that the function assigns.
+def variable_memory_params(mod: tvm.IRModule, function: relax.Function) -> set[int]:
+    """Returns the indices of a branch's or loop body's parameters for the memory of Variables that the function assigns.
 
-    Positions count from the end, as in ``params[-1]``.
+    They are negative, counted from the end as in ``params[-1]``.
     """
     params = list(function.params)
     memories = {m for _, _, *memory in _assignments(function) for m in memory}
     # Nested branches and loops may assign Variables, too.
     for value in _calls_of(function):
-        memories |= {dialect.read(value).inputs[i] for f in _subfunctions(value) for i in memories_of(mod, mod[f])}
+        memories |= {
+            dialect.read(value).inputs[i] for f in _subfunctions(value) for i in variable_memory_params(mod, mod[f])
+        }
     return {params.index(m) - len(params) for m in memories}
 
 
@@ -106,8 +108,8 @@ class _Guarded(Evaluation):
         self.pending: dict[int, tuple[Any, Any]] = {}
         self.operands: list[Any] = []
         self.memories: set[int] = set()
-        # The memory that was copied, by the copy's `id`.
-        self.originals: dict[int, Any] = {}
+        # The Variable's memory that a value is a copy of, by the copy's `id`.
+        self.copied_memory: dict[int, Any] = {}
         self.checked: set[Any] = set()
         self.sized = sized_after(self.function)
         if state.trace.parent is not None:
@@ -120,17 +122,17 @@ class _Guarded(Evaluation):
         """
         self.operands = list(self.values.values())
         params = list(self.function.params)
-        self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
+        self.memories = {id(self.values[params[i]]) for i in variable_memory_params(self.mod, self.function)}
         for old, _, *memory in _assignments(self.function):
             if old in self.values:
                 self._record_assignment(self.values[old], self.values[old], *(self.values[m] for m in memory))
 
-    def learn(self, var: relax.Var) -> None:
+    def record_dims(self, var: relax.Var) -> None:
         """Records a bound variable, and emits the guard that results of computed sizes fit in memory.
 
         The guard follows the variable that gives the last unknown dim of these results.
         """
-        super().learn(var)
+        super().record_dims(var)
         results = self.sized.get(var)
         if results:
             sizes = tuple(substitute_dim(result.bytes, self.dims) for result in results)
@@ -153,9 +155,11 @@ class _Guarded(Evaluation):
             inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pending_writes()]
             attrs = attrs | {"message": attrs["message"] + _user_line()}
         if prim.name == PYTHON:
-            inputs = self._write_pending(inputs)
+            inputs = self._flush_assignments(inputs)
         if prim.name in CONTROL:
-            inputs = self._operands_after_writes(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
+            inputs = self._flush_assignments_before_control_flow(
+                inputs, [f for f in attrs.values() if isinstance(f, Subfunction)]
+            )
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
             self.operands += result
@@ -177,20 +181,23 @@ class _Guarded(Evaluation):
                 self.checked.add(check)
                 bind.guard(ok, *shown, *self._pending_writes(), message=message + _user_line(), shown=len(shown))
 
-    def _operands_after_writes(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
-        """Writes the pending assignments that must stand if a branch or loop fails, and returns its new operands.
+    def _flush_assignments_before_control_flow(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
+        """Returns the operands of a branch or loop, after writing pending assignments to the Variables' memory.
+
+        In TensorFlow, an assignment stays visible if a later op fails. So, before control flow that may fail, pending
+        assignments are written; values that share memory with a Variable that is written inside are copied first.
 
         Args:
           inputs: the operands of the branch or loop.
           functions: its branches, or its condition and body.
         """
-        # `memories_of` counts from the end, and so do the operands.
-        positions = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
-        memory_operands = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in positions}
-        if any(_writes_early(f.mod, f.name) for f in functions):
+        # `variable_memory_params` gives indices from the end; the operands correspond to the last parameters, too.
+        positions = {len(inputs) + i for f in functions for i in variable_memory_params(f.mod, f.mod[f.name])}
+        memory_operands = {i: self.copied_memory.get(id(inputs[i]), inputs[i]) for i in positions}
+        if any(_writes_before_end(f.mod, f.name) for f in functions):
             inputs = self._copy_shared(list(memory_operands.values()), inputs)
         if any(_may_fail(f.mod, f.name) for f in functions):
-            inputs = self._write_pending(inputs)
+            inputs = self._flush_assignments(inputs)
         return [memory_operands.get(i, x) for i, x in enumerate(inputs)]
 
     def _pending_writes(self) -> list[Any]:
@@ -210,7 +217,7 @@ class _Guarded(Evaluation):
         self.memory_of_value[id(new)] = memory
         self.pending[id(memory)] = (new, memory)
 
-    def _write_pending(self, inputs: list[Any]) -> list[Any]:
+    def _flush_assignments(self, inputs: list[Any]) -> list[Any]:
         """Emits writes of the pending assignments to the memory of their Variables.
 
         Returns ``inputs``, where copies replace the values that the writes would change.
@@ -229,7 +236,7 @@ class _Guarded(Evaluation):
         Later readers get the copies. Returns ``inputs`` with the copies in place of the values.
         """
         copies = {id(x): bind.identity(x) for memory in memories for x in self._values_sharing_memory(memory)}
-        self.originals |= {id(copies[id(memory)]): memory for memory in memories if id(memory) in copies}
+        self.copied_memory |= {id(copies[id(memory)]): memory for memory in memories if id(memory) in copies}
         self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
         return [copies.get(id(x), x) for x in inputs]
 
@@ -247,7 +254,7 @@ class _Guarded(Evaluation):
 def _expressions(bindings: Sequence[Any]) -> dict[Any, Any]:
     """Returns a hashable expression of each variable's value: the op's name, operands, attributes and type.
 
-    Variables with equal expressions have equal values. A call with symbolic dims gets no expression, since different
+    Variables with equal expressions have equal values. A call with symbolic dims has no expression, since different
     dims may have the same name.
     """
     expressions: dict[Any, Any] = {}

@@ -70,13 +70,13 @@ class Evaluation:
                     trace.span = binding.value.span
                 self.values[binding.var] = self.bound(binding)
                 if self.computed:
-                    self.learn(binding.var)
+                    self.record_dims(binding.var)
 
     def bound(self, binding: Any) -> Any:
         """Evaluates the expression of a binding. Subclasses override this method to see the binding's variable."""
         return self.value(binding.value)
 
-    def learn(self, var: relax.Var) -> None:
+    def record_dims(self, var: relax.Var) -> None:
         """Sets symbolic dims that the program computes to the dims of the value that ``var`` is bound to.
 
         For example, a variable of the type ``f32[n]`` with a value of shape ``(m,)`` sets ``n`` to ``m``.
