@@ -31,7 +31,7 @@ class Range(NamedTuple):
     begin: int
     end: int
 
-    def meets(self, other: Range) -> bool:
+    def overlaps(self, other: Range) -> bool:
         return self.where == other.where and self.begin < other.end and other.begin < self.end
 
 
@@ -67,7 +67,7 @@ class _Memory:
         return ranges
 
     def violations(self) -> Iterator[tuple[Any, str]]:
-        """Simulates all bindings of the function; yields each binding that breaks the memory plan, with the problem.
+        """Interprets all bindings of the function; yields each binding that violates the memory plan, with the problem.
 
         Problems of the function's results come last, with None for the binding.
         """
@@ -78,22 +78,22 @@ class _Memory:
                     yield binding, problem
         for var in self.allocations_of(self.func.body.body):
             if var in self.clobbered:
-                yield None, f"it returns {var.name!r}, over which {self.clobbered[var]} was written"
+                yield None, f"it returns {var.name!r}, which was overwritten by {self.clobbered[var]}"
 
     def run_binding(self, binding: Any) -> str | None:
-        """Simulates one binding: records the memory that it allocates or writes, and checks what it reads.
+        """Interprets one binding on the memory model: records allocations and writes, and checks reads.
 
-        Returns a description of what is wrong, or None. A value may be overwritten if nothing reads it afterwards.
+        Returns a description of the error, or None. Overwriting a dead value (one that nothing reads later) is no error.
         """
         var, value = binding.var, binding.value
-        place = self.allocated_range(value, var)
-        if place is not None:
-            self.ranges[var], self.roots[var] = place, [var]
-            return self.placement_problem(place)
+        memory_range = self.allocated_range(value, var)
+        if memory_range is not None:
+            self.ranges[var], self.roots[var] = memory_range, [var]
+            return self.placement_problem(memory_range)
         used = self.allocations_of(value)
         for source in used:
             if source in self.clobbered and not self.is_only_written(value, source):
-                return f"it reads {source.name!r}, over which {self.clobbered[source]} was written"
+                return f"it reads {source.name!r}, which was overwritten by {self.clobbered[source]}"
         for result in self.outputs(value):
             self.write(result, result.name)
         # A called function may write anywhere in its part of the arena.
@@ -114,18 +114,18 @@ class _Memory:
             return Range(ARENA, begin, begin + size)
         if value.op.name == TENSOR_IN_STORAGE and isinstance(value.args[1], tirx.IntImm):
             begin = int(value.args[1])
-            # At least one byte, so that tensors at the same place overlap.
+            # At least one byte, so that tensors at the same offset overlap.
             return Range(value.args[0], begin, begin + (1 if size is None else max(size, 1)))
         return None
 
-    def placement_problem(self, place: Range) -> str | None:
+    def placement_problem(self, memory_range: Range) -> str | None:
         """Checks the alignment, end and offset of a tensor's range; returns a description of the problem, or None."""
-        if place.where == ARENA and place.begin % ALIGNMENT:
-            return f"it begins at {place.begin}, which is not a multiple of {ALIGNMENT}"
-        if place.where == ARENA and place.end > int((self.func.attrs or {}).get(ARENA_SIZE, 0)):
-            return f"it ends at {place.end}, beyond the function's part of the arena"
-        if place.where != ARENA and place.begin:
-            return f"it begins at {place.begin} of its storage, and kernels take it to begin at 0"
+        if memory_range.where == ARENA and memory_range.begin % ALIGNMENT:
+            return f"it begins at {memory_range.begin}, which is not a multiple of {ALIGNMENT}"
+        if memory_range.where == ARENA and memory_range.end > int((self.func.attrs or {}).get(ARENA_SIZE, 0)):
+            return f"it ends at {memory_range.end}, beyond the function's part of the arena"
+        if memory_range.where != ARENA and memory_range.begin:
+            return f"it begins at {memory_range.begin} of its storage, and kernels take it to begin at 0"
         return None
 
     def allocations_of(self, value: Any) -> list[Any]:
@@ -151,23 +151,23 @@ class _Memory:
     def write(self, var: Any, name: str) -> None:
         """Records that a variable was written to its range, where other values are lost."""
         self.clobbered.pop(var, None)
-        place = self.ranges[var]
-        self.clobber(place, repr(name), (var,))
-        self.written[place] = var
+        memory_range = self.ranges[var]
+        self.clobber(memory_range, repr(name), (var,))
+        self.written[memory_range] = var
 
-    def clobber(self, place: Range, writer: str, spared: tuple[Any, ...]) -> None:
+    def clobber(self, memory_range: Range, writer: str, spared: tuple[Any, ...]) -> None:
         """Records that a write overwrites all values in a range of memory.
 
         Args:
-          place: the range.
+          memory_range: the range.
           writer: a description of what is written, for the error text.
           spared: the variables that keep their values, such as the written variable itself.
         """
         for occupied, var in list(self.written.items()):
-            if var not in spared and occupied.meets(place):
+            if var not in spared and occupied.overlaps(memory_range):
                 del self.written[occupied]
                 for view, view_range in self.ranges.items():
-                    if view not in spared and view_range == occupied and view_range.meets(place):
+                    if view not in spared and view_range == occupied and view_range.overlaps(memory_range):
                         self.clobbered[view] = writer
 
     def callees(self, value: Any) -> list[str]:

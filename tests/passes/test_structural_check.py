@@ -207,7 +207,7 @@ def memory_error_text(offsets, steps, size=256):
 
 def test_memory_is_not_read_after_something_else_was_written_there():
     text = memory_error_text([0, 0], [("x", "a"), ("x", "b"), ("a", "b")])
-    assert text.endswith("it reads 'a', over which 'b' was written")
+    assert text.endswith("it reads 'a', which was overwritten by 'b'")
 
 
 def test_memory_that_overlaps_in_part_is_reported():
@@ -224,7 +224,7 @@ def test_memory_that_overlaps_in_part_is_reported():
         )
 
     text = error_text("arena", with_main(build, wider=wider))
-    assert text.endswith("it reads 'b', over which 'wide' was written")
+    assert text.endswith("it reads 'b', which was overwritten by 'wide'")
 
 
 def test_a_place_is_aligned_and_within_the_arena():
