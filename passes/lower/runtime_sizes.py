@@ -4,10 +4,10 @@ A network has the same few kernels around its products (an optimizer's update, t
 normalization) for tensors of a dozen sizes. LLVM takes 10 to 40 ms for each of them. With sizes as parameters they are equal,
 and the code of one serves all of them: in this program, and through the cache in others.
 
-Only kernels are rewritten that take as long as before, to 5 % or a microsecond. They read and write every tensor front to
-back, as a matrix, as a row that is the same for all rows of the matrices, or as a scalar. A row has a whole number of vectors.
-Whether such a kernel runs in parallel depends on its sizes; it is decided here, and an attribute of the kernel tells the
-schedule.
+Only kernels are rewritten that take as long as before, to 5 % or a microsecond. They are elementwise over a
+matrix: every tensor is a matrix, a row that is the same for all rows of the matrices, or a scalar, and vectors fill a row
+exactly. Whether such a kernel runs in parallel depends on its sizes; it is decided here, and passed to the schedule as an
+attribute of the kernel.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tvtf.passes.lower.size_parameters import (
     SizedKernel,
     buffers_of,
     cycles_of,
+    element_counts_of,
     keeps_cores_busy,
     loop_nest,
     matrices_of,
     new_buffers,
-    points_of_buffers,
     sized_kernel,
 )
 from tvtf.passes.memory.hoist_constants import called_elsewhere
@@ -47,7 +47,7 @@ from tvtf.passes.schedule.tuned_choices import describe, record_for
 from tvtf.passes.schedule.tuning_records import records
 
 FEWEST_VECTORS = 4
-"""Vectors of a row from which on a loop over a number of them that is a parameter takes no longer than one over a constant."""
+"""Minimum number of vectors in a row: fewer take longer in a loop whose extent is a parameter than with a constant extent."""
 ENTRIES = ("main", PREPARE)
 ALLOCATIONS = ("relax.vm.alloc_tensor", ARENA_TENSOR)
 
@@ -89,7 +89,7 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 
 def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
-    """Returns those kernels that an entry calls with a tensor that is no parameter or constant, nor allocated in it."""
+    """Returns the kernels that an entry calls with a tensor that isn't a parameter, a constant, or allocated in the entry."""
     values = {binding.var: binding.value for block in entry.body.blocks for binding in block.bindings}
     known = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 
@@ -105,7 +105,7 @@ def _is_allocation(value: Any) -> bool:
 
 
 def _with_sizes(func: PrimFunc, target: CpuTarget) -> SizedKernel | None:
-    """Returns a kernel with its sizes as parameters; None if its form or its sizes don't fit."""
+    """Returns a kernel with its sizes as parameters, or None if its form or its sizes don't fit."""
     reductions = _count_reductions(func)
     kernel = read_kernel(func) if reductions <= 1 else None
     if kernel is None or not kernel.stages or not all(isinstance(stage, Stage) for stage in kernel.stages):
@@ -129,13 +129,13 @@ def _count_reductions(func: PrimFunc) -> int:
 def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKernel | None:
     """Returns an elementwise kernel with the numbers of its rows, and of vectors in a row, as parameters, or None."""
     stages = [stage for stage in kernel.stages if isinstance(stage, Stage)]
-    points_of = points_of_buffers(stages)
-    matrices = None if points_of is None else matrices_of(points_of)
+    element_counts = element_counts_of(stages)
+    matrices = None if element_counts is None else matrices_of(element_counts)
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     if matrices is None or matrices.columns % lanes or matrices.columns < FEWEST_VECTORS * lanes:
         return None
     buffers = buffers_of(func, kernel)
-    if set(buffers) != set(matrices.points_of) or not all(map(matrices.are_walked_front_to_back, stages)):
+    if set(buffers) != set(matrices.element_counts) or not all(map(matrices.is_aligned_elementwise, stages)):
         return None
     row, column = Var("row", "int64"), Var("column", "int64")
     rows, vectors = Var("rows", "int64"), Var("vectors", "int64")
@@ -145,7 +145,7 @@ def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -
     sizes[vectors] = matrices.columns // lanes
 
     def axes_of(buffer: Var) -> list[Var]:
-        if matrices.points_of[buffer] == 1:
+        if matrices.element_counts[buffer] == 1:
             return []
         return [row, column] if has_rows and matrices.is_matrix(buffer) else [column]
 

@@ -21,11 +21,11 @@ from tvtf.passes.lower.size_parameters import (
     analyzer_of,
     buffers_of,
     cycles_of,
+    element_counts_of,
     keeps_cores_busy,
     loop_nest,
     new_buffer,
     new_buffers,
-    points_of_buffers,
     sized_kernel,
 )
 from tvtf.passes.schedule.cpu import access, emit
@@ -35,50 +35,51 @@ from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTH
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
-VECTORS_OF_A_STEP = (4, 3, 5, 2)
-"""Vectors that are summed at a time, the best number first: each has an accumulator, and four hide the latency of additions."""
-ROWS_OF_A_BLOCK = (256, 64, 16)
-BYTES_OF_A_BLOCK = 256 << 10
-"""The reach of the first-level TLB (64 pages of 4 KiB): the steps along a block's rows read all of its pages again and again."""
-IN_ANY_ORDER = (tirx.Max, tirx.Min, tirx.And, tirx.Or)
-MOST_SUMS = 4
-"""Sums of the same rows, such as of a gradient and of its product with another tensor."""
+VECTORS_PER_STEP = (4, 3, 5, 2)
+"""Numbers of vectors summed per step, the best first: each vector has an accumulator, and four hide the latency of additions."""
+ROWS_PER_BLOCK = (256, 64, 16)
+MAX_BLOCK_BYTES = 256 << 10
+"""The reach of the first-level TLB (64 pages of 4 KiB): the steps along a block's rows read all of its pages repeatedly."""
+REORDERABLE = (tirx.Max, tirx.Min, tirx.And, tirx.Or)
+MAX_SUMS = 4
+"""Maximum number of reductions of the same rows, such as of a gradient and of its product with another tensor."""
 
 
 @dataclass(frozen=True)
 class _ColumnSums:
-    """A kernel's stages: elementwise ones on matrices and rows, the sums over all rows, and elementwise ones on the sums.
+    """A kernel of column reductions, with an elementwise prologue and epilogue.
 
-    ``sum_axis`` is the axis that numbers the sums, if the kernel computes several of the same rows.
+    The prologue computes what is reduced over all rows (``sums``); the epilogue computes rows from the results.
+    ``sum_axis`` is the axis over the reductions, if the kernel computes several of the same rows.
     """
 
-    before: Sequence[Stage]
+    prologue: Sequence[Stage]
     sums: Stage
     combine: Combine
-    after: Sequence[Stage]
+    epilogue: Sequence[Stage]
     sum_axis: Axis | None
     matrices: Matrices
 
     @property
     def count(self) -> int:
-        """The number of sums."""
+        """The number of reductions."""
         return 1 if self.sum_axis is None else self.sum_axis.size or 1
 
 
 def sum_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKernel | None:
-    """Returns a kernel of column sums with its sizes as parameters; None if its form or its sizes don't fit."""
+    """Returns a kernel of column sums with its sizes as parameters, or None if its form or its sizes don't fit."""
     column_sums = _as_column_sums(kernel)
     if column_sums is None or set(buffers_of(func, kernel)) != {
-        *column_sums.matrices.points_of,
+        *column_sums.matrices.element_counts,
         column_sums.sums.buffer,
     }:
         return None
     rows, columns = column_sums.matrices.rows, column_sums.matrices.columns
     item_bytes = column_sums.sums.item_bytes
     lanes = target.lanes(item_bytes)
-    vectors = next((count for count in VECTORS_OF_A_STEP if columns % (count * lanes) == 0), None)
+    vectors = next((count for count in VECTORS_PER_STEP if columns % (count * lanes) == 0), None)
     block = next(
-        (count for count in ROWS_OF_A_BLOCK if rows % count == 0 and count * columns * item_bytes <= BYTES_OF_A_BLOCK),
+        (count for count in ROWS_PER_BLOCK if rows % count == 0 and count * columns * item_bytes <= MAX_BLOCK_BYTES),
         None,
     )
     if vectors is None or block is None:
@@ -92,108 +93,123 @@ def sum_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKe
 
 
 def _as_column_sums(kernel: Kernel) -> _ColumnSums | None:
-    """Reads a kernel with a single reduction as column sums; returns None for another form."""
+    """Reads a kernel with a single reduction stage as column reductions, or returns None for another form."""
     stages = [stage for stage in kernel.stages if isinstance(stage, Stage)]
     position = next(position for position, stage in enumerate(stages) if stage.reduce)
     sums, combine = stages[position], combiner(stages[position])
-    if combine is None or sums.clips or sums.edges or not _is_in_any_order(sums, combine):
+    if combine is None or sums.clips or sums.edges or not _is_reorderable(sums, combine):
         return None
     wide = [axis for axis in sums.spatial if axis.size != 1]
     for sum_axis, column_axes in ((None, wide), (wide[0], wide[1:])) if wide else ():
         matrices = _matrices_in(stages, sums, column_axes)
-        if matrices is not None and (sum_axis is None or (sum_axis.size or 0) in range(2, MOST_SUMS + 1)):
+        if matrices is not None and (sum_axis is None or (sum_axis.size or 0) in range(2, MAX_SUMS + 1)):
             read = _ColumnSums(stages[:position], sums, combine, stages[position + 1 :], sum_axis, matrices)
-            if _is_over_all_rows(read, column_axes) and _are_by_columns(read):
+            if _is_over_all_rows(read, column_axes) and _is_columnwise(read):
                 return read
     return None
 
 
-def _is_in_any_order(sums: Stage, combine: Combine) -> bool:
-    """Returns whether a reduction is a sum, maximum or minimum, or an any or all: of blocks first, it gives the same.
+def _is_reorderable(sums: Stage, combine: Combine) -> bool:
+    """Returns whether a reduction may be reassociated to reduce blocks of rows first: a sum, max, min, any or all.
 
-    A product isn't: with a zero in one block and an overflow in another, the products of blocks multiply to NaN.
+    A product isn't: with a zero in one block and an overflow in another, the product of the blocks' results is NaN.
     """
     left, right = (tirx.Var(name, sums.dtype) for name in ("left", "right"))
     combined = combine(left, right)
     if isinstance(combined, tirx.Add):
         return isinstance(sums.init, (tirx.FloatImm, tirx.IntImm)) and sums.init.value == 0
-    return isinstance(combined, IN_ANY_ORDER)
+    return isinstance(combined, REORDERABLE)
 
 
 def _matrices_in(stages: Sequence[Stage], sums: Stage, column_axes: Sequence[Axis]) -> Matrices | None:
-    """Returns the numbers of items of the stages' tensors, apart from the sums; None unless all are matrices or rows."""
-    points_of, rows, columns = points_of_buffers(stages), access.points(sums.reduce), access.points(tuple(column_axes))
-    if points_of is None or rows is None or columns is None or min(rows, columns) < 2:
+    """Returns the row and column counts of the stages' tensors except the reduction results, or None if one doesn't fit.
+
+    Each tensor must have ``rows * columns`` elements (a matrix), ``columns`` elements (a row) or one (a scalar).
+    """
+    element_counts, rows, columns = (
+        element_counts_of(stages),
+        access.iteration_count(sums.reduce),
+        access.iteration_count(tuple(column_axes)),
+    )
+    if element_counts is None or rows is None or columns is None or min(rows, columns) < 2:
         return None
-    del points_of[sums.buffer]
-    return Matrices(rows, columns, points_of) if set(points_of.values()) <= {1, columns, rows * columns} else None
+    del element_counts[sums.buffer]
+    return (
+        Matrices(rows, columns, element_counts)
+        if set(element_counts.values()) <= {1, columns, rows * columns}
+        else None
+    )
 
 
 def _is_over_all_rows(column_sums: _ColumnSums, column_axes: Sequence[Axis]) -> bool:
-    """Returns whether the terms of each sum are the items of its column, from the first row to the last."""
+    """Returns whether the terms of each reduction are the elements of its column, from the first row to the last."""
     sums, matrices = column_sums.sums, column_sums.matrices
     own_vars = {axis.var for axis in sums.axes} - ({column_sums.sum_axis.var} if column_sums.sum_axis else set())
     if access.free_variables(sums.value) & own_vars:
         return False
     analyzer = analyzer_of(sums)
-    column, row = _place(column_axes), _place(sums.reduce)
+    column, row = _flat_index(column_axes), _flat_index(sums.reduce)
     for load in sums.loads:
         if load.source.same_as(sums.buffer):
-            if not all(place.same_as(axis.var) or axis.size == 1 for place, axis in zip(load.indices, sums.spatial)):
+            if not all(index.same_as(axis.var) or axis.size == 1 for index, axis in zip(load.indices, sums.spatial)):
                 return False
-        elif matrices.points_of[load.source] != 1:
+        elif matrices.element_counts[load.source] != 1:
             expected = row * matrices.columns + column if matrices.is_matrix(load.source) else column
             if not analyzer.can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected):
                 return False
     return True
 
 
-def _place(axes: Sequence[Axis]) -> ir.Expr:
-    """Returns the row-major number of a point of some axes."""
-    place: ir.Expr = emit.index(0)
+def _flat_index(axes: Sequence[Axis]) -> ir.Expr:
+    """Returns the row-major (flat) index of an iteration of nested loops over some axes."""
+    flat_index: ir.Expr = emit.index(0)
     for axis in axes:
-        place = place * axis.extent + axis.var
-    return place
+        flat_index = flat_index * axis.extent + axis.var
+    return flat_index
 
 
-def _are_by_columns(column_sums: _ColumnSums) -> bool:
-    """Returns whether the stages before the sums compute item by item, and those after them from sums of the same column."""
-    return all(map(column_sums.matrices.are_walked_front_to_back, column_sums.before)) and all(
-        _is_on_sums(stage, column_sums) for stage in column_sums.after
+def _is_columnwise(column_sums: _ColumnSums) -> bool:
+    """Returns whether the prologue is elementwise and every epilogue stage reads results of its own column only."""
+    return all(map(column_sums.matrices.is_aligned_elementwise, column_sums.prologue)) and all(
+        _is_epilogue_stage(stage, column_sums) for stage in column_sums.epilogue
     )
 
 
-def _is_on_sums(stage: Stage, column_sums: _ColumnSums) -> bool:
-    """Returns whether a stage after the sums computes a row, item by item, from sums of the same column and other rows."""
+def _is_epilogue_stage(stage: Stage, column_sums: _ColumnSums) -> bool:
+    """Returns whether an epilogue stage computes a row elementwise, from reduction results of the same column and other rows.
+
+    Only then does the stage keep its meaning when the number of columns becomes a parameter of the kernel.
+    """
     matrices = column_sums.matrices
     if not matrices.is_row(stage.buffer) or access.free_variables(stage.value) & {axis.var for axis in stage.spatial}:
         return False
     return all(
-        _number_of_sum(load, stage, column_sums) is not None
+        _reduction_index(load, stage, column_sums) is not None
         if load.source.same_as(column_sums.sums.buffer)
-        else matrices.is_at_own_place(load, stage)
+        else matrices.is_aligned_load(load, stage)
         for load in stage.loads
     )
 
 
-def _number_of_sum(load: TensorLoad, stage: Stage, column_sums: _ColumnSums) -> int | None:
-    """Returns which of several sums a stage loads at its own column; None if it loads another item."""
+def _reduction_index(load: TensorLoad, stage: Stage, column_sums: _ColumnSums) -> int | None:
+    """Returns the index of the reduction whose result a stage loads at its own column, or None for another load."""
     analyzer = analyzer_of(stage)
     offset = access.flat_offset(load.source, list(load.indices))
     column = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
-    numbers = range(column_sums.count)
+    indices = range(column_sums.count)
     return next(
-        (n for n in numbers if analyzer.can_prove_equal(offset, column + n * column_sums.matrices.columns)), None
+        (index for index in indices if analyzer.can_prove_equal(offset, column + index * column_sums.matrices.columns)),
+        None,
     )
 
 
 class _Writer:
-    """Writes column sums for parameters: the number of blocks of rows, and the number of steps along a row.
+    """Emits column reductions with sizes as parameters: the number of blocks of rows, and of steps along a row.
 
     Attributes:
       sizes: the parameters, and their arguments. Without a parameter for the blocks, there is one block.
       new: what replaces each tensor.
-      partial: where the sums of blocks are stored; the result itself if there is one block.
+      partial: the tensor of the blocks' results; the result itself if there is one block.
     """
 
     def __init__(self, func: PrimFunc, kernel: Kernel, column_sums: _ColumnSums, block_rows: int, width: int) -> None:
@@ -203,16 +219,16 @@ class _Writer:
         self.sizes = {self.blocks: matrices.rows // block_rows, steps: matrices.columns // width}
         if self.sizes[self.blocks] == 1:
             del self.sizes[self.blocks]
-        block, self.row, step, lane, self.number = (
+        block, self.row, step, lane, self.reduction_index = (
             Var(name, "int64") for name in ("block", "row", "step", "lane", "number")
         )
         self.extents = {
             block: self.blocks, self.row: emit.index(block_rows), step: steps, lane: emit.index(width),
-            self.number: emit.index(column_sums.count),
+            self.reduction_index: emit.index(column_sums.count),
         }  # fmt: skip
         self.block_axes = [block] if self.blocks in self.sizes else []
         self.row_axes = [step, lane]
-        self.sum_axes = self.row_axes if column_sums.sum_axis is None else [self.number, *self.row_axes]
+        self.sum_axes = self.row_axes if column_sums.sum_axis is None else [self.reduction_index, *self.row_axes]
         self.partial_axes = [*self.block_axes, *self.sum_axes]
         self.new = new_buffers(buffers_of(func, kernel), self.axes_of, self.extents)
         self.partial = self.new[sums.buffer]
@@ -231,13 +247,13 @@ class _Writer:
         """Returns the loop nests of the kernel, in order."""
         column_sums = self.column_sums
         return [
-            *(self._elementwise(stage, self._load) for stage in column_sums.before),
+            *(self._elementwise(stage, self._load) for stage in column_sums.prologue),
             *self._sums(),
-            *(self._after_sums(stage) for stage in column_sums.after),
+            *(self._emit_epilogue(stage) for stage in column_sums.epilogue),
         ]
 
     def _load(self, load: TensorLoad) -> ir.Expr:
-        """Returns the load of the same item from the tensor that replaces another one."""
+        """Returns the load of the same element from the tensor that replaces another one."""
         buffer = self.new[load.source]
         return emit.load(buffer, self.axes_of(load.source) or [emit.index(0)] * len(buffer.ty.shape))
 
@@ -246,7 +262,7 @@ class _Writer:
         return loop_nest(self.new[stage.buffer], self.axes_of(stage.buffer), [], self.extents, value)
 
     def _sums(self) -> list[Stmt]:
-        """Returns the nest that sums each block, and the nest that sums the sums of all blocks if there are several."""
+        """Returns the nest that reduces each block, and, if there are several blocks, the nest that combines their results."""
         sums, sum_axis = self.column_sums.sums, self.column_sums.sum_axis
         partial_sum = emit.load(self.partial, self.partial_axes)
 
@@ -255,7 +271,7 @@ class _Writer:
 
         value = structural_map(sums.value, (TensorLoad, new_load))
         if sum_axis is not None:
-            value = substitute(value, {sum_axis.var: self.number})
+            value = substitute(value, {sum_axis.var: self.reduction_index})
         nests = [loop_nest(self.partial, self.partial_axes, [self.row], self.extents, value, sums.init)]
         if self.block_axes:
             result = self.new[sums.buffer]
@@ -263,8 +279,8 @@ class _Writer:
             nests.append(loop_nest(result, self.sum_axes, self.block_axes, self.extents, value, sums.init))
         return nests
 
-    def _after_sums(self, stage: Stage) -> Stmt:
-        """Returns the nest of a stage that reads the sums, with the number of rows in place of constants that equal it.
+    def _emit_epilogue(self, stage: Stage) -> Stmt:
+        """Returns the nest of an epilogue stage, with the parameter for the number of rows in place of constants that equal it.
 
         The divisor of a mean is such a constant. Kernels for other numbers of rows then are equal. The result is the same
         for any constant of this value, since each call passes its own number of rows.
@@ -274,8 +290,8 @@ class _Writer:
         def new_load(load: TensorLoad) -> ir.Expr:
             if not load.source.same_as(sums):
                 return self._load(load)
-            number = emit.index(_number_of_sum(load, stage, self.column_sums) or 0)
-            return emit.load(self.new[sums], [number, *self.row_axes][-len(self.sum_axes) :])
+            reduction_index = emit.index(_reduction_index(load, stage, self.column_sums) or 0)
+            return emit.load(self.new[sums], [reduction_index, *self.row_axes][-len(self.sum_axes) :])
 
         def new_constant(value: tirx.FloatImm) -> ir.Expr:
             is_count = bool(self.block_axes) and value.value == rows
@@ -286,9 +302,9 @@ class _Writer:
 
 
 def _runs_in_parallel(kernel: Kernel, column_sums: _ColumnSums, target: CpuTarget) -> bool:
-    """Returns whether `emit_reduction` would run the sums of the original kernel in parallel."""
+    """Returns whether `emit_reduction` would run the reductions of the original kernel in parallel."""
     sums = column_sums.sums
     threshold = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(sums) else WORTHWHILE_CYCLES
-    cycles = cycles_of(kernel, [*column_sums.before, sums], target.lanes(sums.item_bytes))
+    cycles = cycles_of(kernel, [*column_sums.prologue, sums], target.lanes(sums.item_bytes))
     # Sums that are a result of the kernel count twice, since they are also the stage that stores them.
     return target.cores > 1 and cycles * (1 if kernel.is_local(sums.buffer) else 2) > threshold

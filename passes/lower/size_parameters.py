@@ -29,66 +29,68 @@ class SizedKernel:
 
 @dataclass(frozen=True)
 class Matrices:
-    """How a kernel's tensors are matrices of ``rows`` times ``columns`` items, rows of them, or scalars.
+    """A reading of a kernel's tensors as matrices of ``rows`` times ``columns`` elements, rows of them, or scalars.
 
-    ``points_of`` has the number of items of each tensor.
+    ``element_counts`` has the number of elements of each tensor.
     """
 
     rows: int
     columns: int
-    points_of: Mapping[Var, int]
+    element_counts: Mapping[Var, int]
 
     def is_matrix(self, buffer: Var) -> bool:
-        return self.points_of[buffer] == self.rows * self.columns
+        return self.element_counts[buffer] == self.rows * self.columns
 
     def is_row(self, buffer: Var) -> bool:
-        return self.points_of[buffer] == self.columns < self.rows * self.columns
+        return self.element_counts[buffer] == self.columns < self.rows * self.columns
 
-    def are_walked_front_to_back(self, stage: Stage) -> bool:
-        """Returns whether an elementwise stage computes each item from the items at the same place of its operands.
+    def is_aligned_elementwise(self, stage: Stage) -> bool:
+        """Returns whether a stage is elementwise over rows and columns: all its loads are aligned with its store.
 
-        That is the same place of matrices, the place in the row for rows, and the only place of scalars.
+        It reads matrices at its own row and column, rows at its own column, and scalars.
         """
         if not self.is_matrix(stage.buffer) and not self.is_row(stage.buffer):
             return False
-        if access.points(stage.spatial) != self.points_of[stage.buffer]:  # it stores a part only
+        if (
+            access.iteration_count(stage.spatial) != self.element_counts[stage.buffer]
+        ):  # it stores only a part of its tensor
             return False
-        uses_places = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
-        return not uses_places and all(self.is_at_own_place(load, stage) for load in stage.loads)
+        uses_indices = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
+        return not uses_indices and all(self.is_aligned_load(load, stage) for load in stage.loads)
 
-    def is_at_own_place(self, load: TensorLoad, stage: Stage) -> bool:
-        """Returns whether a load reads the item at the place that its stage computes, in the same column, or a scalar."""
-        if self.points_of[load.source] == 1:
+    def is_aligned_load(self, load: TensorLoad, stage: Stage) -> bool:
+        """Returns whether a load reads the element at the indices that its stage stores (of a row: the column), or a scalar."""
+        if self.element_counts[load.source] == 1:
             return True
         if self.is_matrix(load.source) and not self.is_matrix(stage.buffer):
             return False
         extents = [emit.static(extent) for extent in load.source.ty.shape]
-        indices = [(place, extent) for place, extent in zip(load.indices, extents, strict=True) if extent != 1]
+        indices = [(index, extent) for index, extent in zip(load.indices, extents, strict=True) if extent != 1]
         axes = [axis for axis in stage.spatial if axis.size != 1][-len(indices) :]
         # Most loads have the stage's own axes as indices, which needs no proof.
         if len(axes) == len(indices) and all(
-            place.same_as(axis.var) and extent == axis.size for (place, extent), axis in zip(indices, axes, strict=True)
+            index.same_as(axis.var) and extent == axis.size for (index, extent), axis in zip(indices, axes, strict=True)
         ):
             return True
-        place = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
-        expected = place if self.is_matrix(load.source) else tirx.floormod(place, emit.index(self.columns))
+        flat_index = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
+        expected = flat_index if self.is_matrix(load.source) else tirx.floormod(flat_index, emit.index(self.columns))
         return bool(analyzer_of(stage).can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected))
 
 
-def matrices_of(points_of: Mapping[Var, int]) -> Matrices | None:
-    """Returns the numbers of rows and columns of tensors with some numbers of items; None if these don't fit.
+def matrices_of(element_counts: Mapping[Var, int]) -> Matrices | None:
+    """Returns the numbers of rows and columns of tensors, given their element counts, or None if these don't fit.
 
     The largest are matrices, and all others must be rows or scalars.
     """
-    points = max(points_of.values(), default=0)
-    columns, *others = sorted(set(points_of.values()) - {1, points}) or [points]
-    if others or 0 in points_of.values() or points % columns:
+    largest = max(element_counts.values(), default=0)
+    columns, *others = sorted(set(element_counts.values()) - {1, largest}) or [largest]
+    if others or 0 in element_counts.values() or largest % columns:
         return None
-    return Matrices(points // columns, columns, points_of)
+    return Matrices(largest // columns, columns, element_counts)
 
 
-def points_of_buffers(stages: Sequence[Stage]) -> dict[Var, int] | None:
-    """Returns the number of items of each tensor that stages read or write; None if one isn't static."""
+def element_counts_of(stages: Sequence[Stage]) -> dict[Var, int] | None:
+    """Returns the number of elements of each tensor that stages read or write, or None if one isn't static."""
     buffers = {buffer for stage in stages for buffer in (stage.buffer, *(load.source for load in stage.loads))}
     shapes = {buffer: [emit.static(extent) for extent in buffer.ty.shape] for buffer in buffers}
     if any(None in shape for shape in shapes.values()):
@@ -104,7 +106,7 @@ def buffers_of(func: PrimFunc, kernel: Kernel) -> list[Var]:
 def new_buffers(
     buffers: Sequence[Var], axes_of: Callable[[Var], Sequence[Var]], extents: Mapping[Var, ir.Expr]
 ) -> dict[Var, Var]:
-    """Returns new tensors in place of some, with the extents of the given axes, or the same shape where there are none.
+    """Returns a new tensor for each of ``buffers``, with the extents of the given axes, or the same shape if it has no axes.
 
     Their names are the same for all kernels, since names are parts of the keys in the cache.
     """
@@ -112,14 +114,14 @@ def new_buffers(
         buffer: new_buffer(
             [extents[axis] for axis in axes_of(buffer)] or list(buffer.ty.shape),
             str(buffer.ty.dtype.dtype),
-            f"b{number}",
+            f"b{index}",
         )
-        for number, buffer in enumerate(buffers)
+        for index, buffer in enumerate(buffers)
     }
 
 
 def new_buffer(shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
-    """Returns a tensor, without TVM's description of its layout, whose making takes as long as that of the tensor."""
+    """Declares a tensor without TVM's layout object, the construction of which takes as long as that of the tensor."""
     return tirx.decl_buffer(list(shape), dtype, name, layout=None)
 
 
@@ -134,9 +136,9 @@ def analyzer_of(stage: Stage) -> sym.Analyzer:
 def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
     """Estimates the cycles of stages on one core as `parallel_threshold.stage_cycles` does, as if they were one stage.
 
-    Results between the stages then are in registers. The result is 0 for an unknown number of points.
+    Results between the stages then are in registers. The estimate is 0 for an unknown number of iterations.
     """
-    points = max((access.points(stage.axes) or 0 for stage in stages), default=0)
+    points = max((access.iteration_count(stage.axes) or 0 for stage in stages), default=0)
     operations = sum(access.operations(stage.value) for stage in stages)
     loads = sum(
         load.source.same_as(stage.buffer) or not kernel.is_local(load.source)
@@ -148,7 +150,7 @@ def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
 
 def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extents: Mapping[Var, ir.Expr], value: ir.Expr,
               init: ir.Expr | None = None) -> Stmt:  # fmt: skip
-    """Returns the loop nest that computes a value at each point of some axes, and reduces it along others.
+    """Returns the loop nest that computes a value in each iteration of some axes, and reduces it along others.
 
     Args:
       buffer: the tensor in which the value is stored at the indices ``spatial``.
@@ -159,7 +161,7 @@ def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extent
       init: the value before the reduction.
     """
     axes = [*spatial, *reduce]
-    # Each block has variables of its own.
+    # Each block has its own variables.
     own = {axis: Var(axis.name, "int64") for axis in axes}
     indices = [own[axis] for axis in spatial]
     iter_vars = [
@@ -178,7 +180,7 @@ def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extent
 
 
 def keeps_cores_busy(tasks: int, target: CpuTarget) -> bool:
-    """Returns whether parallel loops over some tasks are enough for all cores; without, a schedule would split the tasks."""
+    """Returns whether a parallel loop over ``tasks`` tasks occupies all cores; otherwise a schedule would split the tasks."""
     return tasks >= FEWEST_TASKS_PER_CORE * target.cores
 
 
