@@ -64,7 +64,7 @@ from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.cpu.kernel import read_kernel
-from tvtf.passes.schedule.cpu.subroutine import announced_to
+from tvtf.passes.schedule.cpu.subroutine import notify_on_new
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.user_passes import Pass, user_passes
 
@@ -254,7 +254,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
         together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
         stored = None if together else Hooks.stored
         with SubroutineCompiler(host_target(target), tvm.transform.PassContext.current().config, stored) as subroutines:
-            with announced_to(subroutines.begin), nullcontext() if exported else check_lines.numbering_lines(mod):
+            with notify_on_new(subroutines.begin), nullcontext() if exported else check_lines.numbering_lines(mod):
                 lowered = lower(mod, target, polls=not exported, kernels=together)
             lowered_at = time.perf_counter()
             costs = build_library(

@@ -125,7 +125,7 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
     import tvtf as tf
     from tvtf.frontend.function.executor import entry_module
     from tvtf.passes.pipeline import finisher, lower
-    from tvtf.passes.schedule.cpu.subroutine import announced_to
+    from tvtf.passes.schedule.cpu.subroutine import notify_on_new
     from tvtf.plain_optimizers import SGD, Adam
 
     variables = [[tf.Variable(tf.zeros(shape)) for shape in layer.shapes[1:]] for layer in some_layers]
@@ -153,7 +153,7 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
     names: set[str] = set()
     for function in (step, results):
         concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
-        with announced_to(names.add):
+        with notify_on_new(names.add):
             lowered = lower(entry_module(concrete, None, False), target, kernels=False)
             for name, func in lowered.functions_items():
                 if isinstance(func, tvm.tirx.PrimFunc):

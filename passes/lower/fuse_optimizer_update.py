@@ -122,14 +122,14 @@ class _MainCalls:
         return scalars
 
     def key(self, var: Any) -> float:
-        """Returns the number by which a binding is sorted in its block.
+        """Returns a binding's sort key in its block.
 
-        This is its position, or for scalars in ``early`` a number before the block's first position.
+        This is its position, or for scalars in ``early`` a number below the block's first position.
         """
         position = self.positions_of[var]
         if var not in self.early:
             return position
-        # Before all fused calls, whose `place` is at least 0.25 less than the block's first position.
+        # Before all fused calls, whose `sort_key` is at least 0.25 less than the block's first position.
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
@@ -225,8 +225,8 @@ class _Update:
         return not early_readers and len({call.block for call in self.calls}) == 1
 
     @property
-    def place(self) -> float:
-        """The number by which the fused call is sorted among the bindings of its block.
+    def sort_key(self) -> float:
+        """The fused call's sort key among the bindings of its block.
 
         The call must follow its operands, and all other readers of the Variables whose memory the results take.
         """
@@ -340,7 +340,7 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
     updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:
         function = builder.add_func(update.function(), f"{update.name}_update")
-        updates_by_block.setdefault(update.calls[0].block, []).append((update.place, update.bindings(function)))
+        updates_by_block.setdefault(update.calls[0].block, []).append((update.sort_key, update.bindings(function)))
     fused_vars = {call.var for update in updates for call in update.calls}
     blocks = []
     for number, block in enumerate(main.body.blocks):

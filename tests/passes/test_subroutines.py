@@ -134,7 +134,7 @@ def test_a_subroutine_is_compiled_once_whether_begun_early_or_not() -> None:
         patch("tvtf.passes.codegen.subroutines.compiler_threads", lambda: 2),
         SubroutineCompiler(host, {}, None) as early,
     ):
-        with subroutine.announced_to(early.begin):
+        with subroutine.notify_on_new(early.begin):
             name = copying(4.0)
             copying(4.0)
         late = SubroutineCompiler(host, {}, None)

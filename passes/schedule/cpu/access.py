@@ -133,8 +133,8 @@ def _operations_of(node: ir.Expr) -> int:
     return 0 if isinstance(node, (Var, tirx.IntImm, tirx.FloatImm, TensorLoad)) else 1
 
 
-def points(axes: tuple[Axis, ...]) -> int | None:
-    """Returns the number of iterations of nested loops over some axes; None if an extent isn't static."""
+def iteration_count(axes: tuple[Axis, ...]) -> int | None:
+    """Returns the number of iterations of nested loops over some axes, or None if an extent isn't static."""
     sizes = [axis.size for axis in axes if axis.size is not None]
     return prod(sizes) if len(sizes) == len(axes) else None
 

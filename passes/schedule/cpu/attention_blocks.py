@@ -1,8 +1,8 @@
 """Attention and similar chains: contractions that feed each other within a block of rows that stays in the cache.
 
 Stages that need each other's values only within one block of rows run block by block; within a block they are scheduled
-like a kernel of their own on one core. Values that only the block needs (scores, probabilities) are never stored as a
-whole.
+like a kernel of their own on one core. Values that only the block needs (scores, probabilities) are never stored
+completely.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 class Blocks:
     """A run of stages, such as attention, that is computed block by block of its rows.
 
-    The first `depth` axes number the rows; `order` holds each result's axes in memory order.
+    The first `depth` axes are the row axes; `order` holds each result's axes in memory order.
     """
 
     stages: tuple[Stage, ...]
@@ -44,7 +44,7 @@ class Blocks:
 
     @property
     def rows(self) -> tuple[Axis, ...]:
-        """The axes that number the rows."""
+        """The row axes."""
         return self.stages[0].spatial[: self.depth]
 
     @property
@@ -54,7 +54,7 @@ class Blocks:
 
 
 def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
-    """Finds the longest sequence of stages, from `start` on, that can be computed block by block of rows.
+    """Finds the longest sequence of stages, starting at `start`, that can be computed block by block of rows.
 
     A stage is one loop nest of a kernel. The first one must be a contraction, as in attention. Returns None if there is
     no such sequence.
@@ -106,7 +106,7 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
     """Returns whether a stage (loop nest) has the rows of the first stage, and reads `buffers` only in its own row.
 
-    Blocks of rows are then independent. The first `depth` axes count the rows. `buffers` are the results of all stages.
+    Blocks of rows are then independent. The first `depth` axes are the row axes. `buffers` are the results of all stages.
     """
     axis_pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in axis_pairs):
@@ -156,7 +156,7 @@ def _rows_share_operand(stage: Stage, depth: int) -> bool:
 def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
     """Emits a parallel loop over blocks of rows. All stages run on one block while its data is in the cache.
 
-    Values that only one block needs, such as attention's scores, are never stored as a whole. `emit_all` emits the
+    Values that only one block needs, such as attention's scores, are never stored completely. `emit_all` emits the
     stages of one block.
     """
 
@@ -173,7 +173,7 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
         versions = list(_versions_of_blocks(blocks, rows_per_block, stored_buffers))
         return emit.fused(
             [*extents[:-1], block_count],
-            lambda row_indices: _block_by_number(versions, row_indices, rows_per_block, write_block),
+            lambda row_indices: _select_block_version(versions, row_indices, rows_per_block, write_block),
             parallel,
         )
 
@@ -181,20 +181,20 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
 
 
 class BlockVersion(NamedTuple):
-    """One version of the code for a block: it serves the blocks before number `stop` that no earlier version serves.
+    """One version of the code for a block: for the blocks before index `stop_block` that no earlier version serves.
 
-    Each of these blocks has `size` rows, and the axis extents in `blocks`.
+    Each of these blocks has `row_count` rows, and the axis extents in `blocks`.
     """
 
     blocks: Blocks
-    stop: int
-    size: int
+    stop_block: int
+    row_count: int
 
 
 def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set[Var]) -> Iterator[BlockVersion]:
-    """Yields the versions of code for a block of rows: for whole blocks, then for a shorter last block.
+    """Yields the versions of code for a block of rows: for full blocks, then for a shorter last block.
 
-    With a causal mask there are several versions for whole blocks, since later blocks need more columns.
+    With a causal mask there are several versions for full blocks, since later blocks need more columns.
     """
     row_vars = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
     unstored = [stage.buffer for stage in blocks.stages if stage.buffer not in stored_buffers]
@@ -205,21 +205,25 @@ def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set
         yield BlockVersion(replace(blocks, stages=stages), stop, version_rows)
 
 
-def _block_by_number(
+def _select_block_version(
     versions: Sequence[BlockVersion], row_indices: list[ir.Expr], rows_per_block: int, write_block: Callable[..., Stmt]
 ) -> Stmt:
-    """Emits a chain of tests on a block's number, which selects the version of code for this block.
+    """Emits an if/else chain on the block index that selects a block's code version.
 
-    `row_indices` end with the block's number. `write_block` emits a block, given its version, first row and rows.
+    With a causal mask, later blocks need more columns, so they have versions with larger static extents.
+
+    Args:
+      row_indices: the indices of the outer row axes, then of the block.
+      write_block: emits a block, given its version's stages, its first row and its number of rows.
     """
-    *outer_indices, number = row_indices
+    *outer_indices, block = row_indices
     first_version, *other_versions = versions
-    first_block = write_block(first_version.blocks, [*outer_indices, number * rows_per_block], first_version.size)
+    first_block = write_block(first_version.blocks, [*outer_indices, block * rows_per_block], first_version.row_count)
     if not other_versions:
         return first_block
-    later_block = _block_by_number(other_versions, row_indices, rows_per_block, write_block)
+    later_block = _select_block_version(other_versions, row_indices, rows_per_block, write_block)
     # `when` returns None only without an alternative.
-    return emit.when(number < first_version.stop, first_block, later_block) or first_block
+    return emit.when(block < first_version.stop_block, first_block, later_block) or first_block
 
 
 def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
@@ -255,8 +259,8 @@ def _emit_block(
 ) -> Stmt:
     """Emits all stages for one block of rows, on scratch buffers for the block's part of each result.
 
-    `row_indices` are those of the block's first row. `rows` is the number of rows; with None a block is one place of
-    the row axes. A block that exceeds the cache is computed in strips of its remaining rows.
+    `row_indices` are those of the block's first row. `rows` is the number of rows; None for a block of one row
+    of the row axes. A block that exceeds the cache is computed in strips of its remaining rows.
     """
     buffers = [block_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
     block_buffers = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, buffers, strict=True)}

@@ -131,7 +131,7 @@ def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> b
     or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
     """
     axis_number = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
-    inner_axes, term_count = stage.reduce[axis_number + 1 :], access.points(stage.reduce)
+    inner_axes, term_count = stage.reduce[axis_number + 1 :], access.iteration_count(stage.reduce)
     is_merged = (
         bool(inner_axes) and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS
     )

@@ -89,7 +89,7 @@ def _visits_points_repeatedly(reader: Stage, stage: Stage) -> bool:
     If the stage is inlined into such a reader, the reader may compute an element repeatedly. If sizes aren't static,
     the numbers of axes are compared.
     """
-    reader_points, stage_points = access.points(reader.axes), access.points(stage.spatial)
+    reader_points, stage_points = access.iteration_count(reader.axes), access.iteration_count(stage.spatial)
     if reader_points is None or stage_points is None:
         return _has_more_axes(reader, stage)
     return reader_points > stage_points

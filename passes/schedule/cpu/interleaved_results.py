@@ -111,7 +111,7 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     # Each load has points of its own, so that they cover the whole if their numbers add up to it.
     total_points = prod(axis.size or 0 for axis in chosen.spatial)
     known_phases = [phase for phase in phases if phase is not None]
-    points = sum(access.points(phase.sums.spatial) or 0 for phase in known_phases)
+    points = sum(access.iteration_count(phase.sums.spatial) or 0 for phase in known_phases)
     return Phases(chosen, tuple(known_phases)) if len(known_phases) == len(phases) and points == total_points else None
 
 

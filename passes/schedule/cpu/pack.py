@@ -164,7 +164,7 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
 
     All chunks have the same size: the last one along an axis overlaps the one before.
     """
-    points = access.points((operand.vector, *operand.axes))
+    points = access.iteration_count((operand.vector, *operand.axes))
     parallel = parallel and (points is None or points * CYCLES_PER_ITEM > WORTHWHILE_CYCLES)
     last_extent = operand.axes[-1].extent if operand.axes else index(1)
     outer_extents = [axis.extent for axis in operand.axes[:-1]]

@@ -132,7 +132,7 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
 
     The filter must be the same for all bands of an image.
     """
-    row_items, images = access.points(source.spatial[2:]), source.spatial[0].size
+    row_items, images = access.iteration_count(source.spatial[2:]), source.spatial[0].size
     image_rows = contraction.spatial[1].size
     if row_items is None or source.spatial[1].size is None or image_rows is None:
         return None
@@ -166,7 +166,7 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
     """
     (read, *_others) = access.reads_of(contraction, source.buffer)
     is_reused = any(access.load_stride(read, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
-    points = access.points(source.spatial)
+    points = access.iteration_count(source.spatial)
     return is_reused or points is None or points * source.item_bytes > LEVELS2_OF_OTHER_CACHES * target.level2_bytes
 
 

@@ -43,7 +43,7 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
     cache.
     """
     stage, target, tile_sizes = planned.stage, planned.target, tiled_sizes(planned)
-    result_count = access.points(stage.spatial)
+    result_count = access.iteration_count(stage.spatial)
     if planned.plan.along_terms or result_count is None or not has_reused_operand(stage):
         return None
     if not reads_again(stage, [axis for axis in stage.spatial if axis.var not in tile_sizes]):

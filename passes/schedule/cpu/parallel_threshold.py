@@ -100,5 +100,5 @@ def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
 
 def is_small_box(axes: tuple[Axis, ...]) -> bool:
     """Returns whether loops over some axes have so few iterations that faster code isn't worth its compile time."""
-    points = access.points(axes)
+    points = access.iteration_count(axes)
     return points is not None and points <= LITTLE

@@ -107,7 +107,7 @@ def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
     # Without a wider reader, a single reduction passes over memory once either way. Few rows leave cores idle.
     reduction_count = sum(bool(stage.reduce) for stage in chain.stages)
     has_wider_stage = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
-    rows = access.points(chain.stages[0].spatial[: chain.depth])
+    rows = access.iteration_count(chain.stages[0].spatial[: chain.depth])
     occupies_cores = rows is None or rows >= target.cores
     is_across = any(_is_contiguous_across_rows(stage, chain, target) for stage in chain.stages if stage.reduce)
     if _has_short_rows(chain, target):

@@ -28,7 +28,7 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
     Slices pay for a long sum, unless its results occupy all cores and its operands are read once or are cached. Without
     `parallel`, one slice means a sum in steps whose operands stay in the cache.
     """
-    if planned.combine is None or planned.plan.packed or access.points(planned.stage.spatial) is None:
+    if planned.combine is None or planned.plan.packed or access.iteration_count(planned.stage.spatial) is None:
         return 0
     steps = steps_of(planned.stage, planned.target)
     if not parallel:

@@ -1,8 +1,8 @@
-"""Functions that kernels call: code which many kernels have in common, compiled once for all of them.
+"""Subroutines: out-of-line functions for code that many kernels have in common, compiled once for all of them.
 
-A subroutine takes addresses of arrays and int64 numbers. Its name is a digest of what it does, so that equal ones are the
-same in all kernels, programs and processes. It writes to the first array, or to the first few; the arrays don't overlap, but for
-a result that may be computed in the memory of an operand.
+A subroutine takes addresses of arrays and int64 numbers. Its name is a digest of its content, so that equal ones are the
+same in all kernels, programs and processes. It writes to the first array, or to the first few. The arrays don't overlap,
+except that a result may be computed in the memory of an operand.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _ADDRESS_OF = ir.Op.get("tirx.address_of")
 _FUNCTIONS: dict[str, PrimFunc] = {}
 """All subroutines that this process has made, by name."""
 _NAMES: dict[int, list[tuple[PrimFunc, str]]] = {}
-"""By structural hash: subroutines as they were written, and their names."""
+"""Subroutines as their bodies were built, with their names, by structural hash."""
 _RESULTS: dict[str, int] = {}
-"""How many arrays, the first ones, each of them writes to."""
+"""The number of arrays that each subroutine writes, which are its first ones."""
 
 
 class Array(NamedTuple):
-    """An array argument of a subroutine: the type of its items, and the stride of each axis in items.
+    """An array argument of a subroutine: the dtype of its elements, and the stride of each axis in elements.
 
-    Strides that are None are passed, as further numbers in the order in which they stand.
+    Strides that are None are arguments of the subroutine, after its other numbers and in the same order.
     """
 
     dtype: str
@@ -67,7 +67,7 @@ def subroutine(arrays: Sequence[Array], numbers: int, body: Body, are_distinct: 
     func = PrimFunc([*pointers, *int64_args], stmt).with_attr("tirx.noalias", are_distinct)
     name = _name_of(func)
     _RESULTS[name] = results
-    _begin.get()(name)
+    _notify.get()(name)
     return name
 
 
@@ -76,7 +76,7 @@ def _name_of(func: PrimFunc) -> str:
     candidates = _NAMES.setdefault(tvm_ffi.structural_hash(func), [])
     name = next((name for other, name in candidates if tvm_ffi.structural_equal(func, other)), None)
     if name is None:
-        # The digest takes 1.5 ms, ten times as long as to compare.
+        # The digest takes 1.5 ms, ten times as long as a comparison.
         complete = exact(func)
         name = PREFIX + hashlib.sha256(tvm.ir.save_json(complete).encode()).hexdigest()[:40]
         _FUNCTIONS.setdefault(name, complete)
@@ -84,23 +84,26 @@ def _name_of(func: PrimFunc) -> str:
     return name
 
 
-_begin: ContextVar[Callable[[str], None]] = ContextVar("begin", default=lambda name: None)
+_notify: ContextVar[Callable[[str], None]] = ContextVar("begin", default=lambda name: None)
 
 
 @contextmanager
-def announced_to(begin: Callable[[str], None]) -> Iterator[None]:
-    """Calls ``begin`` with the name of each subroutine that is made in the ``with`` block, in this thread."""
-    token = _begin.set(begin)
+def notify_on_new(notify: Callable[[str], None]) -> Iterator[None]:
+    """Calls ``notify`` with the name of each subroutine that is made in the ``with`` block, in this thread.
+
+    So compilation starts while later kernels are still being scheduled.
+    """
+    token = _notify.set(notify)
     try:
         yield
     finally:
-        _begin.reset(token)
+        _notify.reset(token)
 
 
 def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir.Expr]) -> Var:
     """Declares the buffer of a subroutine's array argument, at the address `pointer`.
 
-    A stride of None isn't a constant: its value is the next of the strides that the subroutine gets as arguments.
+    A stride of None isn't a constant: its value is the next of the strides that are passed to the subroutine.
     """
     strides = [next(passed_strides) if stride is None else emit.index(stride) for stride in array.strides]
     alignment = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
@@ -120,7 +123,7 @@ def call(name: str, elements: Sequence[TensorLoad], numbers: Sequence[int | ir.E
 
     The arguments are the addresses of `elements`, which are the first elements of arrays, and int64 `numbers`.
     """
-    addresses = [tirx.address_of(place) for place in elements]
+    addresses = [tirx.address_of(element) for element in elements]
     return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *map(_as_int64, numbers)))
 
 
@@ -131,13 +134,13 @@ def _as_int64(number: int | ir.Expr) -> ir.Expr:
 
 
 def arguments(node: ir.Call) -> tuple[str, list[TensorLoad], list[ir.Expr]]:
-    """Returns the name of the subroutine that a call calls, the first elements of the arrays, and the numbers."""
+    """Returns the name of a call's subroutine, the first elements of the arrays, and the numbers."""
     elements = [arg.args[0] for arg in node.args[1:] if isinstance(arg, ir.Call) and arg.op == _ADDRESS_OF]
     return str(node.args[0].value), elements, list(node.args[1 + len(elements) :])
 
 
 def results(node: ir.Call) -> int:
-    """Returns how many arrays the subroutine that a call calls writes to. They are the first ones."""
+    """Returns the number of arrays that a call's subroutine writes, which are its first ones."""
     return _RESULTS[str(node.args[0].value)]
 
 

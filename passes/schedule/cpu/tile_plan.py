@@ -292,7 +292,7 @@ def _max_vectors_of_results(stage: Stage, target: CpuTarget) -> int:
 
 def _has_few_terms(stage: Stage, limit: int) -> bool:
     """Returns whether each result is a sum of at most `limit` terms; False for an unknown number of terms."""
-    terms = access.points(stage.reduce)
+    terms = access.iteration_count(stage.reduce)
     return terms is not None and terms <= limit
 
 
@@ -349,7 +349,7 @@ def _packed_bytes(stage: Stage, term: TensorLoad) -> int:
     A size that isn't static counts as ``MAX_BYTES_OF_PANELS`` items, more than is packed.
     """
     used_vars = variables(access.flat_offset(term.source, list(term.indices)))
-    points = access.points(tuple(axis for axis in stage.axes if axis.var in used_vars))
+    points = access.iteration_count(tuple(axis for axis in stage.axes if axis.var in used_vars))
     return (MAX_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
 
 
@@ -430,7 +430,7 @@ def _pays_to_pack(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> boo
 
 def _has_page_sized_rows(stage: Stage, axis: Axis) -> bool:
     """Returns whether rows lie whole pages apart, and are too many for the cache sets that such rows share."""
-    terms = access.points(stage.reduce)
+    terms = access.iteration_count(stage.reduce)
     return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and terms is not None and terms >= ROWS_OF_MANY_PAGES
 
 
@@ -485,7 +485,7 @@ def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: Cpu
     Returns 0 if the operand fits the cache, if the panel (the part that one tile reads) does, or if slices of the terms
     are summed instead.
     """
-    terms = access.points(stage.reduce)
+    terms = access.iteration_count(stage.reduce)
     is_sliced = (target.cores > 1 or len(wide_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
     if terms is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
@@ -495,7 +495,7 @@ def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: Cpu
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
     """Returns whether a reduction has so few results and so many terms that splitting its terms into slices pays."""
-    results = access.points(stage.spatial)
+    results = access.iteration_count(stage.spatial)
     if results is None or results * stage.item_bytes > target.level2_bytes // 4:
         return False
     terms = prod(axis.size or UNKNOWN_SIZE for axis in stage.reduce)

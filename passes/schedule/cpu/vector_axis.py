@@ -73,7 +73,7 @@ def _is_faster_along_terms(stage: Stage, row: Axis, terms: list[TensorLoad], lan
 
     Along results the items aren't contiguous, and are loaded one by one.
     """
-    term_count = access.points(stage.reduce)
+    term_count = access.iteration_count(stage.reduce)
     if len(terms) != 2 or term_count is None or row.size is None or not runs_along(terms, row, MIN_LANES):
         return False
     along_terms = _vectors_of_terms(stage, term_count, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE
@@ -104,7 +104,7 @@ def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad
 def _pays_to_transpose(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
     """Returns whether transposing an operand pays, for vectors along terms, because results fill vectors badly."""
     lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
-    results, term_count = access.points(stage.spatial), access.points(stage.reduce)
+    results, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
     if transposed is None or results is None or term_count is None:
         return False
     row_size = column.size or UNKNOWN_SIZE
@@ -200,7 +200,7 @@ def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: C
     if column.size is None or column.size < lanes // 4 or len(terms) != 2:
         return False
     is_narrow = column.size < lanes // 2
-    results, term_count = access.points(stage.spatial), access.points(stage.reduce)
+    results, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
     # With symbolic sizes, packing pays if each element is read often.
     if results is None or term_count is None:
         return not is_narrow and all(reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)

@@ -216,7 +216,10 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
     *outer_axes, row, column = place_axes(stage)
     # The reduction axes are the taps along planes (if any), rows and columns, and the input channel.
     group = group_axis(stage)
-    images, channels = access.points(tuple(outer_axes)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
+    images, channels = (
+        access.iteration_count(tuple(outer_axes)),
+        access.iteration_count((*stage.reduce[:-3], stage.reduce[-1])),
+    )
     groups, window = 1 if group is None else group.size, square_window_size(stage.reduce[-3:-1])
     results = stage.spatial[-1].size
     return shape_of_sizes((images, row.size, column.size, channels, results, groups, window), dilation)

@@ -190,7 +190,10 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
     axes = _FilterGradientAxes.of(stage)
     if axes is None:
         return None
-    images, channels = access.points((axes.image, *axes.planes)), access.points((*axes.plane_taps, axes.channel))
+    images, channels = (
+        access.iteration_count((axes.image, *axes.planes)),
+        access.iteration_count((*axes.plane_taps, axes.channel)),
+    )
     height, width = (axis.size for axis in axes.rows_and_columns)
     groups, window = 1 if axes.group is None else axes.group.size, square_window_size(axes.taps)
     return shape_of_sizes((images, height, width, channels, axes.result.size, groups, window), dilation)

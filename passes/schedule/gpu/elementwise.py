@@ -55,7 +55,7 @@ def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
 
     The number is as large as the vector types allow, but small enough to leave work for ``ENOUGH_THREADS`` threads.
     """
-    total = access.points(stages[0].spatial)
+    total = access.iteration_count(stages[0].spatial)
     if total is None or axis.size is None:
         return 1
     lanes = most_lanes(stages, needed, axis)

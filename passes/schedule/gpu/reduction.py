@@ -81,7 +81,7 @@ def _emit_one_kernel(
       combine: combines two partial results; None if a result must be reduced by one thread.
       stores: the reduction and the elementwise stages that follow it.
     """
-    split = split_of(stage, combine, target.threads, access.points(stage.spatial), target)
+    split = split_of(stage, combine, target.threads, access.iteration_count(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
     total = emit.volume(extents)
 
@@ -209,7 +209,7 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
       threads: the threads of a block.
       results: the number of results, or None if it isn't static.
     """
-    terms = access.points(stage.reduce) or UNKNOWN_SIZE
+    terms = access.iteration_count(stage.reduce) or UNKNOWN_SIZE
     count = results if results is not None else UNKNOWN_SIZE
     if combine is None:
         return Split(1, min(threads, power_of_two(count)), along_terms=False)
@@ -244,7 +244,7 @@ def _chunk_count(stage: Stage, target: GpuTarget) -> int:
 
     It is 1 if there are many results or few terms, or if their counts aren't static.
     """
-    terms, results = access.points(stage.reduce), access.points(stage.spatial)
+    terms, results = access.iteration_count(stage.reduce), access.iteration_count(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
     chunks_that_fill = target.resident_threads * TERMS_PER_THREAD // (results * target.threads)

@@ -43,7 +43,7 @@ def _fits_block(stage: Stage, depth: int) -> bool:
     The stage must have static sizes in the row; a reduction must have one result there. The first ``depth`` axes of the
     stage count the rows.
     """
-    results = access.points(stage.spatial[depth:])
+    results = access.iteration_count(stage.spatial[depth:])
     if results is None or any(axis.size is None for axis in stage.reduce):
         return False
     return not stage.reduce or (results == 1 and combiner(merged_reduction(stage)) is not None)
