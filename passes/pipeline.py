@@ -76,8 +76,8 @@ tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 class Phase:
     """A named step; ``dialect`` says whether its result can still be interpreted with NumPy.
 
-    A phase with ``early`` rewrites kernels, each by itself. Phases after it don't read most of them, so that these can be
-    left to `finisher`; ``early`` runs instead, on the others.
+    A phase with ``early`` rewrites kernels, each by itself. Phases after it don't read most of them, so that these can
+    be left to `finisher`; ``early`` runs instead, on the others.
     """
 
     name: str
@@ -190,8 +190,8 @@ def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
 def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
     """Schedules only the kernels whose loop nests later phases read; `finisher` schedules the others.
 
-    The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves whole. The phase
-    `native_loops` reads kernels that functions other than ``main`` call.
+    The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves whole. The
+    phase `native_loops` reads kernels that functions other than ``main`` call.
     """
     outside_main, moved = called_elsewhere(mod), kernels_on_constants(mod)
     kernels = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc)}

@@ -80,7 +80,7 @@ class ConstantValues:
             self.values[param] = array.astype(str(param.ty.dtype))
 
     def of(self, x: Any) -> np.ndarray | None:
-        """Returns the value of a variable or constant; None if it depends on an argument, or is too large."""
+        """Returns the value of a variable or constant, or None if it depends on an argument, or is too large."""
         if isinstance(x, ir.Constant):
             return np.array(x.value.numpy())
         if x not in self.values:

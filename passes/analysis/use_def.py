@@ -47,6 +47,6 @@ class Graph:
             self.uses.setdefault(x, []).append(use)
 
     def only_use(self, x: relax.Var) -> Use | None:
-        """Returns the only call that reads a variable; None if there are several, or another kind of use."""
+        """Returns the only call that reads a variable, or None if there are several, or another kind of use."""
         uses = self.uses.get(x, [])
         return uses[0] if len(uses) == 1 else None

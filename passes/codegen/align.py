@@ -1,4 +1,4 @@
-"""Aligns parameter buffers to their items only, so that kernels accept any contiguous array."""
+"""Aligns parameter buffers to their elements only, so that kernels accept any contiguous array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvtf.passes.codegen.divisors import divisible
 
 
 def item_aligned(func: PrimFunc) -> PrimFunc:
-    """Returns `func` with every parameter buffer aligned to its own item instead of TVM's 64 bytes.
+    """Returns `func` with every parameter buffer aligned to its own element instead of TVM's 64 bytes.
 
     LLVM then accesses parameters by unaligned vector moves, which cost nothing on aligned memory. So a NumPy array at
     any address that its dtype allows is passed without a copy and can't crash the process. Buffers that the kernel

@@ -156,7 +156,7 @@ class _Prologue:
     def enclosed(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
         """Returns ``body`` inside the attribute statement ``outer``.
 
-        An attribute that only promises a buffer to be aligned to its items is dropped.
+        An attribute that only promises a buffer to be aligned to its elements is dropped.
         """
         if outer.attr_key == ALIGNED and int(outer.value) <= _item_bytes(outer.node):
             return body

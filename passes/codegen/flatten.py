@@ -56,7 +56,7 @@ def _with_compared_flags(body: Any) -> Any:
 
 
 def _flattened(func: PrimFunc) -> PrimFunc | None:
-    """Returns the function with one-dimensional buffers; None where a buffer is strided or a view of another."""
+    """Returns the function with one-dimensional buffers, or None where a buffer is strided or a view of another."""
     flattener = _Flattener(func)
     return flattener.flattened_function() if flattener.can_flatten() else None
 

@@ -44,7 +44,7 @@ def shipped_code(name: str, host: Target, options: Mapping[str, Any]) -> bytes |
         return None
     try:
         return archive.read(name)
-    except Exception as error:  # of many kinds, as bytes may name another method, another place or encryption
+    except Exception as error:  # of many kinds, as damaged bytes may mean another method, another offset or encryption
         _warn_of_damage(str(archive.filename), error)
         return None
 
@@ -68,7 +68,7 @@ def _path(model: str, folder: Path) -> Path:
 
 
 def archive_for(host: Target) -> zipfile.ZipFile | None:
-    """Returns the archive for a processor; None if there is none, or if it was written by other sources than these."""
+    """Returns the archive for a processor, or None if there is none or other sources than these wrote it."""
     return _opened(str(host), FOLDER)
 
 
@@ -79,7 +79,7 @@ def _opened(host: str, folder: Path) -> zipfile.ZipFile | None:
     if path is None or not path.exists():
         return None
     try:
-        # Read at once: processes that were forked would share the place in an open file.
+        # Read completely: forked processes would share an open file's position.
         archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
     except Exception as error:  # as above, or the file can't be read
         _warn_of_damage(str(path), error)
@@ -96,7 +96,7 @@ def _warn_of_damage(path: str, error: Exception) -> None:
 
 
 def _model_of(target: Target) -> str | None:
-    """Returns the best model whose code runs on a processor; None if there is none, or for another operating system."""
+    """Returns the best model whose code runs on a processor, or None if there is none or the operating system differs."""
     if "mtriple" in target.attrs or "mcpu" not in target.attrs:
         return None
     models = (

@@ -477,7 +477,7 @@ _EXPRESSIONS: dict[type, _Handler] = {
 
 
 def _symbol(func: relax.Function) -> str | None:
-    """Returns the name by which an entry is called from outside; None for a private function."""
+    """Returns the name by which an entry is called from outside, or None for a private function."""
     if not has_symbol(func) or PRIVATE in func.attrs:
         return None
     return str(func.attrs["global_symbol"])

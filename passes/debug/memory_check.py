@@ -83,7 +83,8 @@ class _Memory:
     def run_binding(self, binding: Any) -> str | None:
         """Interprets one binding on the memory model: records allocations and writes, and checks reads.
 
-        Returns a description of the error, or None. Overwriting a dead value (one that nothing reads later) is no error.
+        Returns a description of the error, or None. Overwriting a dead value (one that nothing reads later) is no
+        error.
         """
         var, value = binding.var, binding.value
         memory_range = self.allocated_range(value, var)

@@ -82,7 +82,7 @@ class _SlicedProducts(SiteRewrite):
 
 
 def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
-    """Emits a slice of ``size`` elements from ``begin`` on, along one axis of a tensor.
+    """Emits a slice of ``size`` elements starting at ``begin``, along one axis of a tensor.
 
     ``from_end`` is the axis counted from the end: 1 is the last axis, 2 the one before.
     """

@@ -1,7 +1,7 @@
 """Reads and writes large tensors less often: sums of the same tensors in one pass, cheap values computed where they are read.
 
-Batch norms and their gradients are bound by memory. One that is written ``(x - mean) * rsqrt(variance) * scale + offset``
-reads and writes tensors as large as ``x`` 20 times without this pass, and 9 times with it.
+Batch norms and their gradients are bound by memory. One that is written ``(x - mean) * rsqrt(variance) * scale +
+offset`` reads and writes tensors as large as ``x`` 20 times without this pass, and 9 times with it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable. This
 pass groups the elementwise kernels between them into one function of several results, which FuseTIR turns into one
-kernel like FuseOps' own groups. The matmul, convolution or sum that computes the gradient joins if it has no other reader.
-An update is placed right after its gradient's operands, so that these don't have to stay in memory until the end of the
-step.
+kernel like FuseOps' own groups. The matmul, convolution or sum that computes the gradient joins if it has no other
+reader. An update is placed right after its gradient's operands, so that these don't have to stay in memory until the
+end of the step.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class _MainCalls:
     def _elementwise_calls(self, var: Any) -> Iterator[Any]:
         """Returns the variables of the elementwise calls by which a value is computed.
 
-        The search starts at the call that computes ``var``, and follows operands backwards. It ends at calls that aren't
-        elementwise, or whose result has another shape.
+        The search starts at the call that computes ``var``, and follows operands backwards. It ends at calls that
+        aren't elementwise, or whose result has another shape.
         """
         worklist, seen = [var], set()
         while worklist:

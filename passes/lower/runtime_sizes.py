@@ -1,13 +1,13 @@
 """Passes kernels their sizes at run time, so that kernels which differ only in sizes have the same code.
 
-A network has the same few kernels around its products (an optimizer's update, the sum of two branches, the parts of batch
-normalization) for tensors of a dozen sizes. LLVM takes 10 to 40 ms for each of them. With sizes as parameters they are equal,
-and the code of one serves all of them: in this program, and through the cache in others.
+A network has the same few kernels around its products (an optimizer's update, the sum of two branches, the parts of
+batch normalization) for tensors of a dozen sizes. LLVM takes 10 to 40 ms for each of them. With sizes as parameters
+they are equal, and the code of one serves all of them: in this program, and through the cache in others.
 
-Only kernels are rewritten that take as long as before, to 5 % or a microsecond. They are elementwise over a
-matrix: every tensor is a matrix, a row that is the same for all rows of the matrices, or a scalar, and vectors fill a row
-exactly. Whether such a kernel runs in parallel depends on its sizes; it is decided here, and passed to the schedule as an
-attribute of the kernel.
+Only kernels are rewritten that take as long as before, to 5 % or a microsecond. They are elementwise over a matrix:
+every tensor is a matrix, a row that is the same for all rows of the matrices, or a scalar, and vectors fill a row
+exactly. Whether such a kernel runs in parallel depends on its sizes; it is decided here, and passed to the schedule as
+an attribute of the kernel.
 """
 
 from __future__ import annotations

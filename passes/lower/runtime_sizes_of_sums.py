@@ -1,8 +1,9 @@
 """Passes sizes at run time to kernels that sum matrices along their columns, as `runtime_sizes` does to elementwise ones.
 
-Batch normalization has three such sums for each convolution: of the mean, the variance and the gradients. They are written as
-two sums here: blocks of rows are summed, in parallel, then the sums of the blocks. A block has a constant number of rows, and
-a step along a row a constant number of columns, so that the register tiles are the same for all sizes.
+Batch normalization has three such sums for each convolution: of the mean, the variance and the gradients. They are
+written as two sums here: blocks of rows are summed, in parallel, then the sums of the blocks. A block has a constant
+number of rows, and a step along a row a constant number of columns, so that the register tiles are the same for all
+sizes.
 """
 
 from __future__ import annotations
@@ -282,8 +283,8 @@ class _Writer:
     def _emit_epilogue(self, stage: Stage) -> Stmt:
         """Returns the nest of an epilogue stage, with the parameter for the number of rows in place of constants that equal it.
 
-        The divisor of a mean is such a constant. Kernels for other numbers of rows then are equal. The result is the same
-        for any constant of this value, since each call passes its own number of rows.
+        The divisor of a mean is such a constant. Kernels for other numbers of rows then are equal. The result is the
+        same for any constant of this value, since each call passes its own number of rows.
         """
         sums, rows = self.column_sums.sums.buffer, self.column_sums.matrices.rows
 

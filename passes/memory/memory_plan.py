@@ -223,7 +223,7 @@ def is_kernel_call(mod: tvm.IRModule, value: Any) -> bool:
 
 
 def bytes_of(ty: relax.TensorType) -> int | None:
-    """Returns the bytes that a tensor of a type takes in the arena, rounded up; None if its size isn't static."""
+    """Returns the bytes that a tensor of a type takes in the arena, rounded up, or None if its size isn't static."""
     dims = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
     sizes = [int(dim) for dim in dims if isinstance(dim, tirx.IntImm)]
     item_bytes = ty.dtype.dtype.itemsize  # of a pair, which a complex number is, both parts

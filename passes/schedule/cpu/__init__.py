@@ -23,8 +23,8 @@ padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups
 - chains such as softmax: `rows` row by row, `short_row_lanes` many short rows at once;
 - attention: `attention_blocks`, its gradient in `row_strips`, without the masked parts (`triangle`).
 
-At the end, what kernels have in common becomes subroutines (`subroutine`, `outline`, `region`), in addition to those that the
-rules call (`product_tile`, `band_copy`, `winograd_transforms`).
+At the end, what kernels have in common becomes subroutines (`subroutine`, `outline`, `region`), in addition to those
+that the rules call (`product_tile`, `band_copy`, `winograd_transforms`).
 
 Every size is derived from the target (`target`).
 """
@@ -118,6 +118,7 @@ def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
 
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        """Schedules each kernel of the module that isn't scheduled yet."""
         result, known = mod.clone(), records(describe(target))
         for name, func in mod.functions.items():
             if isinstance(func, PrimFunc) and not (func.attrs and SCHEDULED in func.attrs):

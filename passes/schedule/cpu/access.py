@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static, with_seri
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 
 REMEMBERED = 2048
-"""Strides that are remembered. Plans of one reduction ask for the same ones: 26,024 times for 1,523 in a U-Net's training
+"""Size of the caches of strides. Plans of one reduction need the same ones: 26,024 times for 1,523 in a U-Net's training
 step."""
 FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
 CHEAP_CALLS = {"tirx.isnan"}
@@ -26,7 +26,7 @@ CALL_OPERATIONS = 12
 
 
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
-    """Returns the row-major offset, in items, of the element of a buffer at some indices."""
+    """Returns the row-major offset, in elements, of the element of a buffer at some indices."""
     offset: ir.Expr = tirx.IntImm("int64", 0)
     for index, extent in zip(indices, buffer.ty.shape, strict=True):
         offset = offset * as_expr(extent) + index
@@ -34,7 +34,7 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
 
 
 def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
-    """Returns by how many items an offset grows when a variable grows by one.
+    """Returns by how many elements an offset grows when a variable grows by one.
 
     Returns None if the offset isn't linear in the variable. For example, offset ``4 * i + j`` has stride 4 in ``i``.
     """
@@ -47,7 +47,7 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
-    """Returns the stride in memory of a load along a loop variable, in items; None if the stride isn't constant."""
+    """Returns the stride of a load along a loop variable, in elements, or None if the stride isn't constant."""
     offset, strides = _strides(load)
     if strides is not None:
         return strides.get(var, 0)
@@ -57,7 +57,7 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _strides(load: TensorLoad) -> tuple[ir.Expr, dict[Var, int | None] | None]:
-    """Returns the offset of a load, and its strides along all variables in it; None if it isn't linear in all of them."""
+    """Returns the offset of a load, and its strides along its variables (None if it isn't linear in all of them)."""
     offset = flat_offset(load.source, list(load.indices))
     used = [var for var in variables(offset) if isinstance(var.ty, ir.PrimType)]  # not the arrays that hold indices
     slopes_and_constant = sym.detect_linear_equation(offset, used)
@@ -67,13 +67,13 @@ def _strides(load: TensorLoad) -> tuple[ir.Expr, dict[Var, int | None] | None]:
 
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
-    """Returns how many items the second load lies after the first in memory; None if the distance isn't constant."""
+    """Returns the distance in elements from the first load to the second in memory, or None if it isn't constant."""
     first_offset, second_offset = (flat_offset(load.source, list(load.indices)) for load in (first, second))
     return static(simplified(second_offset - first_offset))
 
 
 class LinearAccess(NamedTuple):
-    """An access of an array whose place is linear in the variables of loops: its offset at their start, and its strides."""
+    """An array access whose offset is linear in the variables of loops: its offset at their start, and its strides."""
 
     source: Var
     indices: Sequence[ir.Expr]
@@ -82,7 +82,7 @@ class LinearAccess(NamedTuple):
 
 
 def linear_access(source: Var, indices: Sequence[ir.Expr], loop_vars: Sequence[Var]) -> LinearAccess | None:
-    """Returns an access as a linear one; None if a stride along a variable isn't constant."""
+    """Returns an access as a linear one, or None if a stride along a variable isn't constant."""
     *slopes, start = sym.detect_linear_equation(flat_offset(source, list(indices)), list(loop_vars)) or [None]
     strides = tuple(stride for stride in (static(simplified(slope)) for slope in slopes) if stride is not None)
     return None if start is None or len(strides) < len(loop_vars) else LinearAccess(source, indices, start, strides)
@@ -156,7 +156,7 @@ def moves_as_one_axis(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
 
 
 def with_scalar_pairs(body: Stmt) -> Stmt:
-    """Makes vectorized loops serial that access scattered items of a buffer of pairs, which complex numbers are.
+    """Makes vectorized loops serial that access scattered elements of a buffer of pairs, which complex numbers are.
 
     TVM generates code only for vectors of pairs that follow each other in memory.
     """

@@ -106,7 +106,8 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
     """Returns whether a stage (loop nest) has the rows of the first stage, and reads `buffers` only in its own row.
 
-    Blocks of rows are then independent. The first `depth` axes are the row axes. `buffers` are the results of all stages.
+    Blocks of rows are then independent. The first `depth` axes are the row axes. `buffers` are the results of all
+    stages.
     """
     axis_pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in axis_pairs):

@@ -33,7 +33,7 @@ Element = Callable[[list[ir.Expr]], Any]
 
 
 class _RangeInside(NamedTuple):
-    """The part of an axis of the band that lies in the image: from ``first`` on, before ``stop``."""
+    """The range [``first``, ``stop``) of an axis of the band that lies in the image."""
 
     first: ir.Expr
     stop: ir.Expr
@@ -46,7 +46,7 @@ def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: 
         result: returns the element of the band at a row, column and channel.
         value: returns the value to store there.
         extents: the rows, columns and channels of the band.
-        lanes: the items of a vector.
+        lanes: the elements of a vector.
     """
 
     def copy_channels(row_and_column: list[ir.Expr]) -> Stmt:
@@ -68,8 +68,9 @@ def called_copy(
 ) -> Stmt | None:
     """Returns a call of the subroutine that copies a band of an image; the arguments are those of `copied_band`.
 
-    Returns None unless the value is an element of an image, or zero outside of the image; or if the band is small, unless
-    ``also_small``. Inline code would be most of a convolution's code, since LLVM unrolls the loops with their tests.
+    Returns None unless the value is an element of an image, or zero outside of the image; or if the band is small,
+    unless ``also_small``. Inline code would be most of a convolution's code, since LLVM unrolls the loops with their
+    tests.
     """
     axes: list[Any] = [Var(name, "int64") for name in ("row", "column", "channel")]
     result_load, (tests, load) = result(axes), _nonzero_tests_and_value(value(axes))
@@ -183,7 +184,7 @@ def _bound_of_test(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | 
 
 
 def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[TensorLoad, ir.Expr]:
-    """Splits the address of a band's first element into a valid element of the image and an offset in items.
+    """Splits the address of a band's first element into a valid element of the image and an offset in elements.
 
     A band is some rows of a zero-padded image, so its first element may lie outside of the image. The subroutine adds
     the offset to the address only for elements that lie inside.
@@ -200,9 +201,9 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
     """Makes the subroutine that copies a band of an image, and returns its name.
 
     Its numbers are the band's extents, the ranges of rows and columns inside the image, and the offset of the band's
-    first item. The strides of rows and columns follow, of the band and of the image, and then 0. The bits of all items
-    are combined with this 0, which LLVM doesn't know. Otherwise LLVM would turn the loops into calls of memcpy and
-    memset, which take longer for short runs (3 % of a convolution of 64 channels). In a dense band, columns have no
+    first element. The strides of rows and columns follow, of the band and of the image, and then 0. The bits of all
+    elements are combined with this 0, which LLVM doesn't know. Otherwise LLVM would turn the loops into calls of memcpy
+    and memset, which take longer for short runs (3 % of a convolution of 64 channels). In a dense band, columns have no
     gaps between them, in the image as well.
     """
 
@@ -213,18 +214,18 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
         first, stop = Var("first", "int64"), Var("stop", "int64")
         zero_bits = tirx.Cast(BITS, zero)
 
-        def copy_row(row_number: ir.Expr) -> Stmt:
+        def copy_row(row_index: ir.Expr) -> Stmt:
             """Emits the copy of one row of the band: zeros, then columns [first, stop) of the image, then zeros."""
-            band_offset, image_offset = row_number * strides[0], row_number * strides[2] + offset
+            band_offset, image_offset = row_index * strides[0], row_index * strides[2] + offset
 
             def copy_columns(start: ir.Expr, end: ir.Expr, is_inside: bool) -> Stmt:
                 """Emits the copy of the columns from `start` to `end` (excluded) of one row of the band.
 
-                Columns that aren't inside the image get zeros.
+                Columns that aren't inside the image are zeros.
                 """
 
                 def copy_run(column: ir.Expr, length: ir.Expr) -> Stmt:
-                    """Emits the copy of `length` contiguous items from a column on."""
+                    """Emits the copy of `length` contiguous elements, starting at a column."""
 
                     def copy_item(position: ir.Expr) -> Stmt:
                         image = emit.load(source, [image_offset + column * strides[3] + position])
@@ -237,7 +238,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
                     return copy_run(start, (end - start) * channels)
                 return emit.loop(end - start, lambda number: copy_run(start + number, channels))
 
-            inside = tirx.all(row_number >= first_row, row_number < stop_row)
+            inside = tirx.all(row_index >= first_row, row_index < stop_row)
             return emit.sequence([
                 tirx.Bind(first, tirx.Select(inside, tirx.max(tirx.min(first_column, columns), index(0)), columns)),
                 tirx.Bind(stop, tirx.Select(inside, tirx.max(tirx.min(stop_column, columns), first), columns)),
@@ -252,7 +253,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
 
 def _in_vectors(count: ir.Expr, lanes: int, write_item: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits `write_item` for `count` items: whole vectors in a loop, then the remaining items one by one."""
+    """Emits `write_item` for `count` elements: full vectors in a loop, then the remaining elements one by one."""
     whole_vectors = tirx.floordiv(count, index(lanes))
     return emit.sequence([
         emit.loop(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: write_item(number * lanes + lane))),

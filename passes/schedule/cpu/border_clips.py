@@ -68,8 +68,8 @@ def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
         return []
     places = zip(source_loads[0].indices, source.spatial, strict=True)
     return [
-        _clip_of_index(place, stage, *inside[axis.var])
-        for place, axis in places
+        _clip_of_index(image_index, stage, *inside[axis.var])
+        for image_index, axis in places
         if inside[axis.var] != (0, axis.size or 0)  # an axis without a border needs no clip
     ]
 
@@ -92,7 +92,7 @@ def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
         if bound is None:
             return None
         low, high = inside[var]
-        # The test changes at the bound, and holds either from there on or up to there.
+        # The test changes at the bound, and holds either at and after it or before it.
         holds = bool(emit.static(emit.simplified(substitute(comparison, {var: index(bound)}))))
         inside[var] = (max(low, bound), high) if holds else (low, min(high, bound))
     return inside
@@ -105,20 +105,20 @@ def _subexpressions(test: ir.Expr) -> list[ir.Expr]:
     return nodes
 
 
-def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
+def _clip_of_index(image_index: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
     """Derives a clip (a range of nonzero terms) from an index such as `row + tap`; returns None for another index.
 
-    `low` and `high` bound the index `place` inside the image. The index must depend on one result axis and one
+    `low` and `high` bound the index `image_index` inside the image. The index must depend on one result axis and one
     reduction axis, and grow with both. The terms inside are then one range, which moves with the result.
     """
-    used_vars = variables(place)
+    used_vars = variables(image_index)
     results = [axis for axis in stage.spatial if axis.var in used_vars]
     terms = [axis for axis in stage.reduce if axis.var in used_vars]
     if len(results) != 1 or len(terms) != 1 or len(used_vars) != 2 or not (results[0].size and terms[0].size):
         return None
-    strides = [access.stride(place, axis.var) for axis in (results[0], terms[0])]
+    strides = [access.stride(image_index, axis.var) for axis in (results[0], terms[0])]
     factors = [0 if stride is None else static(stride) or 0 for stride in strides]
-    constant = static(emit.simplified(substitute(place, {var: index(0) for var in used_vars})))
+    constant = static(emit.simplified(substitute(image_index, {var: index(0) for var in used_vars})))
     if min(factors) < 1 or constant is None:
         return None
     return Clip(results[0], terms[0], factors[0], factors[1], low - constant, high - constant)
@@ -127,11 +127,11 @@ def _clip_of_index(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | 
 def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> bool:
     """Returns whether a clip (a range of nonzero terms) of a convolution makes it faster.
 
-    The clip must save enough terms. It doesn't pay if the clipped axis would otherwise be merged with a short next axis,
-    or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
+    The clip must save enough terms. It isn't profitable if the clipped axis would otherwise be merged with a short next
+    axis, or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
     """
-    axis_number = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
-    inner_axes, term_count = stage.reduce[axis_number + 1 :], access.iteration_count(stage.reduce)
+    axis_position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
+    inner_axes, term_count = stage.reduce[axis_position + 1 :], access.iteration_count(stage.reduce)
     is_merged = (
         bool(inner_axes) and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS
     )

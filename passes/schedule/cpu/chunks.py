@@ -25,7 +25,7 @@ PARTS_OF_LEVEL1 = 4
 class Chunks:
     """An expensive stage (`source`) and the stages over its results (`fused_stages`), computed chunk by chunk.
 
-    The latter share one box of points, visited by `loop`, and read the results only at their own place in memory.
+    The latter share one loop nest, `loop`, and read the results only at the offset in memory that they store to.
     """
 
     source: Stage
@@ -79,16 +79,16 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     source, points = chunks.source, chunks.loop.extent
     block_size = int(source.spatial[-1].extent)
     blocks_per_chunk = max(1, target.level1_bytes // PARTS_OF_LEVEL1 // (block_size * source.item_bytes))
-    whole_chunks = emit.simplified(tirx.floordiv(points, index(blocks_per_chunk * block_size)))
-    remaining_points = emit.simplified(points - whole_chunks * (blocks_per_chunk * block_size))
+    full_chunks = emit.simplified(tirx.floordiv(points, index(blocks_per_chunk * block_size)))
+    remaining_points = emit.simplified(points - full_chunks * (blocks_per_chunk * block_size))
 
     def write(parallel: bool) -> Stmt:
-        """Emits a loop over whole chunks, then a shorter last chunk if values remain."""
+        """Emits a loop over full chunks, then a shorter last chunk if values remain."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
         main = emit.loop(
-            whole_chunks,
-            lambda number: _chunk(
-                chunks, number * blocks_per_chunk, blocks_per_chunk, index(blocks_per_chunk * block_size), target
+            full_chunks,
+            lambda chunk: _chunk(
+                chunks, chunk * blocks_per_chunk, blocks_per_chunk, index(blocks_per_chunk * block_size), target
             ),
             kind,
         )
@@ -96,9 +96,9 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
         last_chunk = (
             None
             if emit.static(remaining_points) == 0
-            else _chunk(chunks, whole_chunks * blocks_per_chunk, last_blocks, remaining_points, target)
+            else _chunk(chunks, full_chunks * blocks_per_chunk, last_blocks, remaining_points, target)
         )
-        return emit.sequence([None if emit.static(whole_chunks) == 0 else main, last_chunk])
+        return emit.sequence([None if emit.static(full_chunks) == 0 else main, last_chunk])
 
     return is_parallel(chunks.stages, target, write)
 
@@ -119,13 +119,16 @@ def _chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr
     block = Axis(Var("block", "int64"), emit.as_expr(blocks))
     fill_stage = Stage(chunk_buffer, (block, last), (), None, substitute(source.value, {first.var: start + block.var}))
 
-    def write_point(place: ir.Expr) -> Stmt:
-        source_value = emit.load(chunk_buffer, [tirx.floordiv(place, last.extent), tirx.floormod(place, last.extent)])
+    def write_point(index_in_chunk: ir.Expr) -> Stmt:
+        """Emits the fused stages at one index of the chunk, with the source's value from the small buffer."""
+        source_value = emit.load(
+            chunk_buffer, [tirx.floordiv(index_in_chunk, last.extent), tirx.floormod(index_in_chunk, last.extent)]
+        )
         stages = [
             with_value(stage, replace_loads(stage.value, source.buffer, lambda _indices: source_value))
             for stage in chunks.fused_stages
         ]
-        return stores_at(stages, chunks.loop.point(start * last.extent + place))
+        return stores_at(stages, chunks.loop.point(start * last.extent + index_in_chunk))
 
     lanes = target.lanes(min(stage.item_bytes for stage in chunks.fused_stages))
     return emit.sequence(

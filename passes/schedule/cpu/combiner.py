@@ -18,9 +18,9 @@ Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 def combiner(stage: Stage) -> Combine | None:
     """Returns a function that combines two partial results of a reduction, such as `left + right` for a sum.
 
-    Returns None if the reduction's update isn't a combination of its old value with one new item.
+    Returns None if the reduction's update isn't a combination of its old value with one new element.
     """
-    item = reduced_item(stage)
+    item = reduced_term(stage)
     if item is None:
         return None
     item_var = Var("item", item.ty)
@@ -33,7 +33,7 @@ def combiner(stage: Stage) -> Combine | None:
     return lambda left, right: _with_old_value(substitute(update, {item_var: right}), stage, left)
 
 
-def reduced_item(stage: Stage) -> ir.Expr | None:
+def reduced_term(stage: Stage) -> ir.Expr | None:
     """Returns the expression that a reduction combines with its old value, such as `x * y` in ``sum + x * y``.
 
     If several expressions are new in the update, the smallest is returned. Returns None if there is none.

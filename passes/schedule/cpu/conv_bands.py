@@ -29,9 +29,9 @@ from tvtf.passes.schedule.cpu.kernel import (
     loads,
     reads,
     replace_loads,
-    simplified_places,
     substitute,
     variables,
+    with_simplified_indices,
 )
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -47,7 +47,7 @@ Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a stage in a band: `height` rows from `start` on in the first band.
+    """The rows of a stage in a band: `height` rows starting at `start` in the first band.
 
     In later bands, they start `step` rows later for each row of the last stage.
     """
@@ -185,9 +185,9 @@ def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | N
     )
 
 
-def _static_value(place: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
+def _static_value(value: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
     """Returns an index's value for given values of its variables, or None if it isn't static."""
-    return static(emit.simplified(substitute(place, values)))
+    return static(emit.simplified(substitute(value, values)))
 
 
 def _band_bytes(bands: Bands, kernel: Kernel) -> int:
@@ -236,20 +236,20 @@ def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
 
     def band(image_and_band: list[ir.Expr]) -> Stmt:
         # Bands are the parallel tasks; nothing inside of one is parallel.
-        image, band_number = image_and_band
-        return _emit_band(bands, image, band_number, replace(target, cores=1), emit_all)
+        image, band_index = image_and_band
+        return _emit_band(bands, image, band_index, replace(target, cores=1), emit_all)
 
     return is_parallel(bands.stages, target, lambda parallel: emit.fused([images, bands.count], band, parallel))
 
 
-def _emit_band(bands: Bands, image: ir.Expr, band_number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
+def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
     """Emits one band (a block of an image's rows): runs all stages of a chain of convolutions on these rows.
 
     The last stage stores its rows into the whole result. The other stages use buffers of the size of the band.
     """
     stages_and_rows = list(zip(bands.stages, bands.rows, strict=True))
     buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in stages_and_rows}
-    origin = bands.origin(band_number)
+    origin = bands.origin(band_index)
     first_rows = {stage.buffer: rows.first(origin) for stage, rows in stages_and_rows}
     stages = [
         _stage_in_band(stage, rows, image, bands.last_origin, buffers, first_rows) for stage, rows in stages_and_rows
@@ -285,6 +285,7 @@ class Border:
         border_value = self.copy.value.args[2]  # of `if_then_else(inside, item, border_value)`
 
         def fill_row(row_index: list[ir.Expr]) -> Stmt:
+            """Emits the store of the border value to a row's border columns, in vectors of channels."""
             return emit.sequence([
                 emit.vectorized(lanes, lambda lane, at=at, first=first: emit.store(  # type: ignore[misc]
                     self.copy.buffer, border_value, [*row_index, index(at), lane + first]))
@@ -346,7 +347,7 @@ def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
     analyzer = sym.Analyzer()
     # Within these bounds the test for the border is always true, and folds away.
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
-    value = simplified_places(substitute(copy.value, new_indices), analyzer)
+    value = with_simplified_indices(substitute(copy.value, new_indices), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
     return Stage(buffer, (*outer_axes, row, column, channel), (), None, value)
 

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.vector_axis import terms_of
 class Edges:
     """A depthwise convolution's filter gradient that reads the image itself instead of its padded copy.
 
-    `source` is that copy, which is never made; `fused_stages` are the sum over its places, its only reader, and the
+    `source` is that copy, which is never made; `fused_stages` are the sum over its positions, its only reader, and the
     epilogue.
     """
 
@@ -64,7 +64,7 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
     channels.
     """
     gradient = without_unit_axes(gradient)
-    # Terms at these places would read the border, which doesn't exist in the image.
+    # Terms at these positions would read the border, which doesn't exist in the image.
     edges = all_clips(gradient, source)
     if (
         source.reduce

@@ -30,7 +30,7 @@ class JoinedResult:
     first: int
     size: int
 
-    def places(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+    def indices_in_result(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Converts indices along the sums' axes to indices in the result, where two of these axes are one."""
         *before, outer, inner = indices[: self.first + 2]
         return [*before, outer * self.size + inner, *indices[self.first + 2 :]]
@@ -61,7 +61,11 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
 
     def store(node: BufferStore) -> BufferStore:
         joined = joined_by_buffer.get(node.buffer)
-        return node if joined is None else BufferStore(joined.result.buffer, node.value, joined.places(node.indices))
+        return (
+            node
+            if joined is None
+            else BufferStore(joined.result.buffer, node.value, joined.indices_in_result(node.indices))
+        )
 
     return tvm_ffi.structural_map(body, (BufferStore, store))
 
@@ -119,7 +123,7 @@ def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -
 def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
     """Rewrites a stage (loop nest) that merges two axes of the sums it reads, to compute on the sums' own axes.
 
-    Axis number `first` of the result becomes the axes `first` and `first + 1` of the sums, the latter of extent `size`.
+    The axis `first` of the result becomes the axes `first` and `first + 1` of the sums, the latter of extent `size`.
     The result is a scratch buffer of the sums' shape.
     """
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)

@@ -1,8 +1,9 @@
 """Lets a call of a product's tile store its sums where they belong, if the kernel only copies them there.
 
-A tile with an epilogue leaves its sums in a local array, from which the epilogue stores results. Whether an epilogue is a
-copy (to each second row and column in the gradient of a strided convolution, or to other axes after attention) is only known
-when all stores have been redirected to the memory of results. The subroutine of the tile takes strides, so it can store there.
+A tile with an epilogue leaves its sums in a local array, from which the epilogue stores results. Whether an epilogue is
+a copy (to each second row and column in the gradient of a strided convolution, or to other axes after attention) is
+only known when all stores have been redirected to the memory of results. The subroutine of the tile takes strides, so
+it can store there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _without_copies(stmts: SeqStmt) -> Stmt:
 
 
 def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
-    """Returns the call that stores sums where a copy does; None if the statements aren't a tile's sums and their copy."""
+    """Returns the call that stores sums where a copy does, or None for other statements than a tile's sums and their copy."""
     if not isinstance(allocation, AllocBuffer) or not isinstance(sums, Evaluate) or not subroutine.is_call(sums.value):
         return None
     name, addresses, numbers = subroutine.arguments(sums.value)
@@ -56,14 +57,14 @@ def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
 
 
 class _Copy(NamedTuple):
-    """A store of an item of a local array to another array, and the loops around it."""
+    """A store of an element of a local array to another array, and the loops around it."""
 
     store: BufferStore
     loops: tuple[For, ...]
 
 
 def _copies(stmt: Stmt, source: Var, loops: tuple[For, ...]) -> list[_Copy] | None:
-    """Returns the stores of a nest of loops that only copies items of an array; None if it does anything else."""
+    """Returns the stores of a nest of loops that only copies elements of an array, or None if it does anything else."""
     if isinstance(stmt, For):
         is_simple = emit.static(stmt.min) == 0 and emit.static(stmt.extent) is not None
         return _copies(stmt.body, source, (*loops, stmt)) if is_simple else None
@@ -103,7 +104,7 @@ class _RowsAndColumns(NamedTuple):
     columns: list[int]
 
     def distance(self, other: _RowsAndColumns) -> int | None:
-        """Returns how many items another copy's first element lies behind; None if that isn't known."""
+        """Returns the distance in elements to another copy's first element, or None if that isn't known."""
         if not self.element.source.same_as(other.element.source):
             return None
         return emit.static(emit.simplified(other.start - self.start))

@@ -12,7 +12,7 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.band_copy import copied_images
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, simplified_places, substitute
+from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, substitute, with_simplified_indices
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel, is_small_box
 from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.transposed_reads import emit_transposed, transpose
 
 TASKS_PER_CORE = 16
 FEWEST_TASKS_PER_CORE = 4
-"""Rows for each core from which on each row is a task; fewer are split."""
+"""Minimum number of rows per core with which each row is a task; fewer rows are split."""
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -76,12 +76,12 @@ def _emit_nest(
     def task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: a chunk of the innermost loop, at the given indices of the outer loops.
 
-        With several chunks, the last index is the chunk's number.
+        With several chunks, the last index is the chunk's.
         """
         point = dict(fixed)
         for outer_loop, loop_index in zip(outer_loops, indices, strict=False):
             point.update(outer_loop.point(loop_index))
-        # With a single chunk, no loop counts the chunks.
+        # With a single chunk, there is no loop over chunks.
         chunk = indices[-1] if chunks != 1 else index(0)
         if periods is not None:
             return emit_periods(periods, point, lanes, chunks, chunk, vectors)
@@ -108,9 +108,9 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
 def _innermost_loop(
     stages: list[Stage], innermost: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr
 ) -> Stmt:
-    """Emits the innermost loop in vectors: in segments without bounds tests if possible, else as a whole.
+    """Emits the innermost loop in vectors: in segments without bounds tests if possible, else as one loop.
 
-    `point` holds the values of the outer axes. `chunk` is the number of this task's chunk out of `chunks`.
+    `point` holds the values of the outer axes. `chunk` is the index of this task's chunk out of `chunks`.
     """
     segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
     if segments is None:
@@ -126,12 +126,12 @@ def vectors(
     """Emits a loop of `body` over [0, extent) in vectors, or over one chunk of this range.
 
     Args:
-        body: emits one item, given its index.
-        extent: the number of items.
-        lanes: the items of a vector.
-        chunks: the number of chunks that the whole vectors are split into. The last chunk also has the remaining
-            items.
-        chunk: the number of the chunk to emit.
+        body: emits one element, given its index.
+        extent: the number of elements.
+        lanes: the elements of a vector.
+        chunks: the number of chunks that the full vectors are split into. The last chunk also has the remaining
+            elements.
+        chunk: the index of the chunk to emit.
     """
     static_size = static(extent)
     vector_count = (
@@ -149,7 +149,7 @@ def vectors(
         if vector_count == 0
         else emit.loop(
             vectors_here,
-            lambda number: emit.vectorized(lanes, lambda lane: body((first_vector + number) * lanes + lane)),
+            lambda vector: emit.vectorized(lanes, lambda lane: body((first_vector + vector) * lanes + lane)),
         )
     )
     remainder = _remaining_items(body, extent, vector_count, lanes)
@@ -168,9 +168,9 @@ def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
 def _remaining_items(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int
 ) -> Stmt | None:
-    """Emits the items after the last whole vector: as a short vector if their number is static, else one by one.
+    """Emits the elements after the last full vector: as a short vector if their number is static, else one by one.
 
-    Returns None if there are no such items, also because an extent that isn't static is a multiple of the lanes by its form.
+    Returns None if there are no such elements, as for a symbolic extent that is a multiple of the lanes by its form.
     """
     size = static(extent)
     if size is None:
@@ -272,4 +272,4 @@ def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
         return call
 
     resolved = structural_map(value, (ir.Call, follow_decided_branches), order="pre")
-    return simplified_places(structural_map(resolved, (COMPARISONS, outcome_of)), analyzer)
+    return with_simplified_indices(structural_map(resolved, (COMPARISONS, outcome_of)), analyzer)

@@ -94,17 +94,17 @@ def fused(
     return loop(total, lambda task: body(unflatten(task, extents)), ForKind.PARALLEL, "task")
 
 
-def balanced_part(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
+def balanced_part(extent: ir.Expr, part_index: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
     """Returns the start and size of one of `count` parts of [0, extent), whose sizes differ by at most one.
 
     Parts of a size rounded up would be uneven: eight parts of nine tiles would be 2, 2, 2, 2, 1 and three empty ones,
     most of them on one core.
     """
     if count == 1:
-        return number * extent, extent
+        return part_index * extent, extent
     if isinstance(extent, tirx.IntImm) and int(extent) % count == 0:
-        return number * (int(extent) // count), index(int(extent) // count)
-    first, stop = (tirx.floordiv(part * extent + (count - 1), index(count)) for part in (number, number + 1))
+        return part_index * (int(extent) // count), index(int(extent) // count)
+    first, stop = (tirx.floordiv(part * extent + (count - 1), index(count)) for part in (part_index, part_index + 1))
     return simplified(first), simplified(stop - first)
 
 

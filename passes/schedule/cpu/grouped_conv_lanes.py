@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.windows import as_windows
 
 Stages = list[Stage | Opaque]
-# With larger groups, vectors of a single group are as fast, and a shuffle would move items further.
+# With larger groups, vectors of a single group are as fast, and a shuffle would move elements further.
 MIN_GROUPS_PER_VECTOR = 4
 MAX_BYTES_OF_A_GROUP = 16
 # The shuffled operands of a tile stay in registers for all taps of a row; more don't fit.
@@ -138,7 +138,7 @@ def _reads_group_contiguously(
 def _filter_along_channels(
     load: TensorLoad, sums: Stage, channel: Axis, group_size: int
 ) -> tuple[ir.Expr, list[Stage]]:
-    """Returns the filter's item on the merged channel axis, and a stage that copies the filter if it isn't contiguous.
+    """Returns the filter's load on the merged channel axis, and a stage that copies the filter if it isn't contiguous.
 
     Vectors are loaded along the output channels, so these must be contiguous.
     """

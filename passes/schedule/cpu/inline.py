@@ -11,7 +11,7 @@ CHEAP_OPERATIONS = 8
 
 
 def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
-    """Inlines elementwise stages (loop nests) of a kernel into the stages that read them, where that pays.
+    """Inlines elementwise stages (loop nests) of a kernel into the stages that read them, where that is profitable.
 
     Returns the remaining stages. Stages are visited in order. When a stage is inlined, it contains the stages that were
     inlined into it before.
@@ -29,7 +29,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 
 
 def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
-    """Returns whether a stage (loop nest) can be inlined into all of its readers, and whether that pays."""
+    """Returns whether a stage (loop nest) can profitably be inlined into all of its readers."""
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]

@@ -35,9 +35,9 @@ MAX_STRIDE = 8
 
 @dataclass(frozen=True)
 class Phase:
-    """One contraction (`sums`) and its epilogue (`ending`), whose results are a regular part of a whole result.
+    """One contraction (`sums`) and its epilogue (`ending`), which compute a strided part of a result.
 
-    They lie at `first + place * step` of the whole along each axis.
+    Index `i` of the part is index `first + i * step` of the result, along each axis.
     """
 
     sums: Stage
@@ -45,8 +45,8 @@ class Phase:
     first: tuple[int, ...]
     step: tuple[int, ...]
 
-    def places(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Converts the indices of a result of this phase to indices in the whole result."""
+    def indices_in_result(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Converts indices of the phase's part to indices of the result."""
         return [own_index * step + first for own_index, step, first in zip(indices, self.step, self.first, strict=True)]
 
 
@@ -70,7 +70,7 @@ class Phases:
         return [stage for pair in stages_and_endings for stage in pair if stage is not None]
 
     def stored(self, body: Stmt) -> Stmt:
-        """Redirects the stores of the epilogues to the whole result.
+        """Redirects the stores of the epilogues to the result.
 
         Each sum is then stored once, without a pass that chooses among contractions.
         """
@@ -78,7 +78,11 @@ class Phases:
 
         def store(node: BufferStore) -> BufferStore:
             phase = phases.get(node.buffer)
-            return node if phase is None else BufferStore(self.chosen.buffer, node.value, phase.places(node.indices))
+            return (
+                node
+                if phase is None
+                else BufferStore(self.chosen.buffer, node.value, phase.indices_in_result(node.indices))
+            )
 
         return structural_map(body, (BufferStore, store))
 
@@ -108,7 +112,7 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     ):
         return None
     phases = [_phase_of_test(chosen, choice, test, load, sums[load.source]) for test, load in options]
-    # Each load has points of its own, so that they cover the whole if their numbers add up to it.
+    # The phases are disjoint, so they cover the result if their sizes add up to its size.
     total_points = prod(axis.size or 0 for axis in chosen.spatial)
     known_phases = [phase for phase in phases if phase is not None]
     points = sum(access.iteration_count(phase.sums.spatial) or 0 for phase in known_phases)
@@ -121,7 +125,7 @@ def _writes_source(stage: Stage | Opaque, load: TensorLoad) -> bool:
 
 
 def _outermost_choice(value: ir.Expr) -> ir.Expr | None:
-    """Returns the outermost `if_then_else` of a value; None if there are several that differ, or none."""
+    """Returns the outermost `if_then_else` of a value, or None if there are several that differ, or none."""
     choices: list[ir.Expr] = []
     structural_walk(value, (ir.Call, lambda call: choices.append(call) if is_choice(call) else None))
     outermost = [call for call in choices if sum(_contains(other, call) for other in choices) == 1]
@@ -157,9 +161,9 @@ def _phase_of_test(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLo
     if len(load.indices) != len(chosen.spatial):
         return None
     tests, firsts_and_steps = conjuncts(test), []
-    for axis, place in zip(chosen.spatial, load.indices, strict=True):
+    for axis, load_index in zip(chosen.spatial, load.indices, strict=True):
         axis_tests = [conjunct for conjunct in tests if axis.var in variables(conjunct)]
-        first_and_step = _first_and_step(axis.var, place, axis_tests)
+        first_and_step = _first_and_step(axis.var, load_index, axis_tests)
         if first_and_step is None:
             return None
         firsts_and_steps.append(first_and_step)
@@ -195,26 +199,26 @@ def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
     return is_choice(call) and tvm_ffi.structural_equal(call, choice)
 
 
-def _first_and_step(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
-    """Finds the first index of an axis at which all tests pass and the expression `place` is 0.
+def _first_and_step(var: Var, load_index: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
+    """Finds the first index of an axis at which all tests pass and the expression `load_index` is 0.
 
     Returns this index and the distance to the next index that passes; None if there is no such index. Candidates are
     tried one by one, since the tests contain remainders, which TVM's analyzer can't solve.
     """
-    if not variables(place) <= {var} or any(variables(test) != {var} for test in tests):
+    if not variables(load_index) <= {var} or any(variables(test) != {var} for test in tests):
         return None
     analyzer = sym.Analyzer()
 
-    def value_at(value: ir.Expr, number: int) -> int | None:
-        return emit.static(analyzer.simplify(substitute(value, {var: index(number)})))
+    def value_at(value: ir.Expr, candidate: int) -> int | None:
+        return emit.static(analyzer.simplify(substitute(value, {var: index(candidate)})))
 
-    passing = [number for number in range(3 * MAX_STRIDE) if all(value_at(test, number) for test in tests)]
-    places = [value_at(place, number) for number in passing]
+    passing = [candidate for candidate in range(3 * MAX_STRIDE) if all(value_at(test, candidate) for test in tests)]
+    load_indices = [value_at(load_index, candidate) for candidate in passing]
     return next(
         (
             (first, passing[position + 1] - first)
             for position, first in enumerate(passing[:-1])
-            if places[position] == 0
+            if load_indices[position] == 0
         ),
         None,
     )

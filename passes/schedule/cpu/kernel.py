@@ -47,7 +47,7 @@ class Clip:
     high: int
 
     def bounds(self, first: int | ir.Expr, count: int) -> tuple[int | ir.Expr, int | ir.Expr]:
-        """Returns the range (start, stop) of terms to sum for a tile of `count` results from `first` on.
+        """Returns the range (start, stop) of terms to sum for a tile of `count` results starting at `first`.
 
         Outside of this range, the term is zero for each of these results.
         """
@@ -86,7 +86,7 @@ class Stage:
     buffers that hold the same values in every call, so that a packed copy is made only once. Terms outside `clips`
     needn't be summed. Terms outside `edges` mustn't be summed, since their operands don't exist. `broadcast_axis` is a
     reduction axis for vectors over several groups: the operand that doesn't depend on this axis is loaded for all
-    neighbouring results, and each term broadcasts the item with the term's number.
+    neighbouring results, and each term broadcasts the element at the term's index.
     """
 
     buffer: Var
@@ -105,7 +105,7 @@ class Stage:
 
     @cached_property
     def item_bytes(self) -> int:
-        """The size of one item of the result."""
+        """The size of one element of the result, in bytes."""
         return max(1, self.buffer.ty.dtype.dtype.itemsize)
 
     @property
@@ -154,7 +154,7 @@ class Kernel:
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
     """Replaces variables by expressions.
 
-    Variables that a `Let` binds inside get new names, since code for LLVM may bind each variable only once.
+    Variables that a `Let` binds inside are renamed, since code for LLVM may bind each variable only once.
     """
     values = {**values, **_fresh_let_variables(node)}
     if not values:
@@ -213,7 +213,7 @@ def conjuncts(test: ir.Expr) -> list[ir.Expr]:
     return [*conjuncts(test.a), *conjuncts(test.b)] if isinstance(test, tirx.And) else [test]
 
 
-def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
+def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
     """Simplifies the indices of loads and the index tests in a value, but no arithmetic.
 
     TVM's simplifier turns ``x - x`` into 0, which is wrong for NaN (see `codegen/floats.py`).
@@ -223,6 +223,7 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
         return tirx.BufferLoad(node.source, [analyzer.simplify(index) for index in node.indices])
 
     def simplify_choice(call: ir.Expr) -> ir.Expr:
+        """Replaces a choice whose test is decided by the chosen value; other choices keep both values."""
         # The arguments of a choice are the test, the value if it holds, and the value otherwise.
         if not is_choice(call) or loads(call.args[0]):
             return call
@@ -343,7 +344,7 @@ def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
 
 
 def _axes_in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
-    """Returns the spatial axes in the order of the buffer's dims; None unless each index is a different axis, or 0.
+    """Returns the spatial axes in the order of the buffer's dims, or None unless each index is a different axis, or 0.
 
     An index of 0 becomes an axis of extent 1. Schedules rely on this order: along the last axis, memory is contiguous.
     """
@@ -403,7 +404,7 @@ def _lowered_block(realize: SBlockRealize) -> Stmt | None:
 
 
 def _init_in_first_step(block: SBlock) -> Stmt:
-    """Returns a block's `init` statement, behind a test for the first step of all reduction axes."""
+    """Returns a block's `init` statement, guarded by a test for the first step of all reduction axes."""
     first_step_tests = [
         iter_var.var == iter_var.dom.min for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce
     ]

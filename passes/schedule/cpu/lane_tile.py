@@ -21,9 +21,9 @@ from tvtf.passes.schedule.cpu.tile import (
     Point,
     Range,
     Tile,
+    accumulator_row,
     over_edges,
     over_ranges,
-    row_number,
     row_point,
     update_value,
 )
@@ -31,7 +31,7 @@ from tvtf.passes.schedule.cpu.tile import (
 # Hardware prefetching ends at 4 KiB pages, and comes too late where each line is used for few cycles. Without this, a
 # matrix of 48 MiB arrives at 23 GB/s instead of 47 (plain sums of it reach 50).
 BYTES_AHEAD = 8192
-# Operations of an epilogue from which on it is a loop over rows; an exponential is about twenty.
+# Minimum number of operations of an epilogue that is a loop over rows; an exponential is about twenty.
 OPERATIONS_OF_COSTLY_EPILOGUE = 16
 # Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
@@ -39,7 +39,7 @@ READ_INTO_EVERY_CACHE = (0, 3, 1)
 Span = tuple[int, int]
 """The first lane of a vector, and its number of lanes."""
 VectorBody = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
-"""Emits one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
+"""Emits one vector, given the row, the vector's index in the row, the lane, and the point that these stand for."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ColumnTile:
         """
         if ranges is None:
             return self._for_each_vector(
-                lambda row, number, lane, point: epilogue.write(self._initial_value(start, point), point),
+                lambda row, vector, lane, point: epilogue.write(self._initial_value(start, point), point),
                 self.stored,
                 is_loop=True,
             )
@@ -117,7 +117,7 @@ class ColumnTile:
         """
         accumulators = self.accumulators
         last = self._for_each_vector(
-            lambda row, number, lane, point: epilogue.write(accumulators.load(row, number, lane), point),
+            lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point),
             self.stored,
             is_loop=True,
         )
@@ -142,8 +142,8 @@ class ColumnTile:
         """
 
         def write_row(offsets: list[ir.Expr]) -> Stmt:
-            point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
-            vectors = self._vectors_of_row(body, spans, number, point, emit.loop if is_loop else emit.unrolled)
+            point, row = row_point(self.tile, self.order, offsets), accumulator_row(self.sizes, offsets)
+            vectors = self._vectors_of_row(body, spans, row, point, emit.loop if is_loop else emit.unrolled)
             return emit.sequence([emit.when(counts(point), vectors)])
 
         return (emit.nest if is_loop else emit.unrolled_nest)(self.sizes, write_row)
@@ -156,17 +156,17 @@ class ColumnTile:
         `spans` are the first lane and the number of lanes of each vector. `point` holds the values of the other axes.
         """
 
-        def vector(number: ir.Expr, lane: ir.Expr) -> Stmt:
-            coordinate = self.tile.base[self.vector.var] + number * self.lanes + lane
-            return body(row, number, lane, {**point, self.vector.var: coordinate})
+        def emit_vector(vector: ir.Expr, lane: ir.Expr) -> Stmt:
+            coordinate = self.tile.base[self.vector.var] + vector * self.lanes + lane
+            return body(row, vector, lane, {**point, self.vector.var: coordinate})
 
-        return _vector_loop(spans, vector, over_vectors)
+        return _vector_loop(spans, emit_vector, over_vectors)
 
     def _initialize(self, start: Stage | None) -> Stmt:
         """Emits stores of the initial values, or of the partial results of `start`, to all accumulators."""
 
-        def store(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return self.accumulators.store(self._initial_value(start, point), row, number, lane)
+        def store(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+            return self.accumulators.store(self._initial_value(start, point), row, vector, lane)
 
         return self._for_each_vector(store, self.summed)
 
@@ -186,23 +186,23 @@ class ColumnTile:
         `tested` are the edges of an image to test for: outside of them, nothing is added.
         """
 
-        def add(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            value = update_value(self.stage, self.accumulators.load(row, number, lane), {**point, **terms_point})
-            return self.accumulators.store(value, row, number, lane)
+        def add(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+            value = update_value(self.stage, self.accumulators.load(row, vector, lane), {**point, **terms_point})
+            return self.accumulators.store(value, row, vector, lane)
 
         def counts(point: Point) -> ir.Expr | bool:
             return tirx.all(*(edge.includes({**point, **terms_point}) for edge in tested)) if tested else True
 
         prefetched_vectors = range(self.accumulators.vectors) if streamed is not None else ()
         prefetches = [
-            _prefetch(streamed, {**self.tile.base, **terms_point}, number * self.lanes) for number in prefetched_vectors
+            _prefetch(streamed, {**self.tile.base, **terms_point}, vector * self.lanes) for vector in prefetched_vectors
         ]
         return emit.sequence([*prefetches, self._for_each_vector(add, self.summed, counts=counts)])
 
     def _broadcast_sums(self, ranges: Sequence[Range], broadcast_axis: Axis) -> Stmt:
-        """Emits the sums of a grouped convolution, where one input item is a factor of several neighbouring results.
+        """Emits the sums of a grouped convolution, where one input element is a factor of several neighbouring results.
 
-        A shuffle broadcasts the item to the lanes of these results. All terms of the last range use the shuffled
+        A shuffle broadcasts the element to the lanes of these results. All terms of the last range use the shuffled
         vector, before the next shuffle.
         """
         other_ranges = [part for part in ranges if part.axis is not broadcast_axis]
@@ -225,9 +225,9 @@ class ColumnTile:
     def _broadcast_row(self, terms_point: Point, item: int, offsets: list[ir.Expr]) -> Stmt:
         """Emits the addition of one term of a grouped convolution to one row of the register tile.
 
-        Input item number `item` of each group is broadcast to the group's results. `offsets` locate the row.
+        The input element at index `item` of each group is broadcast to the group's results. `offsets` locate the row.
         """
-        point, row = {**row_point(self.tile, self.order, offsets), **terms_point}, row_number(self.sizes, offsets)
+        point, row = {**row_point(self.tile, self.order, offsets), **terms_point}, accumulator_row(self.sizes, offsets)
         start = point[self.vector.var]
         vectors = [
             _broadcast_vector(
@@ -251,7 +251,7 @@ class ColumnTile:
             return self._epilogue_row_by_row(epilogue)
         accumulators = self.accumulators
         return self._for_each_vector(
-            lambda row, number, lane, point: epilogue.write(accumulators.load(row, number, lane), point), self.stored
+            lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point), self.stored
         )
 
     def _epilogue_row_by_row(self, epilogue: Epilogue) -> Stmt:
@@ -264,11 +264,11 @@ class ColumnTile:
             accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")
         )
 
-        def save(row: ir.Expr, number: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
-            return saved.store(accumulators.load(row, number, lane), row, number, lane)
+        def save(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
+            return saved.store(accumulators.load(row, vector, lane), row, vector, lane)
 
-        def epilogue_of_saved(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return epilogue.write(saved.load(row, number, lane), point)
+        def epilogue_of_saved(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+            return epilogue.write(saved.load(row, vector, lane), point)
 
         with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored, is_loop=True)
         return emit.sequence([emit.allocate(saved.buffer), self._for_each_vector(save, self.stored), with_epilogue])
@@ -277,7 +277,7 @@ class ColumnTile:
 def _broadcast_vector(
     stage: Stage, accumulators: Accumulators, point: Point, item: int, first_offset: ir.Expr, count: int
 ) -> Stmt:
-    """Emits the addition of one term to one vector of sums, with one input item of each group broadcast to its lanes.
+    """Emits the addition of one term to one vector of accumulators, with one input element per group broadcast to its lanes.
 
     At an image's border, nothing is added outside of the image.
     """
@@ -291,7 +291,7 @@ def _broadcast_vector(
     order = [tirx.IntImm("int32", lane // group_size * group_size + item) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
-        """Loads an operand for all lanes. An item that neighbouring lanes share is shuffled to them."""
+        """Loads an operand for all lanes. An element that neighbouring lanes share is shuffled to them."""
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
         return (
@@ -325,11 +325,11 @@ def _partial_result(start: Stage, point: Point) -> ir.Expr:
 def _vector_loop(
     spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt], over_vectors: Callable[..., Stmt]
 ) -> Stmt:
-    """Emits `body(vector, lane)` for all vectors of a row: whole ones in a loop, then a shorter last one."""
+    """Emits `body(vector, lane)` for all vectors of a row: full ones in a loop, then a shorter last one."""
     # Only the last of the spans (first lane, lanes) may be shorter.
     lanes = spans[0][1]
     whole_vectors = sum(1 for _start, count in spans if count == lanes)
-    whole = over_vectors(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
+    whole = over_vectors(whole_vectors, lambda vector: emit.vectorized(lanes, lambda lane: body(vector, lane)))
     if whole_vectors == len(spans):
         return whole
     last = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))

@@ -46,8 +46,8 @@ def _on_axes(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
 def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
     """Returns the loops of elementwise stages: neighbouring axes become one loop where all accesses allow that.
 
-    They do if every load and store moves through memory as along one axis. A long innermost loop has more whole vectors
-    and fewer remaining items. Axes with `fixed` values need no loop, and are left out.
+    They do if every load and store moves through memory as along one axis. A long innermost loop has more full vectors
+    and fewer remaining elements. Axes with `fixed` values need no loop, and are left out.
     """
     loops: list[Loop] = []
     offsets = _memory_offsets(stages)

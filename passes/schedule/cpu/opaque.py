@@ -46,6 +46,7 @@ def _split_into_tasks(loop: For) -> Stmt:
     """Splits a loop into parallel tasks of a fixed number of iterations, each worth the start of a thread."""
 
     def task(task_number: ir.Expr) -> Stmt:
+        """Emits the iterations of one task; the last task may have fewer."""
         first_iteration = task_number * ITERATIONS_PER_TASK
         count = tirx.min(loop.extent - first_iteration, index(ITERATIONS_PER_TASK))
         return emit.loop(

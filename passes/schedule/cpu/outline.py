@@ -1,8 +1,8 @@
-"""Moves loops out of kernels into subroutines, where a kernel calls subroutines anyway.
+"""Outlines loops of kernels into subroutines, where a kernel calls subroutines anyway.
 
-What is left around the tiles of a product, such as clearing sums or the elementwise stages that follow it, differs among
-kernels in little but sizes. As a subroutine with its sizes and strides as numbers it is compiled once for all of them, and a
-kernel that only calls subroutines needs no optimization.
+What is left around the tiles of a product, such as clearing sums or the elementwise stages that follow it, differs
+among kernels in little but sizes. As a subroutine with its sizes and strides as numbers it is compiled once for all of
+them, and a kernel that only calls subroutines needs no optimization.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from tvtf.passes.schedule.cpu.product_tile import product_tile_of
 from tvtf.passes.schedule.cpu.region import Pairs, Part, Region, estimated_cycles, extent_of
 
 FEWEST_CYCLES = 64
-"""Of loops, 16 items a cycle, from which on a call costs nothing beside them: with 16, a U-Net's steps take 2 % longer."""
+"""Minimum cycles of called loops, at 16 elements a cycle: a call then costs nothing measurable. With a minimum of 16 cycles, a
+U-Net's steps take 2 % longer."""
 CYCLES_BESIDE_A_CALL = 2000
-"""Of other work, for each time that loops run, from which on a call of them costs nothing however short they are."""
+"""Cycles of other work per execution of loops with which a call of the loops costs nothing, however short they are."""
 FEWEST_PARTS, MOST_PARTS = 8, 64
-"""Calls that take the place of a parallel loop: enough for many cores."""
+"""Minimum and maximum numbers of calls that replace a parallel loop: enough for many cores."""
 
 
 def with_called_loops(body: Stmt, overlapping: Pairs = ()) -> Stmt:
@@ -58,7 +59,7 @@ class _Outliner:
         return For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread_binding, stmt.annotations)
 
     def _call(self, stmt: Stmt, room: float) -> Stmt | None:
-        """Returns the call of a subroutine that does what loops do; None if it can't be one, or does too little."""
+        """Returns the call of a subroutine for loops, or None if they can't be a subroutine, or do too little work."""
         region = Region(stmt, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
@@ -71,7 +72,7 @@ class _Outliner:
         return region.call(self.overlapping) if is_worthwhile and region.can_be_called() else None
 
     def _parts(self, loop: For) -> Stmt | None:
-        """Returns a parallel loop of calls, each of which does a part of a parallel elementwise loop; None if it can't."""
+        """Returns a parallel loop of calls, each for a part of a parallel elementwise loop, or None if there can't be one."""
         region, extent = Region(loop, self.in_memory), emit.static(loop.extent)
         if region.cycles is None or extent is None or region.calls:
             return None

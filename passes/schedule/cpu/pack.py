@@ -31,7 +31,7 @@ MAX_LANES_TO_TRANSPOSE = 16
 class PackedOperand:
     """An operand copied into panels, with the layout `buffer[panel, *axes, lane]`.
 
-    A panel has the items for `width` points along the `vector` axis, in the order in which a tile reads them. Its rows
+    A panel has the elements for `width` indices of the `vector` axis, in the order in which a tile reads them. Its rows
     have `pitch` lanes, of which the first `width` are used.
     """
 
@@ -51,17 +51,17 @@ class PackedOperand:
 
     @property
     def size(self) -> int:
-        """The number of points along the packed axis."""
+        """The extent of the packed axis."""
         return int(self.vector.extent)
 
     @property
     def count(self) -> int:
-        """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to transpose."""
+        """The number of pieces along the packed axis that are copied one by one: panels, or vectors of panels to transpose."""
         return -(-self.size // (self.lanes if self.is_transposed else self.width))
 
     @property
     def step(self) -> int:
-        """The number of points of the last axis (rows of a panel) that a chunk copies."""
+        """The number of indices of the last axis (rows of a panel) that a chunk copies."""
         last = self.axes[-1].size if self.axes else None
         return 1 if last is None else min(last, self.lanes if self.is_transposed else ROWS_PER_CHUNK)
 
@@ -89,7 +89,7 @@ class PackedOperand:
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
     """Packs the operands of a reduction that its plan lists, into panels (pieces of the width of a register tile).
 
-    A tile then reads a panel front to back, in whole vectors. Returns the reduction on the packed operands, and the
+    A tile then reads a panel front to back, in full vectors. Returns the reduction on the packed operands, and the
     statements that pack them.
     """
     statements: list[Stmt] = []
@@ -126,8 +126,8 @@ def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list
 def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> PackedOperand:
     """Describes the packed copy of an operand, and creates a scratch buffer for the copy.
 
-    The copy consists of panels: pieces of `packing.width` items along the vector axis. A row of a panel is rounded up
-    to whole vectors, which are read without tests.
+    The copy consists of panels: pieces of `packing.width` elements along the vector axis. A row of a panel is rounded
+    up to full vectors, which are read without tests.
     """
     load, vector_axis, width = packing.load, packing.axis, packing.width
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
@@ -143,7 +143,7 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
 
 
 def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
-    """Enlarges the last extent of a panel by one if panels would be whole pages apart, and conflict in the cache."""
+    """Enlarges the last extent of a panel by one if panels would be a multiple of the page size apart, and conflict."""
     row_count = emit.static(emit.volume(extents))
     if not extents or row_count is None or row_count * row_bytes % PAGE_BYTES:
         return extents
@@ -171,10 +171,11 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
     chunks = emit.simplified(tirx.floordiv(last_extent + (operand.step - 1), index(operand.step)))
 
     def task(indices: list[ir.Expr]) -> Stmt:
+        """Emits one task: the packing of one chunk of one piece."""
         # Loops are over (piece, chunk) where panels are transposed, else over (chunk, piece).
         *other_indices, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
         piece = other_indices.pop()
-        # Whole chunks don't overlap.
+        # Chunks of equal size don't overlap.
         is_whole = emit.static(tirx.floormod(last_extent, index(operand.step))) == 0
         start = chunk * operand.step
         start = start if is_whole else emit.simplified(tirx.min(start, last_extent - operand.step))
@@ -202,44 +203,45 @@ def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr
 
 
 def _copy_whole_panel(
-    operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
+    operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
 ) -> Stmt:
-    """Emits the copy of some rows of a whole panel (a packed piece of an operand).
+    """Emits the copy of some rows of a full panel (a packed piece of an operand).
 
-    If the operand's next items fill up the last vector, they are copied, too: then all vectors are whole.
+    If the operand's next elements fill up the last vector, they are copied, too: then all vectors are full.
     """
-    exact_copy = _copy_rows(operand, number, point, start, width)
+    exact_copy = _copy_rows(operand, panel, point, start, width)
     if width == operand.pitch or not operand.is_contiguous or operand.size < operand.pitch:
         return exact_copy
-    wider_copy = _copy_rows(operand, number, point, start, operand.pitch)
-    return emit.when(number * width + operand.pitch <= operand.size, wider_copy, exact_copy)
+    wider_copy = _copy_rows(operand, panel, point, start, operand.pitch)
+    return emit.when(panel * width + operand.pitch <= operand.size, wider_copy, exact_copy)
 
 
-def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """Emits the copy of some rows of panel `number` (a packed piece of an operand), in vectors along the width.
+def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
+    """Emits the copy of some rows of a panel (a packed piece of an operand), in vectors along the width.
 
     `point` holds the operand's outer indices. `start` is the first row.
     """
     spans = emit.vector_spans(width, operand.lanes)
 
-    def row_point(place: ir.Expr) -> dict[Var, ir.Expr]:
-        return {**point, **{axis.var: place for axis in operand.axes[-1:]}}
+    def row_point(row: ir.Expr) -> dict[Var, ir.Expr]:
+        return {**point, **{axis.var: row for axis in operand.axes[-1:]}}
 
-    # What isn't contiguous is loaded item by item. LLVM takes 10 ms for each such vector in the code.
+    # What isn't contiguous is loaded element by element. LLVM takes 10 ms for each such vector in the code.
     looped = 0 if operand.is_contiguous else width // operand.lanes
 
     def copy_row(step: ir.Expr) -> Stmt:
-        place = row_point(start + step)
+        """Emits the copy of one row of the panel, in vectors."""
+        row_values = row_point(start + step)
 
         def copy_gathered(vector: ir.Expr) -> Stmt:
-            return _copy_vector(operand, number, place, vector * operand.lanes, operand.lanes)
+            return _copy_vector(operand, panel, row_values, vector * operand.lanes, operand.lanes)
 
         vectors = emit.loop(looped, copy_gathered) if looped else None
-        return emit.sequence([vectors, *(_copy_vector(operand, number, place, *span) for span in spans[looped:])])
+        return emit.sequence([vectors, *(_copy_vector(operand, panel, row_values, *span) for span in spans[looped:])])
 
     call = width % operand.lanes == 0 and called_copy(
-        lambda place: _packed_item(operand, number, row_point(start + place[1]), place[2]),
-        lambda place: _source_item(operand, number, row_point(start + place[1]), place[2]),
+        lambda at: _packed_element(operand, panel, row_point(start + at[1]), at[2]),
+        lambda at: _source_element(operand, panel, row_point(start + at[1]), at[2]),
         [1, operand.step, width],
         operand.lanes,
         also_small=width < operand.width,  # a call for the last panel, too, leaves no copying in the kernel
@@ -248,64 +250,64 @@ def _copy_rows(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr
 
 
 def _transpose_square(
-    operand: PackedOperand, vector_number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int
+    operand: PackedOperand, vector: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int
 ) -> Stmt:
     """Emits the copy of one square of a panel as a transpose in registers.
 
-    The operand is contiguous along the panel's last axis, not along its lanes. `vector_number` counts the vectors of
-    all panels, `rows` are the rows to read.
+    The operand is contiguous along the panel's last axis, not along its lanes. `vector` is the index of a vector among
+    those of all panels, `rows` is the number of rows to read.
     """
     last_axis, vectors_per_panel = operand.axes[-1].var, operand.width // operand.lanes
-    panel_number = tirx.floordiv(vector_number, index(vectors_per_panel))
-    first_lane = tirx.floormod(vector_number, index(vectors_per_panel)) * operand.lanes
-    # With a single panel its number is known.
+    panel = tirx.floordiv(vector, index(vectors_per_panel))
+    first_lane = tirx.floormod(vector, index(vectors_per_panel)) * operand.lanes
+    # A single panel has index 0.
     if operand.size <= operand.width:
-        panel_number, first_lane = index(0), vector_number * operand.lanes
+        panel, first_lane = index(0), vector * operand.lanes
 
     def read(row: int, lane: ir.Expr) -> TensorLoad:
-        return _source_item(operand, panel_number, {**point, last_axis: start + lane}, first_lane + row)
+        return _source_element(operand, panel, {**point, last_axis: start + lane}, first_lane + row)
 
     def write(column: int, lane: ir.Expr) -> TensorLoad:
-        return _packed_item(operand, panel_number, {**point, last_axis: start + column}, first_lane + lane)
+        return _packed_element(operand, panel, {**point, last_axis: start + column}, first_lane + lane)
 
     return transposed_copy(read, write, (rows, operand.lanes), operand.lanes, str(operand.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(
-    operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], start: int | ir.Expr, lanes: int
+    operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: int | ir.Expr, lanes: int
 ) -> Stmt:
     """Emits the copy of some lanes of a row into a panel, with zeros in the rest of their vector.
 
     The lanes with zeros take part in products, but their results are never stored.
     """
-    copied = emit.vectorized(lanes, lambda lane: _copy_item(operand, number, point, lane + start))
+    copied = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, point, lane + start))
     if lanes == operand.lanes:
         return copied
     zero, first_zero = tirx.const(0, str(operand.load.source.ty.dtype.dtype)), start + lanes
     zeros = emit.vectorized(
-        operand.lanes - lanes, lambda lane: _store_item(operand, number, point, lane + first_zero, zero)
+        operand.lanes - lanes, lambda lane: _store_element(operand, panel, point, lane + first_zero, zero)
     )
     return emit.sequence([copied, zeros])
 
 
-def _copy_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
-    """Emits the copy of one item of an operand into a lane of a panel."""
-    return _store_item(operand, number, point, lane, _source_item(operand, number, point, lane))
+def _copy_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
+    """Emits the copy of one element of an operand into a lane of a panel."""
+    return _store_element(operand, panel, point, lane, _source_element(operand, panel, point, lane))
 
 
-def _source_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
-    """Returns the load of the operand's item that belongs in a lane of a panel."""
-    return substitute(operand.load, {**point, operand.vector.var: number * operand.width + lane})
+def _source_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+    """Returns the load of the operand's element that belongs in a lane of a panel."""
+    return substitute(operand.load, {**point, operand.vector.var: panel * operand.width + lane})
 
 
-def _store_item(
-    operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, item: ir.Expr
+def _store_element(
+    operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, value: ir.Expr
 ) -> Stmt:
-    """Emits the store of an item into a lane of a panel."""
-    place = _packed_item(operand, number, point, lane)
-    return emit.store(operand.buffer, item, place.indices)
+    """Emits the store of an element into a lane of a panel."""
+    target = _packed_element(operand, panel, point, lane)
+    return emit.store(operand.buffer, value, target.indices)
 
 
-def _packed_item(operand: PackedOperand, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
-    """Returns the load of an item of the packed copy: by panel, by values of the other axes, and by lane."""
-    return emit.load(operand.buffer, [number, *(point[axis.var] for axis in operand.axes), lane])
+def _packed_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+    """Returns the load of an element of the packed copy: by panel, by values of the other axes, and by lane."""
+    return emit.load(operand.buffer, [panel, *(point[axis.var] for axis in operand.axes), lane])

@@ -122,9 +122,9 @@ def _have_same_images(source: Stage, contraction: Stage) -> bool:
     return emit.static(emit.simplified(source.spatial[0].extent - contraction.spatial[0].extent)) == 0
 
 
-def _is_own_image(place: ir.Expr, contraction: Stage) -> bool:
+def _is_own_image(image_index: ir.Expr, contraction: Stage) -> bool:
     """Returns whether an index is the contraction's own image."""
-    return tvm_ffi.structural_equal(place, contraction.spatial[0].var)
+    return tvm_ffi.structural_equal(image_index, contraction.spatial[0].var)
 
 
 def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band | None:
@@ -160,7 +160,7 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
 
 
 def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> bool:
-    """Returns whether padding an image band by band pays, rather than as a whole.
+    """Returns whether padding an image band by band is profitable, rather than in one copy.
 
     A depthwise convolution reads an image only once. One copy in outer caches then costs less than copies of bands.
     """
@@ -225,7 +225,7 @@ def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | No
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
     if plan is None or (plan.along_terms and combiner(stage) is None):
         return None
-    # Operands are packed once, in front of the loop over images, where the copy isn't filled yet.
+    # Operands are packed once, before the loop over images, where the copy isn't filled yet.
     for packing in plan.packed:
         if image in variables(access.flat_offset(packing.load.source, list(packing.load.indices))):
             return None
@@ -271,15 +271,15 @@ def _on_single_image(store: Stage, images: Images, contraction: Stage) -> Stage:
 
 
 def _emit_band(
-    images: Images, planned: PlannedReduction, copy: Var, image_number: ir.Expr, band: ir.Expr, target: CpuTarget
+    images: Images, planned: PlannedReduction, copy: Var, image_index: ir.Expr, band: ir.Expr, target: CpuTarget
 ) -> Stmt:
     """Emits one band (some rows) of one image: fills the band's padded copy, then runs the convolution on the copy.
 
-    `copy` is the buffer for the padded rows. `band` is the number of the band.
+    `copy` is the buffer for the padded rows. `band` is the index of the band.
     """
     source, band_row, result_row = images.source, Var("row", "int64"), images.fused_stages[0].spatial[1].var
     image_var, row_var = (axis.var for axis in source.spatial[:2])
-    value = substitute(source.value, {image_var: image_number, row_var: band_row + band * images.band.step})
+    value = substitute(source.value, {image_var: image_index, row_var: band_row + band * images.band.step})
     spatial = (Axis(band_row, emit.index(images.band.height)), *source.spatial[2:])
     fill_stage = replace(with_value(source, value), buffer=copy, spatial=spatial)
     ranges = [Range.whole(axis) for axis in planned.stage.reduce]
@@ -287,7 +287,7 @@ def _emit_band(
     return emit.sequence([
         emit.allocate(copy),
         _fill_copy(fill_stage, target),
-        run_tasks(planned, ranges, False, {planned.stage.spatial[0].var: image_number}),
+        run_tasks(planned, ranges, False, {planned.stage.spatial[0].var: image_index}),
     ])  # fmt: skip
 
 

@@ -84,17 +84,19 @@ def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stm
     has_no_epilogue = planned.stores == (planned.stage,)
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
 
-    def task(numbers: list[ir.Expr]) -> Stmt:
+    def task(chunk_indices: list[ir.Expr]) -> Stmt:
         """Emits one chunk of results: the initial values, the steps (blocks of terms) to sum, then the epilogue.
 
-        `numbers` are the chunk's numbers along the tiled axes.
+        `chunk_indices` are the chunk's indices along the tiled axes.
         """
-        block_numbers = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
+        block_indices = {axis.var: block for axis, block in zip(tiled, chunk_indices, strict=True)}
 
         def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:
+            """Emits the chunk's register tiles at all indices of the untiled axes."""
+
             def tiles_at(indices: list[ir.Expr]) -> Stmt:
                 base = {axis.var: at for axis, at in zip(untiled, indices, strict=True)}
-                return tiles_of(reduction, ranges, tiled, panels.blocks, block_numbers, base)
+                return tiles_of(reduction, ranges, tiled, panels.blocks, block_indices, base)
 
             return emit.nest([axis.extent for axis in untiled], tiles_at)
 

@@ -21,12 +21,12 @@ CYCLES_PER_LOADED_VECTOR = 2
 # Beyond this factor above or below the threshold it is no choice for tuning: a busy machine could decide it wrongly.
 CLEAR_CASE = 16
 PARALLEL_SIZES = "tvtf.parallel_sizes"
-"""Attribute of a function with sizes as parameters: the positions of those over which loops run in parallel.
+"""Attribute of a function with sizes as parameters: the parameter positions of the sizes of parallel loops.
 
 The list is empty if all of its loops are serial.
 """
 LITTLE = 2048
-"""Points that run within a microsecond one by one; faster code for them would take some 100 ms longer to compile."""
+"""Number of iterations that take less than a microsecond one by one; faster code takes some 100 ms longer to compile."""
 
 
 def is_parallel(
@@ -34,8 +34,8 @@ def is_parallel(
 ) -> Stmt:
     """Returns the parallel or the serial version of a nest, whichever is estimated to be faster.
 
-    Starting threads costs 5 to 10 microseconds, so small kernels stay serial. With symbolic sizes, both versions stand
-    behind a run-time test.
+    Starting threads costs 5 to 10 microseconds, so small kernels stay serial. With symbolic sizes, a run-time test
+    selects one of both versions.
 
     Args:
         stages: the stages of the nest.
@@ -77,7 +77,8 @@ def parallel_over_sizes(func: PrimFunc) -> Iterator[None]:
 def is_size_parameter(axis: Axis) -> bool:
     """Returns whether the extent of an axis is a parameter of a function with the attribute `PARALLEL_SIZES`.
 
-    The sizes of such functions are chosen so that these axes need no register tiles, and no code for what remains of them.
+    The sizes of such functions are chosen so that these axes need no register tiles, and no code for what remains of
+    them.
     """
     return axis.size is None and _parallel_sizes.get() is not None
 

@@ -1,4 +1,4 @@
-"""Axes along which operands repeat rows or elements periodically: walked period by period, without divisions."""
+"""Axes along which operands repeat periodically: nested loops over periods and within a period, without divisions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 class Periods:
     """An axis along which operands repeat with a period of `length`, as `count` periods.
 
-    `stages` are rewritten: they index by the period's `number` and the `place` in the period, instead of dividing the
+    `stages` are rewritten: their indices use the index of the `period` and the `offset` in it, instead of dividing the
     axis by `length`.
     """
 
@@ -29,16 +29,16 @@ class Periods:
     axis: Var
     count: int
     length: int
-    number: Var
-    place: Var
+    period: Var
+    offset: Var
 
-    def at(self, number: ir.Expr, place: ir.Expr) -> Point:
-        """Returns the values of the axis, the period's number and the place, for one place of one period."""
-        return {self.axis: number * self.length + place, self.number: number, self.place: place}
+    def at(self, period: ir.Expr, offset: ir.Expr) -> Point:
+        """Returns the values of the axis, the period and the offset, for one element of the axis."""
+        return {self.axis: period * self.length + offset, self.period: period, self.offset: offset}
 
 
 def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
-    """Rewrites stages to walk the innermost loop period by period, without divisions; returns None if that doesn't fit.
+    """Splits the innermost loop of stages into loops over periods and within one, without divisions, or returns None.
 
     The loop must be a single axis, which all operands divide by the same constant: the period.
     """
@@ -50,17 +50,17 @@ def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
     if not length or axis.size % length:
         return None
     count = axis.size // length
-    number, place = Var("number", "int64"), Var("place", "int64")
-    ranges = {number: count, place: length}
+    period, offset = Var("number", "int64"), Var("place", "int64")
+    ranges = {period: count, offset: length}
     values = [
-        _with_simplified_divisions(substitute(stage.value, {axis.var: number * length + place}), ranges)
+        _with_simplified_divisions(substitute(stage.value, {axis.var: period * length + offset}), ranges)
         for stage in stages
     ]
     rewritten = tuple(with_value(stage, value) for stage, value in zip(stages, values, strict=True))
     # A period within a period would leave divisions in the loop.
     if any(_divisors(value, var, size) for value in values for var, size in ranges.items()):
         return None
-    return Periods(rewritten, axis.var, count, length, number, place)
+    return Periods(rewritten, axis.var, count, length, period, offset)
 
 
 def _divisors(value: ir.Expr, var: Var, size: int) -> set[int | None]:
@@ -94,16 +94,16 @@ def _with_simplified_divisions(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr
 
 
 def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:
-    """Emits one chunk of the periods of an axis, with vectors along the places of a period.
+    """Emits one chunk of the periods of an axis, with vectors along the offsets in a period.
 
     If all values of a short period are equal, several periods are computed in one vector.
 
     Args:
         periods: the axis, and the stages on it.
         point: the values of the outer axes.
-        lanes: the items of a vector.
+        lanes: the elements of a vector.
         chunks: the number of chunks that the periods are split into.
-        chunk: the number of the chunk to emit.
+        chunk: the index of the chunk to emit.
         vectors: a function that emits a loop in vectors, as `elementwise.vectors`.
     """
     periods_per_chunk = -(-periods.count // chunks)
@@ -114,29 +114,29 @@ def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk:
         else tirx.max(tirx.min(index(periods_per_chunk), index(periods.count) - first_period), index(0))
     )
     if _repeats_values(periods, lanes):
-        whole_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
+        full_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
         vector_blocks = emit.loop(
-            whole_vectors, lambda block: _emit_repeated(periods, point, first_period + block * lanes, lanes)
+            full_vectors, lambda block: _emit_repeated(periods, point, first_period + block * lanes, lanes)
         )
         remaining_periods = emit.loop(
-            chunk_periods - whole_vectors * lanes,
-            lambda number: _emit_period(periods, point, first_period + whole_vectors * lanes + number, lanes, vectors),
+            chunk_periods - full_vectors * lanes,
+            lambda period: _emit_period(periods, point, first_period + full_vectors * lanes + period, lanes, vectors),
         )
         return emit.sequence([vector_blocks, remaining_periods])
-    return emit.loop(chunk_periods, lambda number: _emit_period(periods, point, first_period + number, lanes, vectors))
+    return emit.loop(chunk_periods, lambda period: _emit_period(periods, point, first_period + period, lanes, vectors))
 
 
-def _emit_period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
-    """Emits one period, in vectors along its places."""
+def _emit_period(periods: Periods, point: Point, period: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
+    """Emits one period, in vectors along its offsets."""
 
-    def store_place(place: ir.Expr) -> Stmt:
-        return stores_at(list(periods.stages), {**point, **periods.at(number, place)})
+    def store_offset(offset: ir.Expr) -> Stmt:
+        return stores_at(list(periods.stages), {**point, **periods.at(period, offset)})
 
-    return vectors(store_place, index(periods.length), lanes)
+    return vectors(store_offset, index(periods.length), lanes)
 
 
 def _repeats_values(periods: Periods, lanes: int) -> bool:
-    """Returns whether all places (positions) within a short period have the same value.
+    """Returns whether all elements of each period, which is short, have the same value.
 
     One vector of values then gives several vectors of results, by shuffles. A period must divide a vector exactly.
     """
@@ -148,7 +148,7 @@ def _repeats_values(periods: Periods, lanes: int) -> bool:
         and not other_stages
         and is_last_axis
         and stage.dtype != "bool"
-        and periods.place not in variables(stage.value)
+        and periods.offset not in variables(stage.value)
     )
 
 
@@ -162,10 +162,10 @@ def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes:
     values = emit.scratch([lanes], stage.dtype, "values", "local")
 
     def store_value(lane: ir.Expr) -> Stmt:
-        return emit.store(values, substitute(stage.value, {**point, periods.number: first_period + lane}), [lane])
+        return emit.store(values, substitute(stage.value, {**point, periods.period: first_period + lane}), [lane])
 
     def store_vector(part: int) -> Stmt:
-        """Emits the store of vector number `part` of the results, in which each value is repeated within its period."""
+        """Emits the store of the vector `part` of the results, in which each value is repeated within its period."""
         lane_order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
         start = (first_period * periods.length + part * lanes) if part else first_period * periods.length
         *outer, _last = stage.spatial

@@ -1,6 +1,6 @@
 """Register tiles of matrix products as subroutines, which all kernels with the same tile and strides share.
 
-LLVM takes 20 ms for a tile. A convolution has several of them (whole ones, and those at the ends of rows and columns),
+LLVM takes 20 ms for a tile. A convolution has several of them (full ones, and those at the ends of rows and columns),
 and a network a few dozen convolutions with the same numbers of channels.
 """
 
@@ -25,8 +25,8 @@ from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
 
 FEWEST_TERMS = 64
-"""Terms of a sum from which on a call costs nothing that can be measured. Of 16 terms, whose tile takes 50 ns, it costs 8 %
-of a convolution's time, of 32 terms 5 %."""
+"""Minimum number of terms of a sum in a call, which then costs nothing measurable. With 16 terms, whose tile takes 50 ns, a
+call costs 8 % of a convolution's time, with 32 terms 5 %."""
 MOST_RANGES = 3
 FIXED = (0, 1)
 """Strides that a subroutine is made for; others are passed to it."""
@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TileOfSums:
-    """What a subroutine that computes a tile of a product stores: rows of `width` neighbouring sums."""
+    """The layout of the sums that a product tile's subroutine stores: rows of `width` neighbouring sums."""
 
     sizes: tuple[int, ...]
     """The numbers of rows along each axis."""
     strides: tuple[int, ...] | None
-    """The strides along these axes of a local array for the sums; None if strides are compiled in."""
+    """The strides along these axes of a local array for the sums, or None if strides are compiled in."""
     width: int
     first_number: int
     """The position of the first of these strides among the numbers that a call passes."""
@@ -132,7 +132,7 @@ def called_product(
 
 
 def _missing_axes(ranges: Sequence[Range]) -> int:
-    """Returns how many reduction axes of extent 1 to add in front.
+    """Returns the number of reduction axes of extent 1 to add before the others.
 
     Sums along two and three axes then share a subroutine.
     """
@@ -140,7 +140,7 @@ def _missing_axes(ranges: Sequence[Range]) -> int:
 
 
 def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[int | None, ...]:
-    """Returns an array's strides, with None for each stride that the subroutine gets as an argument.
+    """Returns an array's strides, with None for each stride that is passed to the subroutine.
 
     Strides of 0 and 1 are compiled in, except along outer reduction axes. There they are 0 if `_missing_axes` added the
     axis, and that mustn't make another subroutine.
@@ -207,7 +207,7 @@ def _array_strides(
 
 
 def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) -> tuple[int, ...] | None:
-    """Returns the strides of a load along axes of a tile; None if a stride isn't constant.
+    """Returns the strides of a load along axes of a tile, or None if a stride isn't constant.
 
     A packed operand's index has divisions: it is linear within one tile only.
     """
@@ -226,12 +226,12 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
 
 
 def _strides(load: TensorLoad, variables: Sequence[Var]) -> tuple[int, ...] | None:
-    """Returns the strides of a load along some variables; None if a stride isn't constant."""
+    """Returns the strides of a load along some variables, or None if a stride isn't constant."""
     return _all_known(access.load_stride(load, var) for var in variables)
 
 
 def _all_known(values: Iterable[T | None]) -> tuple[T, ...] | None:
-    """Returns the values as a tuple; None if any value is None."""
+    """Returns the values as a tuple, or None if any value is None."""
     found = list(values)
     known = tuple(value for value in found if value is not None)
     return known if len(known) == len(found) else None

@@ -61,7 +61,7 @@ def emit_reduction(
 
 
 def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
-    """Emits a planned reduction in the first of three forms that pays.
+    """Emits a planned reduction in the first of three forms that is profitable.
 
     The forms: slices of the terms that cores sum in parallel, chunks of results whose terms are summed in steps, and
     parallel tasks of register tiles.

@@ -61,7 +61,7 @@ class Steps:
         A step has a single index of the outer axes, a block of the last split axis, and the whole inner axes.
         """
         *places, block = emit.unflatten(step_number, self.extents)
-        single_terms = [Range(axis, place, index(1)) for axis, place in zip(self.axes, places)]
+        single_terms = [Range(axis, dim_index, index(1)) for axis, dim_index in zip(self.axes, places)]
         last, start = self.axes[-1], block * self.block
         # The last block may be shorter.
         is_even = last.size is not None and last.size % self.block == 0
@@ -80,25 +80,26 @@ def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
 
 
 def steps_of_panel(stage: Stage, target: CpuTarget, chunk_sizes: Mapping[Var, int]) -> Steps | None:
-    """Returns the longest steps for a chunk of results whose operands fit the cache; None if one step is enough."""
+    """Returns the longest steps for a chunk of results whose operands fit the cache, or None if one step is enough."""
     steps = _longest_that_fit(stage, target, chunk_sizes, _size_or_default(stage.reduce[0]))
     is_single_step = steps is not None and len(steps.axes) == 1 and steps.block == _size_or_default(stage.reduce[0])
     return None if is_single_step else steps
 
 
 def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
-    """Returns whether results along some axes, such as a filter's taps, read mostly the same items of the operands.
+    """Returns whether results along some axes, such as a filter's taps, read mostly the same elements of the operands.
 
-    Each step along the first reduction axis must also read mostly new items. All results can then read the operands of
-    a step while these are in the cache.
+    Each step along the first reduction axis must also read mostly new elements. All results can then read the operands
+    of a step while these are in the cache.
     """
     sizes = {axis.var: _size_or_default(axis) for axis in stage.axes}
     operands = [_ReadExtents.of(term) for term in terms_of(stage)]
 
     def multiplies_reads(axis: Axis, factor: float, other_sizes: Mapping[Var, int]) -> list[bool]:
-        """Returns, for each operand, whether `axis` multiplies the items read by `factor` or more."""
+        """Returns, for each operand, whether `axis` multiplies the elements read by `factor` or more."""
         return [
-            operand.items(other_sizes) >= factor * operand.items({**other_sizes, axis.var: 1}) for operand in operands
+            operand.element_count(other_sizes) >= factor * operand.element_count({**other_sizes, axis.var: 1})
+            for operand in operands
         ]
 
     # Along these axes no operand even doubles what is read: results share their terms.
@@ -125,7 +126,7 @@ def _longest_that_fit(
 
     def fits(steps: Steps) -> bool:
         sizes = {**result_sizes, **steps.sizes}
-        return sum(operand.items(sizes) for operand in operands) * stage.item_bytes <= max_bytes
+        return sum(operand.element_count(sizes) for operand in operands) * stage.item_bytes <= max_bytes
 
     # Candidates come longest first.
     return next(filter(fits, candidates), candidates[-1] if candidates else None)
@@ -153,7 +154,7 @@ def _size_or_default(axis: Axis) -> int:
 
 @dataclass(frozen=True)
 class _ReadExtents:
-    """How far a load moves with each variable, for each dim of its operand; None for a stride that isn't constant."""
+    """How far a load moves with each variable, for each dim of its operand, or None for a stride that isn't constant."""
 
     dims: tuple[tuple[int, tuple[tuple[Var, int | None], ...]], ...]
 
@@ -161,24 +162,27 @@ class _ReadExtents:
     def of(load: TensorLoad) -> _ReadExtents:
         """Returns, for each dim of a load's operand, the extent and the strides of the index along each variable.
 
-        The number of items that a part of the loops reads follows from these (see `items`).
+        The number of elements that a part of the loops reads follows from these (see `element_count`).
         """
 
-        def strides_of(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
-            strides = {var: access.stride(place, var) for var in variables(place)}
+        def strides_of(dim_index: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
+            strides = {var: access.stride(dim_index, var) for var in variables(dim_index)}
             return tuple((var, None if stride is None else static(stride)) for var, stride in strides.items())
 
         dims = zip(load.source.ty.shape, load.indices, strict=True)
-        return _ReadExtents(tuple((static(extent) or UNKNOWN_SIZE, strides_of(place)) for extent, place in dims))
+        return _ReadExtents(
+            tuple((static(extent) or UNKNOWN_SIZE, strides_of(dim_index)) for extent, dim_index in dims)
+        )
 
-    def items(self, sizes: Mapping[Var, int]) -> int:
-        """Returns how many items a load reads at most, if each variable takes the given number of values."""
+    def element_count(self, sizes: Mapping[Var, int]) -> int:
+        """Returns an upper bound of the number of elements that a load reads, if each variable takes `sizes` values."""
 
-        def items_along(extent: int, strides: tuple[tuple[Var, int | None], ...]) -> int:
+        def elements_along(extent: int, strides: tuple[tuple[Var, int | None], ...]) -> int:
+            """Returns an upper bound of the number of different indices along a dim."""
             distances = [
                 extent if stride is None else abs(stride) * (sizes.get(var, extent) - 1) for var, stride in strides
             ]
             # Along a dim, no more is read than its extent.
             return min(extent, sum(distances) + 1)
 
-        return prod(items_along(extent, strides) for extent, strides in self.dims)
+        return prod(elements_along(extent, strides) for extent, strides in self.dims)

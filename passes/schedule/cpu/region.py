@@ -37,7 +37,7 @@ Loops = tuple[For, ...]
 
 
 class Part(NamedTuple):
-    """A part of a loop: its first index, and how many indices it has."""
+    """A part of a loop: its first index, and its number of iterations."""
 
     start: ir.Expr
     extent: ir.Expr
@@ -51,7 +51,7 @@ class _Array:
         self.strides = _strides(access, loops)
 
     def distance(self, access: LinearAccess, loops: Loops) -> int | None:
-        """Returns how many items behind the element an access of the array is; None if it isn't one of this array."""
+        """Returns the distance in elements from this element to an access, or None if the access isn't one of this array."""
         new = _strides(access, loops)
         if not self.source.same_as(access.source) or any(
             self.strides.get(var, step) != step for var, step in new.items()
@@ -63,8 +63,8 @@ class _Array:
         return distance
 
 
-class _Place(NamedTuple):
-    """A place in an array that an access accesses: its distance from the array's first element, and the loops around it."""
+class _Location(NamedTuple):
+    """The location of an access in an array: its distance from the array's first element, and the loops around it."""
 
     array: _Array
     distance: int
@@ -76,7 +76,7 @@ def _strides(access: LinearAccess, loops: Loops) -> dict[Var, int]:
 
 
 def _is_gathered(store: BufferStore, loops: Loops) -> bool:
-    """Returns whether the items of a vector don't lie side by side, so that they are loaded or stored one by one."""
+    """Returns whether the elements of a vector aren't contiguous in memory, so that they are loaded or stored one by one."""
     if not loops or loops[-1].kind != ForKind.VECTORIZED:
         return False
     lane, accesses = loops[-1].loop_var, [emit.load(store.buffer, list(store.indices)), *loads(store.value)]
@@ -97,9 +97,9 @@ def extent_of(loop: For) -> int:
 class Region:
     """A statement of a kernel as a subroutine: with the extents of its loops, and the strides of its arrays, as numbers.
 
-    Local arrays, to which subroutines that the region calls store, and the loops over their items keep their sizes. Tiles
-    that the region sums itself stay in the kernel: there are too many kinds of them. Local arrays of the kernel are passed
-    only if they are ``in_memory`` anyway: the sums of a tile in the kernel are in registers.
+    Local arrays, to which called subroutines store, and the loops over their elements keep their sizes. Tiles that the
+    region sums itself stay in the kernel: there are too many kinds of them. Local arrays of the kernel are passed only
+    if they are ``in_memory`` anyway: the sums of a tile in the kernel are in registers.
     """
 
     def __init__(self, stmt: Stmt, in_memory: Collection[Var] = ()) -> None:
@@ -113,9 +113,9 @@ class Region:
         self.arrays: list[_Array] = []
         """The arrays that the region writes to come first."""
         self.results = 0
-        """How many arrays it writes to."""
-        self.places: dict[Any, _Place] = {}
-        """By load or store: where it is in an array."""
+        """The number of arrays that it writes."""
+        self.locations: dict[Any, _Location] = {}
+        """The location of each load and store."""
 
     def _collect(self, stmt: Stmt, loops: Loops) -> float | None:
         """Collects loops, stores, calls and local arrays, each with the loops around it; returns the cycles that they take."""
@@ -147,8 +147,8 @@ class Region:
     def can_be_called(self) -> bool:
         """Reads all accesses; returns whether they are of few arrays with constant strides.
 
-        Values may depend on nothing else of the kernel, nor on a loop's variable. An array that is written and read, such as
-        one that a variable is updated in, is passed once: arrays that are passed don't overlap.
+        Values may depend on nothing else of the kernel, nor on a loop's variable. An array that is written and read,
+        such as one that a variable is updated in, is passed once: arrays that are passed don't overlap.
         """
         read: list[tuple[TensorLoad, Loops]] = []
         for store, loops in self.stores:
@@ -164,7 +164,7 @@ class Region:
             results = subroutine.results(call)
             written.extend((element, element.source, loops) for element in elements[:results])
             read.extend((element, loops) for element in elements[results:])
-        if not all(self._add(*place) for place in written):
+        if not all(self._add(*location) for location in written):
             return False
         self.results = len(self.arrays)
         if not self.results or not all(self._add(load, load.source, loops) for load, loops in read):
@@ -176,21 +176,21 @@ class Region:
             return False
         return len(self.arrays) <= MOST_ARRAYS
 
-    def _add(self, place: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
-        """Finds the array of a load or store, or adds one; returns False if its place isn't linear in the loops' variables."""
-        access = linear_access(source, place.indices, [loop.loop_var for loop in loops])
+    def _add(self, node: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
+        """Finds the array of a load or store, or adds one; returns False if its offset isn't linear in the loops' variables."""
+        access = linear_access(source, node.indices, [loop.loop_var for loop in loops])
         if access is None or str(source.ty.dtype.dtype) != DTYPE:
             return False
         if self.is_local(source):
             start = emit.static(access.start)
-            self.places[place] = _Place(_Array(access, loops), start or 0, loops)
+            self.locations[node] = _Location(_Array(access, loops), start or 0, loops)
             return start is not None
         distances = ((array, array.distance(access, loops)) for array in self.arrays)
         array, distance = next(((array, found) for array, found in distances if found is not None), (None, 0))
         if array is None:
             array = _Array(access, loops)
             self.arrays.append(array)
-        self.places[place] = _Place(array, distance or 0, loops)
+        self.locations[node] = _Location(array, distance or 0, loops)
         return True
 
     def is_local(self, source: Var) -> bool:
@@ -205,7 +205,7 @@ class Region:
         """
         extents = self._extents_to_pass(part)
         left = set(extents) | self.fixed
-        # Stride 1 is no number: LLVM makes vectors only of what it knows to be neighbours.
+        # Stride 1 isn't passed: LLVM vectorizes only accesses that it knows to be contiguous.
         moving = [
             (array, loop.loop_var, array.strides[loop.loop_var])
             for array in self.arrays
@@ -217,6 +217,7 @@ class Region:
         numbers_of_calls = [number for call, _ in self.calls for number in subroutine.arguments(call)[2]]
 
         def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+            """Returns the subroutine's body, given its arrays and its numbers: extents, strides, then those of inner calls."""
             remaining = iter(numbers)
             new_extents = {var: next(remaining) for var in extents}
             strides = {(id(array), var): next(remaining) for array, var, _ in moving}
@@ -257,16 +258,16 @@ class Region:
             extents[self.loops[0].loop_var] = part.extent
         for outer in reversed(self.loops):
             inner = outer.body.loop_var if isinstance(outer.body, For) else None
-            if outer.loop_var in extents and inner in extents and self._go_on(outer.loop_var, inner, extents):
+            if outer.loop_var in extents and inner in extents and self._is_mergeable(outer.loop_var, inner, extents):
                 extents[inner] = extents[inner] * extents.pop(outer.loop_var)
         return extents
 
-    def _go_on(self, outer: Var, inner: Var, extents: Mapping[Var, int | ir.Expr]) -> bool:
-        """Returns whether all accesses go on, with a step of an outer loop, where the loop inside of it ends."""
+    def _is_mergeable(self, outer: Var, inner: Var, extents: Mapping[Var, int | ir.Expr]) -> bool:
+        """Returns whether a loop and the loop inside of it can be merged: all accesses move through memory as along one loop."""
         steps = [
-            (place.array.strides[outer], place.array.strides[inner])
-            for place in self.places.values()
-            if any(loop.loop_var.same_as(inner) for loop in place.loops)
+            (location.array.strides[outer], location.array.strides[inner])
+            for location in self.locations.values()
+            if any(loop.loop_var.same_as(inner) for loop in location.loops)
         ]
         inner_extent = emit.static(extents[inner])
         is_single = emit.static(extents[outer]) == 1
@@ -274,12 +275,12 @@ class Region:
 
     @cached_property
     def fixed(self) -> set[Var]:
-        """The variables of loops whose extents aren't passed: of vectors, and of loops over items of local arrays."""
+        """The variables of loops with constant extents, which aren't passed: of vectors, and over elements of local arrays."""
         over_locals = {
             var
-            for place in self.places.values()
-            if self.is_local(place.array.source)
-            for var, stride in place.array.strides.items()
+            for location in self.locations.values()
+            if self.is_local(location.array.source)
+            for var, stride in location.array.strides.items()
             if stride
         }
         return {
@@ -319,23 +320,26 @@ class _Body:
             return emit.allocate(self.locals[stmt.buffer])
         if isinstance(stmt, Evaluate):
             name, elements, numbers = subroutine.arguments(stmt.value)
-            new_elements = [emit.load(*self._moved(element, element.source)) for element in elements]
+            new_elements = [emit.load(*self._array_and_index(element, element.source)) for element in elements]
             return subroutine.call(name, new_elements, [next(self.numbers_of_calls) for _ in numbers])
-        array, indices = self._moved(stmt, stmt.buffer)
-        value = structural_map(stmt.value, (TensorLoad, lambda load: emit.load(*self._moved(load, load.source))))
+        array, indices = self._array_and_index(stmt, stmt.buffer)
+        value = structural_map(
+            stmt.value, (TensorLoad, lambda load: emit.load(*self._array_and_index(load, load.source)))
+        )
         return emit.store(array, value, indices)
 
     def _loop(self, loop: For) -> Stmt:
+        """Returns a loop of the region over its new variable, or only the body of a loop that was merged."""
         var = loop.loop_var
-        if var in self.extents:  # what was unrolled has a number as its extent, too
+        if var in self.extents:  # so does a loop that was unrolled
             return For(self.vars[var], emit.index(0), self.extents[var], ForKind.SERIAL, self.statement(loop.body))
         if var not in self.region.fixed:
             return self.statement(loop.body)
         return For(self.vars[var], emit.index(0), loop.extent, loop.kind, self.statement(loop.body))
 
-    def _moved(self, place: BufferStore | TensorLoad, source: Var) -> tuple[Var, list[ir.Expr]]:
-        """Returns the array of a place among the arguments or local arrays, and its index there."""
-        array, distance, loops = self.region.places[place]
+    def _array_and_index(self, node: BufferStore | TensorLoad, source: Var) -> tuple[Var, list[ir.Expr]]:
+        """Returns the argument or local array that a load or store accesses in the subroutine, and the index in it."""
+        array, distance, loops = self.region.locations[node]
         offset: ir.Expr = emit.index(distance)
         for var in (loop.loop_var for loop in loops):
             if array.strides[var] and (var in self.extents or var in self.region.fixed):

@@ -31,7 +31,7 @@ class Strips:
     """A block's stages for strips of its rows.
 
     `members` have one value per row, or sum over rows; `rows` holds their axes of rows. `sums` are the members that sum
-    over rows. The stages in `after` need whole sums.
+    over rows. The stages in `after` need complete sums.
     """
 
     members: tuple[Stage, ...]
@@ -55,10 +55,10 @@ class Strips:
 
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
-    """Splits the rows of a block's stages into strips that run one after another, if that pays; else returns None.
+    """Splits the rows of a block's stages into strips that run one after another, or returns None if it isn't profitable.
 
-    It pays if a value exceeds the cache, or a causal mask zeroes columns. In attention's gradient, only the scores of
-    one strip then exist at a time.
+    It is profitable if a value exceeds the cache, or a causal mask zeroes columns. In attention's gradient, only the
+    scores of one strip then exist at a time.
     """
     strips = _sort_into_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
@@ -73,9 +73,9 @@ def _largest_bytes(strips: Strips) -> int:
 
 
 def _sort_into_strips(stages: Sequence[Stage]) -> Strips | None:
-    """Sorts a block's stages (loop nests) into those of single rows, sums over rows, and stages that need whole sums.
+    """Sorts a block's stages (loop nests) into those of single rows, sums over rows, and stages that need complete sums.
 
-    Returns None if a stage needs both single rows and whole sums.
+    Returns None if a stage needs both single rows and complete sums.
     """
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
@@ -129,7 +129,7 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
     """Emits a block of stages in strips (groups of rows that run one after another).
 
-    First the sums over rows are cleared. All strips add to the sums. Stages that need whole sums come last.
+    First the sums over rows are cleared. All strips add to the sums. Stages that need complete sums come last.
     """
     clearing_stages = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
@@ -152,7 +152,7 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> list[tuple[int, int, int]]:
     """Returns the versions of code for an axis's blocks, as (first block, stop, rows per block).
 
-    Whole blocks have one version, a shorter last block another. With a causal mask, whole blocks have up to four, since
+    Full blocks have one version, a shorter last block another. With a causal mask, full blocks have up to four, since
     later blocks need more columns.
     """
     whole_blocks, remaining = divmod(extent, block_size)
@@ -165,7 +165,7 @@ def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> li
 def _emit_strips(
     strips: Strips, kernel: Kernel, rows_per_strip: int, emit_all: EmitAll, first: int, stop: int, rows: int
 ) -> Stmt:
-    """Emits a loop over the strips (groups of rows) from number `first` to `stop` (excluded), of `rows` rows each.
+    """Emits a loop over the strips (groups of rows) [`first`, `stop`), of `rows` rows each.
 
     The strips share one version of code. For a causal mask, it has the columns that the last row needs.
     """
@@ -196,7 +196,7 @@ def _emit_strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Exp
             stages.append(restricted_stage(stage, strip_buffers, 1, [start], rows))
         else:
             stages += _strip_sum_and_update(stage, row.var, strip_buffers, start, rows)
-    # The strip's kernel allocates what it writes, except for sums and results that are stored as a whole.
+    # The strip's kernel allocates what it writes, except for sums and results that are stored completely.
     stored = [*sum_buffers, *(strip_buffers[result] for result in stored_results)]
     written = [stage.buffer for stage in stages]
     local = tuple(buffer for buffer in written if not any(buffer.same_as(other) for other in stored))

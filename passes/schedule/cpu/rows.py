@@ -24,7 +24,7 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 class Chain:
     """Stages such as those of a softmax, which need each other's values only within the same row.
 
-    The first `depth` axes of each stage number the rows.
+    The first `depth` axes of each stage are the row axes.
     """
 
     stages: tuple[Stage, ...]
@@ -32,7 +32,7 @@ class Chain:
 
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
-    """Returns the longest chain of stages from `start` on that should run row by row; None if there is none.
+    """Returns the longest chain of stages starting at `start` that should run row by row, or None.
 
     A softmax or layer normalization is such a chain. If all its stages run on one row before the next, each stage finds
     the row in the level-1 cache.
@@ -123,7 +123,7 @@ def _has_short_rows(chain: Chain, target: CpuTarget) -> bool:
 def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
     """Returns whether a stage's operands are contiguous from row to row, not along a row.
 
-    One pass per stage, with vectors across rows, then reads whole cache lines.
+    One pass per stage, with vectors across rows, then reads full cache lines.
     """
     last_row_axis = stage.spatial[chain.depth - 1]
     if last_row_axis.size is not None and last_row_axis.size < target.lanes(stage.item_bytes):
@@ -173,7 +173,7 @@ def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr]
 def _emit_stage_of_row(
     stage: Stage, depth: int, row_buffers: dict[Var, Var], row_indices: list[ir.Expr], target: CpuTarget
 ) -> Stmt:
-    """Emits one stage (loop nest) for one row, with whole results replaced by their row buffers.
+    """Emits one stage (loop nest) for one row, with complete results replaced by their row buffers.
 
     `row_indices` are the row's indices along the first `depth` axes.
     """
@@ -186,13 +186,13 @@ def _emit_stage_of_row(
     if stage.buffer in row_buffers:
         stage_in_row = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
         return _emit_stage(stage_in_row, target, {})
-    # The row's own axes have one point, whose place is in `fixed`.
+    # The row's own axes have one iteration, whose index is in `fixed`.
     single_row = tuple(Axis(axis.var, emit.index(1)) for axis in row_axes)
     return _emit_stage(replace(stage, spatial=(*single_row, *stage.spatial[depth:]), value=value), target, fixed)
 
 
 def _with_row_loads(value: ir.Expr, old: Var, new: Var, depth: int) -> ir.Expr:
-    """Replaces the loads of a whole result `old` by loads of the row buffer `new`, without the indices of the row."""
+    """Replaces the loads of a complete result `old` by loads of the row buffer `new`, without the indices of the row."""
     return replace_loads(value, old, lambda indices: emit.load(new, indices[depth:]))
 
 

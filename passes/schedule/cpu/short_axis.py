@@ -1,7 +1,7 @@
-"""Stages whose short last axis selects among results of shared work: computes all places at once, for vectors of rows.
+"""Stages whose short last axis selects among results of shared work: computes all positions at once, for vectors of rows.
 
-A block of random numbers is such a stage: one computation gives four words. Written place by place, it would run four
-times. With this, uniform random numbers are 8 times as fast.
+A block of random numbers is such a stage: one computation gives four words. Emitted position by position, it would run
+four times. With this, uniform random numbers are 8 times as fast.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 
 LENGTHS = (2, 4)
 SHARED_OPERATIONS = 64
-"""Operations from which on sharing them pays."""
+"""Minimum number of operations that are worth sharing."""
 TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def shares_work(stage: Stage) -> bool:
     """Returns whether a stage's short last axis selects among the results of one long computation.
 
-    For example, one block of random bits gives four words. Emitted place by place, the computation would run four
+    For example, one block of random bits gives four words. Emitted position by position, the computation would run four
     times.
     """
     # The axes of such a stage are the row and the short axis.
@@ -49,84 +49,84 @@ def _variables_in_tests(value: ir.Expr) -> set[Var]:
 def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
     """Emits elementwise stages with a short last axis in vectors whose lanes are rows.
 
-    The work that the elements of a row share is done once per row. Whole vectors run in a loop, the remaining rows
+    The work that the elements of a row share is done once per row. Full vectors run in a loop, the remaining rows
     after it.
     """
     row_axis = stages[0].spatial[0]
     lanes = min(target.lanes(stage.item_bytes) for stage in stages)
-    whole_vectors = emit.simplified(tirx.floordiv(row_axis.extent, index(lanes)))
+    full_vectors = emit.simplified(tirx.floordiv(row_axis.extent, index(lanes)))
     kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
-    main = emit.loop(whole_vectors, lambda vector_number: _compute_vectors(stages, vector_number * lanes, lanes), kind)
-    remaining_rows = emit.simplified(row_axis.extent - whole_vectors * lanes)
+    main = emit.loop(full_vectors, lambda vector: _compute_vectors(stages, vector * lanes, lanes), kind)
+    remaining_rows = emit.simplified(row_axis.extent - full_vectors * lanes)
     static_remaining = emit.static(remaining_rows)
-    statements = [None if emit.static(whole_vectors) == 0 else main]
+    statements = [None if emit.static(full_vectors) == 0 else main]
     # An unknown number of remaining rows is a loop over single rows.
     if static_remaining is None:
         statements.append(
-            emit.loop(remaining_rows, lambda row: _compute_vectors(stages, whole_vectors * lanes + row, 1))
+            emit.loop(remaining_rows, lambda row: _compute_vectors(stages, full_vectors * lanes + row, 1))
         )
     elif static_remaining:
-        statements.append(_compute_vectors(stages, emit.simplified(whole_vectors * lanes), static_remaining))
+        statements.append(_compute_vectors(stages, emit.simplified(full_vectors * lanes), static_remaining))
     return emit.sequence(statements)
 
 
 def _compute_vectors(stages: Sequence[Stage], start: ir.Expr, lanes: int) -> Stmt:
-    """Emits all stages for `lanes` rows from `start` on."""
-    return emit.sequence([part for stage in stages for part in _compute_places(stage, start, lanes)])
+    """Emits all stages for `lanes` rows starting at `start`."""
+    return emit.sequence([part for stage in stages for part in _compute_positions(stage, start, lanes)])
 
 
-def _compute_places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
+def _compute_positions(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
     """Returns statements that compute `lanes` rows of a stage with a short last axis, and store them.
 
-    For each place (index of the short axis), one vector of all rows is computed into registers. In memory the places of
-    a row are neighbours, so the vectors are interleaved.
+    For each position along the short axis, one vector of all rows is computed into registers. In memory the positions
+    of a row are contiguous, so the vectors are interleaved.
     """
     row_axis, short_axis = stage.spatial
     length = int(short_axis.extent)
-    computed_places = emit.scratch([length * lanes], stage.dtype, "places", "local")
+    registers = emit.scratch([length * lanes], stage.dtype, "places", "local")
 
-    values = [_value_at(stage.value, short_axis, place) for place in range(length)]
+    values = [_value_at(stage.value, short_axis, position) for position in range(length)]
 
     def store_lane(lane: ir.Expr) -> Stmt:
-        stores = [emit.store(computed_places, value, [lane + place * lanes]) for place, value in enumerate(values)]
+        stores = [emit.store(registers, value, [lane + position * lanes]) for position, value in enumerate(values)]
         # Substituted as one statement, so that the stores go on sharing `Let` variables.
         return substitute(emit.sequence(stores), {row_axis.var: start + lane})
 
     computed = emit.vectorized(lanes, store_lane)
     return [
-        emit.allocate(computed_places),
+        emit.allocate(registers),
         computed,
-        *_store_interleaved(stage.buffer, computed_places, start, length, lanes),
+        *_store_interleaved(stage.buffer, registers, start, length, lanes),
     ]
 
 
-def _store_interleaved(buffer: Var, computed_places: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:
-    """Returns statements that store vectors of places, interleaved by shuffles.
+def _store_interleaved(buffer: Var, registers: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:
+    """Returns statements that store vectors of positions, interleaved by shuffles.
 
-    A vector holds one place of several rows, but in memory the places of a row are neighbours.
+    A vector holds one position of several rows, but in memory the positions of a row are contiguous.
     """
     # A single row needs no shuffle.
     if lanes == 1:
         return [
-            emit.store(buffer, emit.load(computed_places, [index(place)]), [start, index(place)])
-            for place in range(length)
+            emit.store(buffer, emit.load(registers, [index(position)]), [start, index(position)])
+            for position in range(length)
         ]
-    place_vectors = [emit.load(computed_places, [_ramp(place * lanes, lanes)]) for place in range(length)]
+    position_vectors = [emit.load(registers, [_ramp(position * lanes, lanes)]) for position in range(length)]
 
     def store_part(part: int) -> Stmt:
-        items = range(part * lanes, (part + 1) * lanes)
-        shuffle_indices = [tirx.IntImm("int32", item % length * lanes + item // length) for item in items]
-        return emit.store(buffer, tirx.Shuffle(place_vectors, shuffle_indices), [start, _ramp(part * lanes, lanes)])
+        elements = range(part * lanes, (part + 1) * lanes)
+        shuffle_indices = [tirx.IntImm("int32", element % length * lanes + element // length) for element in elements]
+        return emit.store(buffer, tirx.Shuffle(position_vectors, shuffle_indices), [start, _ramp(part * lanes, lanes)])
 
     return [store_part(part) for part in range(length)]
 
 
 def _ramp(start: int, lanes: int) -> ir.Expr:
-    """Returns the indices of `lanes` neighbouring items from `start` on."""
+    """Returns the indices of `lanes` neighbouring elements starting at `start`."""
     return tirx.Ramp(index(start), index(1), lanes)
 
 
-def _value_at(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
+def _value_at(value: ir.Expr, axis: Axis, position: int) -> ir.Expr:
     """Returns a value at one index of an axis, with the tests of the axis decided.
 
     Work that all indices share is then the same expression for each, and LLVM computes it once.
@@ -136,7 +136,7 @@ def _value_at(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
     def decide(test: ir.Expr) -> ir.Expr:
         if axis.var not in access.free_variables(test):
             return test
-        return analyzer.simplify(substitute(test, {axis.var: index(place)}))
+        return analyzer.simplify(substitute(test, {axis.var: index(position)}))
 
     def select(choice: tirx.Select) -> ir.Expr:
         if not isinstance(choice.condition, tirx.IntImm):
@@ -145,4 +145,4 @@ def _value_at(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
 
     tested = structural_map(value, (TESTS, decide))
     chosen = structural_map(tested, (tirx.Select, select))
-    return structural_map(chosen, (Var, lambda var: index(place) if var.same_as(axis.var) else var))
+    return structural_map(chosen, (Var, lambda var: index(position) if var.same_as(axis.var) else var))

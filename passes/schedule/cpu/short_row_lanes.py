@@ -77,7 +77,7 @@ def _row_axes_read(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
 
 
 def _dtype_of(load: TensorLoad) -> str:
-    """Returns the type of the items that a load reads."""
+    """Returns the type of the elements that a load reads."""
     return str(load.source.ty.dtype.dtype)
 
 
@@ -103,15 +103,15 @@ def emit_stacked(
     remaining = emit.simplified(row_extent - blocks * rows_per_block)
 
     def write_block(indices: list[ir.Expr]) -> Stmt:
-        """Emits the block of rows with a given number, at given indices of the outer axes."""
-        *outer_indices, block_number = indices
+        """Emits one block of rows; `indices` are those of the outer axes, then of the block."""
+        *outer_indices, block_index = indices
         return _RowBlock(
             tuple(stages),
             depth,
             stored_buffers,
             target,
             tuple(outer_indices),
-            block_number * rows_per_block,
+            block_index * rows_per_block,
             rows_per_block,
         ).emit()
 
@@ -119,6 +119,7 @@ def emit_stacked(
         return emit.loop(remaining, lambda row: one_row([*outer_indices, blocks * rows_per_block + row]))
 
     def write(parallel: bool) -> Stmt:
+        """Emits the loop over full blocks, then the loop over the remaining rows."""
         main = emit.fused([*outer, blocks], write_block, parallel)
         parts = [None if emit.static(blocks) == 0 else main]
         return emit.sequence(
@@ -147,14 +148,15 @@ def _rows_per_block(rows: int | None, lanes: int) -> int:
 class _RowBlock:
     """A block of short rows that a chain computes at once, with one row per lane of a vector.
 
-    It has `rows` rows from `start` on, at `places` of the outer axes. A stacked result has the rows as its last axis.
+    It has `rows` rows starting at `start`, at `outer_indices` of the outer axes. A stacked result has the rows as its
+    last axis.
     """
 
     stages: tuple[Stage, ...]
     depth: int
     stored_buffers: set[Var]
     target: CpuTarget
-    places: tuple[ir.Expr, ...]
+    outer_indices: tuple[ir.Expr, ...]
     start: ir.Expr
     rows: int
 
@@ -184,9 +186,9 @@ class _RowBlock:
 
     def _at_row(self, node: ir.Expr, stage: Stage, row_axis: Axis) -> ir.Expr:
         """Returns an expression of a stage with the row axes set to the block's rows."""
-        places = [*self.places, self.start + row_axis.var]
+        row_indices = [*self.outer_indices, self.start + row_axis.var]
         return substitute(
-            node, {axis.var: index_value for axis, index_value in zip(stage.spatial, places, strict=False)}
+            node, {axis.var: index_value for axis, index_value in zip(stage.spatial, row_indices, strict=False)}
         )
 
     def _stacked(
@@ -204,7 +206,7 @@ class _RowBlock:
             """
             if load.source in stacked:
                 return emit.load(stacked[load.source], [*load.indices[self.depth :], row_axis.var])
-            # Rows are neighbours in memory already, or share the item.
+            # Rows are neighbours in memory already, or share the element.
             if access.load_stride(load, stage.spatial[self.depth - 1].var) in (0, 1):
                 return load
             axes = _row_axes_read(load, stage, self.depth)
@@ -249,19 +251,19 @@ class _RowBlock:
         inner_axes = stage.spatial[self.depth :]
         value = emit.load(stacked, [*(axis.var for axis in inner_axes), row_axes[-1].var])
         copy_stage = Stage(stage.buffer, (*row_axes, *inner_axes), (), None, value)
-        fixed = {axis.var: place for axis, place in zip(row_axes, self.places, strict=False)}
-        return self._moved(emit_elementwise([copy_stage], self.target, False, fixed), stage.buffer)
+        fixed = {axis.var: index_value for axis, index_value in zip(row_axes, self.outer_indices, strict=False)}
+        return self._shift_rows(emit_elementwise([copy_stage], self.target, False, fixed), stage.buffer)
 
-    def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """Shifts the rows of a nest's stores, and of the addresses that subroutines get, by the block's first row.
+    def _shift_rows(self, nest: Stmt, buffer: Var) -> Stmt:
+        """Shifts the rows of a nest's stores, and of the addresses that are passed to subroutines, by the block's first row.
 
         The nest is emitted as if the block began with row 0. It doesn't read the buffer.
         """
 
         def shifted(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-            places = list(indices)
-            places[self.depth - 1] = places[self.depth - 1] + self.start
-            return places
+            new_indices = list(indices)
+            new_indices[self.depth - 1] = new_indices[self.depth - 1] + self.start
+            return new_indices
 
         def store(node: BufferStore) -> BufferStore:
             return BufferStore(buffer, node.value, shifted(node.indices)) if node.buffer.same_as(buffer) else node

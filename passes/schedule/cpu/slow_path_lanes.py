@@ -1,4 +1,4 @@
-"""Values with a slow path for rare arguments: tests a whole vector, and runs lane by lane only if one needs it."""
+"""Values with a slow path for rare arguments: tests a full vector, and runs lane by lane only if one needs it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RARE_MARKS = {"prim.likely", "tirx.likely"}
 def with_slow_paths(body: Stmt) -> Stmt:
     """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.unless`).
 
-    Each loop becomes a test of the whole vector. Without rare arguments the common form runs, else the slow form lane
+    Each loop becomes a test of the full vector. Without rare arguments the common form runs, else the slow form lane
     by lane.
     """
 
@@ -28,7 +28,7 @@ def with_slow_paths(body: Stmt) -> Stmt:
         if node.kind != ForKind.VECTORIZED or not rare_choices_in(node.body):
             return node
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
-        # Only stores can be tested for a whole vector of known length; others run lane by lane.
+        # Only stores can be tested for a full vector of known length; others run lane by lane.
         if not all(isinstance(part, BufferStore) for part in parts) or emit.static(node.extent) is None:
             return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
         # All lanes finish one statement before any starts the next.

@@ -77,7 +77,10 @@ def run_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tupl
     slice_axis = Axis(Var("slice", "int64"), index(slices))
     partials = _partial_stage(planned.stage, slice_axis)
     sum_slices = emit.loop(
-        slices, lambda number: _sum_slice(planned, partials, slice_axis, number, slices), tirx.ForKind.PARALLEL, "slice"
+        slices,
+        lambda slice_index: _sum_slice(planned, partials, slice_axis, slice_index, slices),
+        tirx.ForKind.PARALLEL,
+        "slice",
     )
     return emit.sequence([emit.allocate(partials.buffer), sum_slices]), _combining_reduction(
         planned, combine, partials, slice_axis
@@ -112,9 +115,7 @@ def _combining_reduction(
     )
 
 
-def _sum_slice(
-    planned: PlannedReduction, partials: Stage, slice_axis: Axis, slice_number: ir.Expr, slices: int
-) -> Stmt:
+def _sum_slice(planned: PlannedReduction, partials: Stage, slice_axis: Axis, slice_index: ir.Expr, slices: int) -> Stmt:
     """Emits the sum of one slice into its partial results.
 
     Vectors along terms sum the slice at once. Vectors along results sum it in steps or blocks whose operands stay in a
@@ -125,37 +126,35 @@ def _sum_slice(
         return _sum_range(
             summing,
             slice_axis,
-            slice_number,
-            Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_number, slices)),
+            slice_index,
+            Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_index, slices)),
         )
     summing, steps = replace(summing, start=partials), steps_of(planned.stage, planned.target)
     if steps is None:
-        range_ = Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_number, slices))
-        # A single tile reads each item once.
+        range_ = Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_index, slices))
+        # A single tile reads each element once.
         sum_terms = (_sum_range if _tile_count(planned) == 1 else _sum_by_blocks)(
-            summing, slice_axis, slice_number, range_
+            summing, slice_axis, slice_index, range_
         )
     else:
-        sum_terms = _sum_by_steps(summing, slice_axis, slice_number, steps, slices)
-    return emit.sequence([_initialize(partials, slice_number), sum_terms])
+        sum_terms = _sum_by_steps(summing, slice_axis, slice_index, steps, slices)
+    return emit.sequence([_initialize(partials, slice_index), sum_terms])
 
 
-def _sum_by_steps(
-    planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, steps: Steps, slices: int
-) -> Stmt:
+def _sum_by_steps(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.Expr, steps: Steps, slices: int) -> Stmt:
     """Emits a loop over the steps of one slice (the part of a sum's terms that one task sums).
 
     A step is a block of terms whose operands stay in the cache. Each step adds to the slice's partial results.
     """
-    first_step, count = emit.balanced_part(steps.count, slice_number, slices)
+    first_step, count = emit.balanced_part(steps.count, slice_index, slices)
 
     def sum_step(step: ir.Expr) -> Stmt:
-        return run_tasks(planned, steps.ranges(first_step + step), False, {slice_axis.var: slice_number})
+        return run_tasks(planned, steps.ranges(first_step + step), False, {slice_axis.var: slice_index})
 
     return emit.loop(count, sum_step)
 
 
-def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
+def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.Expr, range_: Range) -> Stmt:
     """Emits the sum of one slice (the part of a sum's terms that one task sums), block by block of terms.
 
     The operands of a block fit the level-1 cache. `range_` are the terms of the slice.
@@ -167,15 +166,15 @@ def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_number: ir
     def sum_block(block: ir.Expr) -> Stmt:
         offset = block * block_size
         extent = index(block_size) if is_even else tirx.min(index(block_size), range_.extent - offset)
-        return _sum_range(planned, slice_axis, slice_number, Range(range_.axis, range_.start + offset, extent))
+        return _sum_range(planned, slice_axis, slice_index, Range(range_.axis, range_.start + offset, extent))
 
     return emit.loop(count, sum_block)
 
 
-def _sum_range(planned: PlannedReduction, slice_axis: Axis, slice_number: ir.Expr, range_: Range) -> Stmt:
+def _sum_range(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.Expr, range_: Range) -> Stmt:
     """Emits the sum of one slice's terms in a range of the outermost reduction axis."""
     inner_ranges = [Range.whole(axis) for axis in planned.stage.reduce[1:]]
-    return run_tasks(planned, [range_, *inner_ranges], False, {slice_axis.var: slice_number})
+    return run_tasks(planned, [range_, *inner_ranges], False, {slice_axis.var: slice_index})
 
 
 def _terms_per_block(planned: PlannedReduction) -> int:
@@ -185,7 +184,7 @@ def _terms_per_block(planned: PlannedReduction) -> int:
     return max(1, planned.target.level1_bytes // (inner_terms * tile_points * planned.stage.item_bytes))
 
 
-def _initialize(partials: Stage, slice_number: ir.Expr) -> Stmt:
+def _initialize(partials: Stage, slice_index: ir.Expr) -> Stmt:
     """Emits stores of the reduction's initial value to the partial results of one slice.
 
     The sums of blocks or steps of the slice are then added to them.
@@ -194,12 +193,12 @@ def _initialize(partials: Stage, slice_number: ir.Expr) -> Stmt:
 
     def fill_row(outer_indices: list[ir.Expr]) -> Stmt:
         """Emits stores of the initial value along the last axis."""
-        # Without result axes there is one result, and the slice's number is its only index.
+        # Without result axes there is one result, and the slice's index is its only index.
         size = int(extents[-1]) if extents else 1
         return emit.loop(
             size,
             lambda last: emit.store(
-                partials.buffer, partials.init, [slice_number, *outer_indices, last][: len(partials.spatial)]
+                partials.buffer, partials.init, [slice_index, *outer_indices, last][: len(partials.spatial)]
             ),
         )
 

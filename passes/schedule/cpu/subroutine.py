@@ -1,8 +1,8 @@
 """Subroutines: out-of-line functions for code that many kernels have in common, compiled once for all of them.
 
-A subroutine takes addresses of arrays and int64 numbers. Its name is a digest of its content, so that equal ones are the
-same in all kernels, programs and processes. It writes to the first array, or to the first few. The arrays don't overlap,
-except that a result may be computed in the memory of an operand.
+A subroutine takes addresses of arrays and int64 numbers. Its name is a digest of its content, so that equal ones are
+the same in all kernels, programs and processes. It writes to the first array, or to the first few. The arrays don't
+overlap, except that a result may be computed in the memory of an operand.
 """
 
 from __future__ import annotations

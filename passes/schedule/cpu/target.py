@@ -29,7 +29,7 @@ class CpuTarget:
     level1_bytes: int = 32 * 1024
     level2_bytes: int = 1024 * 1024
     is_halved: bool = False
-    """Whether a whole vector takes twice as long as a half, as on processors that execute its halves in turn."""
+    """Whether a full vector takes twice as long as a half, as on processors that execute its halves in turn."""
 
     @staticmethod
     def of(target: Target) -> CpuTarget:
@@ -39,7 +39,7 @@ class CpuTarget:
         return CpuTarget(bits, _vector_registers(target, bits), _cores(target), is_halved=is_halved)
 
     def lanes(self, item_bytes: int) -> int:
-        """Returns how many items of a given size fit one vector register."""
+        """Returns how many elements of a given size fit one vector register."""
         return max(1, self.vector_bits // (BITS_PER_BYTE * max(1, item_bytes)))
 
 

@@ -70,7 +70,7 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
     tiled = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
     tiled.sort(key=lambda axis: not axis.var.same_as(planned.plan.vector.var))
     task_axes, loop_axes = _split_untiled(untiled, planned.target) if parallel else (untiled, [])
-    # With a large filter, cores process all images with one panel before the next, not the whole filter for each image.
+    # With a large filter, cores process all images with one panel before the next, not the complete filter for each image.
     keeps_panel = not fixed and vector_operand_bytes(planned.stage, planned.plan.vector) > planned.target.level2_bytes
     block_counts = (
         _block_counts(planned, tiled, task_axes) if parallel or keeps_panel else {axis.var: 1 for axis in tiled}
@@ -165,7 +165,7 @@ def tiles_of(
     ranges: Sequence[Range] | None,
     tiled: list[Axis],
     block_counts: dict[Var, int],
-    block_numbers: dict[Var, ir.Expr],
+    block_indices: dict[Var, ir.Expr],
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
@@ -176,7 +176,7 @@ def tiles_of(
         ranges: the terms to sum; None emits only the epilogue.
         tiled: the axes that are still to be tiled.
         block_counts: the number of blocks along each tiled axis.
-        block_numbers: the number of this block along each tiled axis.
+        block_indices: the index of this block along each tiled axis.
         base: the first point of the tile along the axes before.
         sizes: the tile's extents along the axes before.
     """
@@ -192,12 +192,12 @@ def tiles_of(
             ranges,
             inner_axes,
             block_counts,
-            block_numbers,
+            block_indices,
             {**base, axis.var: start},
             {**sizes, axis.var: size},
         )
 
-    return along_axis(axis, _tile_extents(planned, axis), block_counts[axis.var], block_numbers[axis.var], tile_at)
+    return along_axis(axis, _tile_extents(planned, axis), block_counts[axis.var], block_indices[axis.var], tile_at)
 
 
 def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
@@ -210,20 +210,20 @@ def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
 
 
 def along_axis(
-    axis: Axis, sizes: list[int], block_count: int, block_number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
+    axis: Axis, sizes: list[int], block_count: int, block_index: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
-    """Emits the tiles of one block along one axis: whole tiles in a loop, then smaller ones in the last block.
+    """Emits the tiles of one block along one axis: full tiles in a loop, then smaller ones in the last block.
 
     Args:
         axis: the axis.
         sizes: the tile extents, used one after another until no results remain.
         block_count: the number of blocks along the axis, with equal numbers of tiles.
-        block_number: the number of this block.
+        block_index: the index of this block.
         body: emits one tile, given its start and extent.
     """
     size = sizes[0]
     tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
-    first_tile, tiles = emit.balanced_part(tile_count, block_number, block_count)
+    first_tile, tiles = emit.balanced_part(tile_count, block_index, block_count)
     whole_tiles = _loop_over_tiles(tiles, lambda tile: body((first_tile + tile) * size, size))
     remainder = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), body)
     return emit.sequence(
@@ -231,13 +231,13 @@ def along_axis(
             None if static(tile_count) == 0 else whole_tiles,
             None
             if remainder is None
-            else emit.when(True if block_count == 1 else block_number == block_count - 1, remainder),
+            else emit.when(True if block_count == 1 else block_index == block_count - 1, remainder),
         ]
     )
 
 
 def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits a loop over whole tiles, but two tiles without a loop.
+    """Emits a loop over full tiles, but two tiles without a loop.
 
     LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory.
     """
@@ -245,18 +245,18 @@ def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
 
 
 def _loop_over_smaller_tiles(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-    """Emits a loop over `count` tiles of a given size, from a given start on."""
+    """Emits a loop over `count` tiles of a given size, starting at a given index."""
     return emit.loop(count, lambda tile: body(start + tile * size, size))
 
 
 def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
-    """Emits the results after the last whole tile in ever smaller tiles; returns None if there are none.
+    """Emits the results after the last full tile in ever smaller tiles, or returns None if there are none.
 
     No tile may reach beyond the end of the axis.
     """
     loops: list[Stmt | None] = []
     for size in sizes:
-        # The size is 0 if whole tiles cover the axis.
+        # The size is 0 if full tiles cover the axis.
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
         if static(count) != 0:
             loops.append(_loop_over_smaller_tiles(start, size, count, body))

@@ -64,7 +64,7 @@ class Accumulators:
         return Accumulators(buffer, rows, vectors, lanes)
 
     def offset(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
-        """Returns the index of an item in the flat buffer."""
+        """Returns the index of an element in the flat buffer."""
         return (row * self.vectors + vector) * self.lanes + lane
 
     def row_strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -118,8 +118,8 @@ def row_point(tile: Tile, row_axes: Sequence[Var], offsets: Sequence[ir.Expr]) -
     return {**tile.base, **coordinates}
 
 
-def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
-    """Returns the row-major number of a row of accumulators, from its offsets along each tiled axis."""
+def accumulator_row(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
+    """Returns the row-major (flat) index of a row of accumulators, from its offsets along each tiled axis."""
     row: ir.Expr = index(0)
     for size, offset in zip(sizes, offsets, strict=True):
         row = row * size + offset
@@ -141,7 +141,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
-    """Emits nested loops over ranges of reduction axes, outermost first; `body` gets the value of each axis.
+    """Emits nested loops over ranges of reduction axes, outermost first; `body` is passed the value of each axis.
 
     Unrolled, an axis is a constant in each copy of the body, so tests of it are decided.
     """
@@ -232,7 +232,7 @@ def row_tile(
 
     def for_each_row(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
         return emit.unrolled_nest(
-            sizes, lambda offsets: body(row_number(sizes, offsets), row_point(tile, row_axes, offsets))
+            sizes, lambda offsets: body(accumulator_row(sizes, offsets), row_point(tile, row_axes, offsets))
         )
 
     def initialize(row: ir.Expr, _point: Point) -> Stmt:
@@ -317,10 +317,10 @@ def _loop_unless_empty(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt 
 
 
 def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
-    """Emits the terms after the last whole vector: in shorter vectors if their number is static, else one by one."""
+    """Emits the terms after the last full vector: in shorter vectors if their number is static, else one by one."""
     static_count = static(remaining)
-    # `body` gets a vector and a lane of the accumulators, the first term, and the number of terms. These terms are added
-    # to vector 0, from lane 0 on.
+    # `body` is passed a vector and a lane of the accumulators, the first term, and the number of terms. These are added
+    # to vector 0, starting at lane 0.
     if static_count == 0:
         return None
     if static_count is not None:

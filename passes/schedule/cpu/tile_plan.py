@@ -44,29 +44,29 @@ CYCLES_PER_LOAD = 0.1
 # For a vector of an operand that exceeds every cache of a core.
 CYCLES_PER_FAR_VECTOR = 6.0
 ROW_VECTORS = 4
-# Reads of each element from which on packing an operand with long rows pays.
-REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
-# The same where each row begins on another page, with more rows than the cache sets that such rows share.
-REUSE_THAT_PAYS_FOR_PAGES = 64
+# Minimum number of reads per element with which packing an operand with long rows is profitable.
+PROFITABLE_REUSE_OF_LONG_ROWS = 256
+# The same for rows that each begin on another page, with more rows than the cache sets that such rows share.
+PROFITABLE_REUSE_OF_PAGES = 64
 ROWS_OF_MANY_PAGES = 1024
 LONG_ROW_BYTES = 1024
 # The reach of the first-level TLB (64 pages of 4 KiB): operands within it are packed only if read very often.
 BYTES_WORTH_A_COPY = 256 << 10
-REUSE_THAT_PAYS_ALWAYS = 1024
+ALWAYS_PROFITABLE_REUSE = 1024
 # After short sums, storing many results at once stalls the next tile. A smaller tile may be slower by this factor.
 TERMS_OF_A_SHORT_SUM = 128
 BYTES_OF_A_SHORT_TILE = 1024
 SHORT_TILES_SLACK = 1.06
-# Sums that take hardly longer than storing them, as for images of few channels: best are tiles that store whole lines.
+# Sums that take hardly longer than storing them, as for images of few channels: best are tiles that store full cache lines.
 MIN_TERMS = 32
 VECTORS_STORED_AT_ONCE = 4
 VECTORS_THAT_STREAM = 4
-# Where a row ends in a part of a vector, its copy is padded: narrow vectors among whole ones slow down a wide tile.
-REUSE_THAT_PAYS_FOR_PADDING = 256
+# Where a row ends in a part of a vector, its copy is padded: narrow vectors among full ones slow down a wide tile.
+PROFITABLE_REUSE_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
 BYTES_OF_A_NARROW_VECTOR = 16
 VECTORS_OF_A_SHORT_ROW = 6
-# Terms of a sum, in units of the square root of the number of results, from which on it is split into slices.
+# Minimum number of terms of a sum that is split into slices, in units of the square root of the number of results.
 LONG_REDUCTION = 16
 TILES_TO_TRY = 24
 USUAL_ROWS = 8
@@ -75,7 +75,7 @@ MAX_BYTES_OF_PANELS = 64 << 20
 
 @dataclass(frozen=True)
 class Packing:
-    """An operand to pack: to copy into panels, each of `width` points along an axis and contiguous in memory."""
+    """An operand to pack: to copy into panels, each of `width` indices along an axis and contiguous in memory."""
 
     load: TensorLoad
     axis: Axis
@@ -84,13 +84,13 @@ class Packing:
 
 @dataclass(frozen=True)
 class Loads:
-    """What loads cost a register tile: cycles of any load `beside` arithmetic, cycles of a vector of a `far` operand.
+    """The cost of loads to a register tile, in cycles: `per_load` in addition to arithmetic, `per_far_vector` of a far operand.
 
-    Each row loads one item; with `are_all_vectors`, a vector for each of its results, as in depthwise convolutions.
+    Each row loads one element; with `are_all_vectors`, a vector for each of its results, as in depthwise convolutions.
     """
 
-    beside: float = 0.0
-    far: float = 0.0
+    per_load: float = 0.0
+    per_far_vector: float = 0.0
     are_all_vectors: bool = False
 
 
@@ -154,7 +154,7 @@ def _plan_along_results(stage: Stage, column: Axis, terms: list[TensorLoad], tar
     packings += [
         Packing(term, column, width)
         for term in contiguous_operands
-        if _pays_to_pack(stage, term, column, width) or _pays_to_pad(stage, term, column, target)
+        if _is_packing_profitable(stage, term, column, width) or _is_padding_profitable(stage, term, column, target)
     ]
     packed_heights = {
         axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in row_axes if axis.var in sizes
@@ -163,7 +163,7 @@ def _plan_along_results(stage: Stage, column: Axis, terms: list[TensorLoad], tar
         Packing(term, axis, packed_heights[axis.var])
         for axis in row_axes
         for term in contiguous_operands
-        if len(sizes) == 1 and axis.var in sizes and _pays_to_pack(stage, term, axis, sizes[axis.var])
+        if len(sizes) == 1 and axis.var in sizes and _is_packing_profitable(stage, term, axis, sizes[axis.var])
     ]
     options = partial(_possible_packings, stage, column, width, packed_heights, terms)
     packings = choice("packed", packings, options, partial(_packing_label, terms, column))
@@ -186,7 +186,7 @@ def _plan_along_results(stage: Stage, column: Axis, terms: list[TensorLoad], tar
 def _lanes_of_last_vector(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
     """Returns the number of lanes in a row's last vector.
 
-    It is less than a whole vector only on processors that execute a vector in halves, where that takes half the time.
+    It is less than a full vector only on processors that execute a vector in halves, where that takes half the time.
     """
     remaining = (column.size or 0) % lanes
     # The largest power of two below `2 * remaining` is the smallest that holds the remaining results.
@@ -255,7 +255,7 @@ def _choose_register_tile(
         for tile in tiles
         if (load_cycles or has_least_terms) and _vectors_of_results(tile) <= _max_vectors_of_results(stage, target)
     ]
-    # With hardly more terms than stores, the number of whole lines that a tile stores decides, then the cycles.
+    # With hardly more terms than stores, the number of full cache lines that a tile stores decides, then the cycles.
     nearly_as_fast = [tile for tile in small_tiles if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
     if nearly_as_fast:
         best = min(
@@ -346,7 +346,7 @@ def _possible_packings(
 def _packed_bytes(stage: Stage, term: TensorLoad) -> int:
     """Returns the size in bytes of an operand's packed copy.
 
-    A size that isn't static counts as ``MAX_BYTES_OF_PANELS`` items, more than is packed.
+    A size that isn't static counts as ``MAX_BYTES_OF_PANELS`` elements, more than is packed.
     """
     used_vars = variables(access.flat_offset(term.source, list(term.indices)))
     points = access.iteration_count(tuple(axis for axis in stage.axes if axis.var in used_vars))
@@ -367,8 +367,8 @@ def _packing_label(terms: list[TensorLoad], column: Axis, packings: list[Packing
     return ", ".join(names) or "none"
 
 
-def _pays_to_pad(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """Returns whether padding an operand's rows to whole vectors pays.
+def _is_padding_profitable(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
+    """Returns whether padding an operand's rows to full vectors is profitable.
 
     That needs an operand that is read often, and rows that end in a part of a vector.
     """
@@ -384,30 +384,30 @@ def _pays_to_pad(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget
     if is_narrow and _power_of_two(remaining) == remaining:  # a shorter vector is as good
         return False
     # Only a product of two operands reuses one of them.
-    return len(terms_of(stage)) == 2 and reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PADDING
+    return len(terms_of(stage)) == 2 and reuse(stage, term) >= PROFITABLE_REUSE_FOR_PADDING
 
 
 def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoad], target: CpuTarget) -> int:
     """Returns the largest number of vectors in a row of a register tile.
 
-    It is small if rows end in a narrow vector without padding: a wide tile would mix whole and narrow vectors, which is
+    It is small if rows end in a narrow vector without padding: a wide tile would mix full and narrow vectors, which is
     slow.
     """
     lanes, size = target.lanes(stage.item_bytes), column.size or 0
     if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not contiguous_operands:
         return MAX_VECTORS
-    is_padded = any(_pays_to_pad(stage, term, column, target) for term in contiguous_operands)
+    is_padded = any(_is_padding_profitable(stage, term, column, target) for term in contiguous_operands)
     mixes = _is_narrow_vector(size % lanes, lanes, stage.item_bytes) and not is_padded
     return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MAX_VECTORS
 
 
-def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
-    """Returns whether LLVM widens a number of items to a vector that is shorter than a whole one."""
-    return items <= lanes // 2 and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
+def _is_narrow_vector(count: int, lanes: int, item_bytes: int) -> bool:
+    """Returns whether LLVM widens `count` elements to a vector that is shorter than a full one."""
+    return count <= lanes // 2 and count * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
 def _has_distant_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """Returns whether an operand's rows are far apart in memory, and read so often that packing may pay.
+    """Returns whether an operand's rows are far apart in memory, and read so often that packing may be profitable.
 
     A constant operand always qualifies if its rows are wider than a tile: it is packed only once.
     """
@@ -415,21 +415,21 @@ def _has_distant_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) ->
         return False
     if term.source in stage.constants:
         return True
-    required_reuse = REUSE_THAT_PAYS_FOR_PAGES if _has_page_sized_rows(stage, axis) else REUSE_THAT_PAYS_FOR_LONG_ROWS
+    required_reuse = PROFITABLE_REUSE_OF_PAGES if _has_page_sized_rows(stage, axis) else PROFITABLE_REUSE_OF_LONG_ROWS
     is_long = axis.size * stage.item_bytes >= LONG_ROW_BYTES
     return is_long and len(terms_of(stage)) == 2 and reuse(stage, term) >= required_reuse
 
 
-def _pays_to_pack(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """Returns whether packing an operand with distant rows pays: if it is constant, read very often, or large."""
+def _is_packing_profitable(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
+    """Returns whether packing an operand with distant rows is profitable: it is constant, read very often, or large."""
     if not _has_distant_rows(stage, term, axis, width):
         return False
-    is_constant, is_read_often = term.source in stage.constants, reuse(stage, term) >= REUSE_THAT_PAYS_ALWAYS
+    is_constant, is_read_often = term.source in stage.constants, reuse(stage, term) >= ALWAYS_PROFITABLE_REUSE
     return is_constant or is_read_often or _packed_bytes(stage, term) > BYTES_WORTH_A_COPY
 
 
 def _has_page_sized_rows(stage: Stage, axis: Axis) -> bool:
-    """Returns whether rows lie whole pages apart, and are too many for the cache sets that such rows share."""
+    """Returns whether rows are a multiple of the page size apart, and too many for the cache sets that such rows share."""
     terms = access.iteration_count(stage.reduce)
     return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and terms is not None and terms >= ROWS_OF_MANY_PAGES
 
@@ -494,7 +494,7 @@ def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: Cpu
 
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
-    """Returns whether a reduction has so few results and so many terms that splitting its terms into slices pays."""
+    """Returns whether a reduction has few enough results and many enough terms to split its terms into slices."""
     results = access.iteration_count(stage.spatial)
     if results is None or results * stage.item_bytes > target.level2_bytes // 4:
         return False
@@ -537,7 +537,7 @@ def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
     """Estimates the cycles to add one term to all results of a register tile.
 
-    The slowest of four limits counts: the latency of an addition, arithmetic with loads beside it, load instructions,
+    The slowest of four limits counts: the latency of an addition, arithmetic with concurrent loads, load instructions,
     and vectors from outer caches.
 
     Args:
@@ -550,9 +550,9 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
     return (
         max(
             LATENCY_CYCLES,
-            arithmetic + load_count * loads.beside,
+            arithmetic + load_count * loads.per_load,
             load_count / OPERATIONS_PER_CYCLE,
-            vectors * loads.far,
+            vectors * loads.per_far_vector,
         )
         + CYCLES_OF_A_LOOP
     )

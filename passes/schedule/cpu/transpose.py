@@ -15,7 +15,7 @@ from tvtf.passes.schedule.cpu.emit import index
 Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
 SUBROUTINE_DTYPES = ("float32", "float64", "int32", "int64")
-"""Types of items for whose transpose there is a subroutine."""
+"""Types of elements for whose transpose there is a subroutine."""
 Location = Callable[[int, ir.Expr], TensorLoad]
 
 
@@ -29,8 +29,8 @@ def transposed_copy(
         write: the element to write at a column and lane.
         shape: the numbers of rows and columns, each at most `lanes`.
         lanes: a power of two.
-        dtype: the items' type.
-        is_padded: whether columns are written with `lanes` items, of which those of missing rows are zeros.
+        dtype: the elements' type.
+        is_padded: whether columns are written with `lanes` elements, of which those of missing rows are zeros.
     """
     zero = index(0)
     strides = [access.constant_offset(location(0, zero), location(1, zero)) for location in (write, read)]
@@ -79,8 +79,8 @@ def transposed_tile(
         write: `write(column, lane, item)`, contiguous along `lane`, which counts rows.
         shape: how many rows are read and columns written, each at most `lanes`.
         lanes: a power of two.
-        dtype: the items' type.
-        is_padded: whether columns are written with `lanes` items, those of rows that weren't read as zeros.
+        dtype: the elements' type.
+        is_padded: whether columns are written with `lanes` elements, those of rows that weren't read as zeros.
 
     Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
     exchanged).
@@ -110,7 +110,7 @@ def transposed_tile(
 
 
 def _load_row(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
-    """Emits loads of `count` items of a row into a block of vector registers."""
+    """Emits loads of `count` elements of a row into a block of vector registers."""
     return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
 
 

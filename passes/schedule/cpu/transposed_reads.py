@@ -86,7 +86,7 @@ def emit_transposed(
     def task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: a strip of square tiles, or a part of a strip.
 
-        The last two indices are the numbers of the strip and of the part. The others belong to outer loops.
+        The last two indices are those of the strip and of the part. The others belong to outer loops.
         """
         base = dict(fixed)
         for loop, loop_index in zip(transposed.outer, indices, strict=False):
@@ -97,6 +97,7 @@ def emit_transposed(
             """Emits the tiles of a strip that begin at row `first_row` and are `height` rows high."""
 
             def write_tile(first_column: ir.Expr, width: int) -> Stmt:
+                """Emits one tile of the strip."""
                 return _emit_tile(
                     stages,
                     _TransposedTile(transposed, base, first_row, first_column, height, width),
@@ -166,7 +167,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
     ]
 
     def store_column(column: int) -> Stmt:
-        """Emits the store of one column of the tile, whose items are contiguous in the results."""
+        """Emits the store of one column of the tile, whose elements are contiguous in the results."""
 
         def store_lane(lane: ir.Expr) -> Stmt:
             stages_on_tiles = [
@@ -229,5 +230,5 @@ def _with_transposed_loads(stage: Stage, transposed: Transposed, tile_buffers: S
 
 
 def dtype_of(load: TensorLoad) -> str:
-    """Returns the type of the items that a load reads."""
+    """Returns the type of the elements that a load reads."""
     return str(load.source.ty.dtype.dtype)

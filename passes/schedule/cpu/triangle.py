@@ -80,7 +80,7 @@ def _needed_ends(
 
 
 def _end_of_reads(stage: Stage, dim: int, stages: Sequence[Stage], ends: Ends) -> int | None:
-    """Returns the end of the indices that other stages read along a dim of a stage's result; None if it isn't known."""
+    """Returns the end of the range that other stages read along a dim of a stage's result, or None if it isn't known."""
     indices = [
         load.indices[dim] for other in stages if other is not stage for load in access.reads_of(other, stage.buffer)
     ]
@@ -94,7 +94,7 @@ def _zero_columns(
     """Finds the columns that a causal mask hides in all rows of a block.
 
     A row of a masked matrix ends where the mask ends in the block's last row. Returns the ends to which reduction axes
-    can be shortened, and for each buffer and dim the index from which on results are zero.
+    can be shortened, and for each buffer and dim the first index of a range of zeros that extends to the end.
     """
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
@@ -138,7 +138,7 @@ def _is_load_of(value: ir.Expr, buffer: Var) -> bool:
 def _first_neutral_column(
     value: ir.Expr, neutral: ir.Expr, row: Var, column: Var, last_row: int, zeros: dict[tuple[Var, int], int]
 ) -> int | None:
-    """Returns the column from which on an expression is neutral in all rows up to `last_row`; None if there is none.
+    """Returns the first of the trailing columns in which an expression is neutral in all rows up to `last_row`, or None.
 
     `zeros` holds where results of earlier stages are zero, by buffer and dim.
     """
@@ -165,7 +165,7 @@ def _first_neutral_column(
 
 
 def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
-    """Returns the first column from which on ``column <= row + offset`` is false in all rows up to `last_row`.
+    """Returns the first of the trailing columns in which ``column <= row + offset`` is false in all rows up to `last_row`.
 
     Returns None for a condition of another form.
     """

@@ -18,14 +18,14 @@ OPERATIONS_PER_CYCLE = 2
 # Of dot products: cycles of one step of a 4 by 4 tile, and of the sum over a result's lanes.
 CYCLES_PER_ROW_STEP = 0.6
 CYCLES_TO_COMBINE = 8
-# Slowdown of vectors less than half full, beside their unused lanes. With it, a 5x5 filter's gradient for 7 channels of
+# Slowdown of vectors less than half full, in addition to their unused lanes. With it, a 5x5 filter's gradient for 7 channels of
 # 128 images runs along results and takes 1,292 us; along terms it took 2,994.
 SLOWDOWN_OF_NARROW_VECTORS = 1.4
-# For an item of a vector whose items aren't contiguous in memory. It makes the input gradient of a 5x5 convolution with
+# For an element of a vector that isn't contiguous in memory. It makes the input gradient of a 5x5 convolution with
 # one channel run along terms: 247 us instead of 766.
 CYCLES_PER_GATHERED_ITEM = 1.0
 MIN_LANES = 4
-# Reads of each element from which on packing an operand pays.
+# Minimum number of reads per element with which packing an operand is profitable.
 REUSE_THAT_PAYS_FOR_PACKING = 24
 # Narrow products: up to this many vectors of results, and at least this many terms. 512x10x4096 takes 135 us along its
 # terms and 510 along its results.
@@ -56,7 +56,7 @@ def default_direction(
     # Vectors along results need no sum over lanes at the end.
     if column is not None and runs_along(terms, column, lanes // 2):
         return "results"
-    is_packed = column is not None and _pays_to_pack(stage, column, terms, target)
+    is_packed = column is not None and _is_packing_profitable(stage, column, terms, target)
     if (
         row is not None
         and not is_packed
@@ -71,7 +71,7 @@ def default_direction(
 def _is_faster_along_terms(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
     """Returns whether short vectors along terms are faster than vectors along results.
 
-    Along results the items aren't contiguous, and are loaded one by one.
+    Along results the elements aren't contiguous, and are loaded one by one.
     """
     term_count = access.iteration_count(stage.reduce)
     if len(terms) != 2 or term_count is None or row.size is None or not runs_along(terms, row, MIN_LANES):
@@ -102,7 +102,7 @@ def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad
 
 
 def _pays_to_transpose(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Returns whether transposing an operand pays, for vectors along terms, because results fill vectors badly."""
+    """Returns whether transposing an operand is profitable, for vectors along terms, since results fill vectors badly."""
     lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
     results, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
     if transposed is None or results is None or term_count is None:
@@ -189,7 +189,7 @@ def runs_along(terms: list[TensorLoad], axis: Axis, min_size: int) -> bool:
     return is_long_enough and all(access.is_contiguous(term, axis.var) for term in terms)
 
 
-def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
+def _is_packing_profitable(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
     """Returns whether vectors along a result axis, with the packing they need, are faster than vectors along terms.
 
     Axes shorter than a quarter of a vector never qualify; those shorter than half a vector count as slower. `terms` are
@@ -201,7 +201,7 @@ def _pays_to_pack(stage: Stage, column: Axis, terms: list[TensorLoad], target: C
         return False
     is_narrow = column.size < lanes // 2
     results, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
-    # With symbolic sizes, packing pays if each element is read often.
+    # With symbolic sizes, packing is profitable if each element is read often.
     if results is None or term_count is None:
         return not is_narrow and all(reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
     padding_factor = -(-column.size // lanes) * lanes / column.size
@@ -224,7 +224,7 @@ def _vectors_of_terms(stage: Stage, term_count: int, lanes: int) -> int:
 
 
 def _cycles_per_packed_item(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
-    """Estimates the cycles to pack one item of an operand that must be transposed."""
+    """Estimates the cycles to pack one element of an operand that must be transposed."""
     if (stage.reduce[-1].size or UNKNOWN_SIZE) < lanes:
         return 1.0
     return 0.4 if items * stage.item_bytes <= target.level2_bytes else 1.0

@@ -1,7 +1,7 @@
 """Windows without reuse (depthwise convolutions, pools, their gradients): reads straight from the image.
 
 Border values come from a padded copy, which is never made, or are left out by a test in the reduction. Rows of a window
-outside the image are left out of the sum. Along the last axis of places, tiles over the edge are at static places, so
+outside the image are left out of the sum. Along the last axis of windows, tiles over the edge have static positions, so
 that their tests are decided while compiling. A padded copy of a depthwise convolution's input took longer than its
 sums.
 """
@@ -20,7 +20,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.combiner import combiner, is_zero, reduced_item
+from tvtf.passes.schedule.cpu.combiner import combiner, is_zero, reduced_term
 from tvtf.passes.schedule.cpu.elementwise import COMPARISONS
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import (
@@ -49,18 +49,18 @@ MAX_UNROLLED_TERMS = 512
 # With more results in registers LLVM loads terms long before their use, and spills them; tiles of 28 results did.
 PARTS_OF_REGISTERS = 2
 # Each selected term takes a mask, too, and AVX-512 has seven. Where a term is selected by another operand, tiles along
-# channels (whole lines of memory) take two thirds of the time of tiles along places.
+# channels (full cache lines) take two thirds of the time of tiles along windows.
 PARTS_OF_REGISTERS_TO_CHOOSE = 8
 
 
 @dataclass(frozen=True)
 class SlidingAxis:
-    """An axis of results along which a window slides: `tap` reads at `place * stride + tap * dilation` of the source.
+    """A result axis along which a window slides: at `position`, `tap` reads index `position * stride + tap * dilation`.
 
-    Positions in [low, high) lie inside the source, others in its border. Without `tap`, the window has one tap.
+    Indices in [low, high) lie inside the source, others in its border. Without `tap`, the window has one tap.
     """
 
-    place: Axis
+    position: Axis
     tap: Axis | None
     stride: int
     dilation: int
@@ -69,31 +69,31 @@ class SlidingAxis:
 
     @property
     def taps(self) -> int:
-        """The number of the window's taps along this axis."""
+        """The number of taps of the window along this axis (the kernel size)."""
         return 1 if self.tap is None else self.tap.size or 1
 
     def inner(self) -> tuple[int, int]:
-        """Returns the range (first, stop) of places whose taps all read inside the source."""
-        size, reach = self.place.size or 0, (self.taps - 1) * self.dilation
+        """Returns the range (first, stop) of window positions at which all taps read inside the source."""
+        size, reach = self.position.size or 0, (self.taps - 1) * self.dilation
         first = -(-self.low // self.stride)
         return min(size, max(0, first)), max(0, min(size, (self.high - 1 - reach) // self.stride + 1))
 
     @property
     def reaches_no_border(self) -> bool:
-        """Whether all taps of all places read inside the source."""
-        return self.inner() == (0, self.place.size)
+        """Whether all taps read inside the source at all window positions."""
+        return self.inner() == (0, self.position.size)
 
-    def range(self, place: ir.Expr) -> Range:
-        """Returns the range of window taps that read inside the source, for the window at the index `place`.
+    def range(self, position: ir.Expr) -> Range:
+        """Returns the range of window taps that read inside the source, for the window at `position`.
 
         A loop over this range needs no border tests. Both ends are clamped to the window.
         """
         if self.tap is None:
-            raise ValueError("SlidingAxis.range: expected an axis of places with taps")
+            raise ValueError("SlidingAxis.range: expected an axis with taps")
         if self.reaches_no_border:
             return Range.whole(self.tap)
-        first = _ceil_div(self.low - place * self.stride, self.dilation)
-        stop = _ceil_div(self.high - place * self.stride, self.dilation)
+        first = _ceil_div(self.low - position * self.stride, self.dilation)
+        stop = _ceil_div(self.high - position * self.stride, self.dilation)
         start = tirx.min(tirx.max(first, index(0)), index(self.taps))
         extent = tirx.max(tirx.min(stop, index(self.taps)) - start, index(0))
         return Range(self.tap, emit.simplified(start), emit.simplified(extent))
@@ -169,7 +169,7 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
     Terms that several results read are better kept in the registers of a tile.
     """
     windowed = without_unit_axes(reduction)
-    # The result axes are the image, one or more axes of places, and the channel.
+    # The result axes are the image, one or more axes along which windows slide, and the channel.
     if not windowed.reduce or len(windowed.spatial) < 3:
         return None
     tests_and_bare = _without_own_test(windowed) if source is None else _without_copy(source, windowed)
@@ -183,10 +183,10 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
 def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     """Splits a reduction that skips terms by a test into its border tests and the reduction without the tests.
 
-    A reduction without tests qualifies only if other plans are slow for it: its results have smaller items than its
+    A reduction without tests qualifies only if other plans are slow for it: its results have smaller elements than its
     operands. Returns None for others.
     """
-    term = reduced_item(reduction)
+    term = reduced_term(reduction)
     if term is None or combiner(reduction) is None or any(_is_reused(load, reduction) for load in terms_of(reduction)):
         return None
     if is_choice(term) and tvm_ffi.structural_equal(term.args[2], reduction.init):
@@ -197,7 +197,7 @@ def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
 
 
 def _is_narrower(reduction: Stage) -> bool:
-    """Returns whether results have smaller items than operands.
+    """Returns whether results have smaller elements than operands.
 
     Other plans would load a vector of an operand for each, shorter, vector of results.
     """
@@ -206,10 +206,13 @@ def _is_narrower(reduction: Stage) -> bool:
 
 def _has_windows(reduction: Stage) -> bool:
     """Returns whether each reduction axis is a tap of a sliding window: some index is a sum such as `row + tap`."""
-    index_variables = [variables(place) for load in terms_of(reduction) for place in load.indices]
-    places = {axis.var for axis in reduction.spatial[1:-1]}
+    index_variables = [variables(position) for load in terms_of(reduction) for position in load.indices]
+    position_axes = {axis.var for axis in reduction.spatial[1:-1]}
     return all(
-        any(axis.var in variables_of_index and variables_of_index & places for variables_of_index in index_variables)
+        any(
+            axis.var in variables_of_index and variables_of_index & position_axes
+            for variables_of_index in index_variables
+        )
         for axis in reduction.reduce
     )
 
@@ -250,7 +253,7 @@ def _is_reused(load: TensorLoad, reduction: Stage) -> bool:
 
 def _is_neutral(border_value: ir.Expr, reduction: Stage) -> bool:
     """Returns whether border values change no result: the least value for a maximum, zeros for a sum or a factor."""
-    term = reduced_item(reduction)
+    term = reduced_term(reduction)
     if combiner(reduction) is None or not tvm_ffi.structural_equal(border_value, reduction.init):
         return False
     is_product = isinstance(reduction.value, tirx.Add) and isinstance(term, tirx.Mul) and is_zero(reduction.init)
@@ -271,18 +274,18 @@ def _replaced(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
 
 
 def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAxis, ...]:
-    """Describes how windows slide along each axis of places: their stride, dilation and bounds.
+    """Describes how windows slide along each of their axes: their stride, dilation and bounds.
 
-    The axes of places are the result axes but the first and the last. The result is empty if a size isn't static, or a
+    Windows slide along all result axes but the first and the last. The result is empty if a size isn't static, or a
     border test has another form.
     """
-    places = reduction.spatial[1:-1]
-    if any(axis.size is None for axis in (*places, reduction.spatial[-1], *reduction.reduce)):
+    position_axes = reduction.spatial[1:-1]
+    if any(axis.size is None for axis in (*position_axes, reduction.spatial[-1], *reduction.reduce)):
         return ()
-    tests_by_axis = [[test for test in tests if place.var in variables(test)] for place in places]
+    tests_by_axis = [[test for test in tests if position.var in variables(test)] for position in position_axes]
     candidates = [
-        _sliding_axis(place, own_tests, reduction.reduce)
-        for place, own_tests in zip(places, tests_by_axis, strict=True)
+        _sliding_axis(position, own_tests, reduction.reduce)
+        for position, own_tests in zip(position_axes, tests_by_axis, strict=True)
     ]
     sliding_axes = tuple(axis for axis in candidates if axis is not None)
     taps = [sliding_axis.tap.var for sliding_axis in sliding_axes if sliding_axis.tap is not None]
@@ -290,51 +293,51 @@ def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAx
     return sliding_axes if is_all and len(set(taps)) == len(taps) else ()
 
 
-def _sliding_axis(place: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
+def _sliding_axis(position: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
     """Derives the stride, dilation and bounds of a sliding window along one axis from the axis's border tests.
 
-    The tests must bound `place * stride + tap * dilation`. Returns None if a test has another form.
+    The tests must bound `position * stride + tap * dilation`. Returns None if a test has another form.
     """
     used = {var for test in tests for var in variables(test)}
     taps = [axis for axis in reduction_axes if axis.var in used]
-    if len(taps) > 1 or not used <= {place.var, *(axis.var for axis in taps)}:
+    if len(taps) > 1 or not used <= {position.var, *(axis.var for axis in taps)}:
         return None
     tap = taps[0] if taps else None
-    bounds = [_bound_of_test(test, place, tap) for test in tests]
+    bounds = [_bound_of_test(test, position, tap) for test in tests]
     known = [bound for bound in bounds if bound is not None]
     strides_and_dilations = {(stride, dilation) for stride, dilation, _low, _high in known}
     if None in bounds or len(strides_and_dilations) > 1:
         return None
     stride, dilation = strides_and_dilations.pop() if strides_and_dilations else (1, 1)
-    last_position = ((place.size or 1) - 1) * stride + ((tap.size or 1) - 1 if tap else 0) * dilation
+    last_position = ((position.size or 1) - 1) * stride + ((tap.size or 1) - 1 if tap else 0) * dilation
     low = max([0, *(low for *_steps, low, _high in known if low is not None)])
     high = min([last_position + 1, *(high for *_steps, _low, high in known if high is not None)])
-    sliding_axis = SlidingAxis(place, tap, stride, dilation, low, high)
+    sliding_axis = SlidingAxis(position, tap, stride, dilation, low, high)
     return sliding_axis if tap or sliding_axis.reaches_no_border else None
 
 
-def _bound_of_test(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
-    """Parses a border test ``low <= place * stride + tap * dilation < high`` into (stride, dilation, low, high).
+def _bound_of_test(test: ir.Expr, position: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
+    """Parses a border test ``low <= position * stride + tap * dilation < high`` into (stride, dilation, low, high).
 
     A test is one side only, so `low` or `high` is None. The result is None unless the test is linear in both variables
-    with constant factors of the same sign. With others, the places inside are no interval.
+    with constant factors of the same sign. With others, the indices inside aren't an interval.
     """
     left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
     value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
-    axes = [place] if tap is None else [place, tap]
+    axes = [position] if tap is None else [position, tap]
     strides = [access.stride(value, axis.var) for axis in axes]
     factors = [0 if stride is None else emit.static(stride) or 0 for stride in strides]
     constant = emit.static(emit.simplified(substitute(value, {axis.var: index(0) for axis in axes})))
     if constant is None or not (min(factors) > 0 or max(factors) < 0):
         return None
     stride, dilation = abs(factors[0]), abs(factors[-1])
-    # The test is `place * factor + ... + constant >= 0`.
+    # The test is `position * factor + ... + constant >= 0`.
     return (stride, dilation, -constant, None) if factors[0] > 0 else (stride, dilation, None, constant + 1)
 
 
 @dataclass(frozen=True)
 class _TileShape:
-    """A register tile of windows: `height` results along the last axis of places, `vectors` vectors of channels."""
+    """A register tile of windows: `height` results along the last axis of windows, `vectors` vectors of channels."""
 
     vector: Axis
     lanes: int
@@ -347,12 +350,12 @@ class _TileShape:
 
 
 def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
-    """Returns the register tile of windows; None if channels fill no half vector or the code would be too long.
+    """Returns the register tile of windows, or None if channels fill no half vector or the code would be too long.
 
     A tile takes a part of the registers: each result needs another one for its term, and a mask if the term is
     selected.
     """
-    stage, last = windows.bare, windows.sliding_axes[-1].place
+    stage, last = windows.bare, windows.sliding_axes[-1].position
     channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
     size, channels = last.size or 1, channel.size or 1
     if 2 * channels < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
@@ -385,20 +388,20 @@ def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
 
 
 def _item_bytes(load: TensorLoad) -> int:
-    """Returns the size in bytes of the items that a load reads."""
+    """Returns the size in bytes of the elements that a load reads."""
     return max(1, load.ty.dtype.bits // 8)
 
 
 def _with_edge_test(windows: Windows) -> Stage:
-    """Returns the reduction with a border test along the last axis of places, if windows reach the border there.
+    """Returns the reduction with a border test along the last axis of windows, if windows reach the border there.
 
     Along other axes, loops run only over taps that are inside.
     """
     sliding_axis, bare = windows.sliding_axes[-1], windows.bare
-    term = reduced_item(bare)
+    term = reduced_term(bare)
     if sliding_axis.reaches_no_border or term is None:
         return bare
-    position = sliding_axis.place.var * sliding_axis.stride + (
+    position = sliding_axis.position.var * sliding_axis.stride + (
         sliding_axis.tap.var * sliding_axis.dilation if sliding_axis.tap else 0
     )
     term_or_init = tirx.if_then_else(
@@ -422,7 +425,7 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
     if tile is None:
         raise ValueError("emit_windows: expected windows that as_windows accepted")
     writer = _WindowWriter(windows, stores, tile)
-    # The last two axes, the places of a row and the channels, are tiled within a row.
+    # The last two axes, the windows of a row and the channels, are tiled within a row.
     extents = [axis.extent for axis in windows.fused_stages[0].spatial[:-2]]
     return is_parallel(windows.fused_stages, target, lambda parallel: emit.fused(extents, writer.row, parallel))
 
@@ -450,7 +453,7 @@ class _WindowWriter:
         }
         # The taps along the row itself are loops of each tile.
         ranges = [
-            axes_by_tap[axis.var].range(base[axes_by_tap[axis.var].place.var])
+            axes_by_tap[axis.var].range(base[axes_by_tap[axis.var].position.var])
             if axis.var in axes_by_tap
             else Range.whole(axis)
             for axis in self.reduction.reduce
@@ -464,7 +467,7 @@ class _WindowWriter:
         Only tiles over an edge test for the border. `base` holds the row's outer indices. `ranges` are the taps of the
         other axes.
         """
-        size, height = self.sliding_axis.place.size or 1, self.tile.height
+        size, height = self.sliding_axis.position.size or 1, self.tile.height
         low, high = self.sliding_axis.inner()
         start = min(size, -(-low // height) * height)
         for first_place in range(0, start, height):
@@ -489,30 +492,30 @@ class _WindowWriter:
     ) -> Stmt:
         """Emits register tiles side by side along the channels; the last tile is narrower if channels remain.
 
-        Each tile has `height` places of the row from `start` on. `ranges` are the taps of the other axes.
+        Each tile has `height` windows of the row, starting at `start`. `ranges` are the taps of the other axes.
         """
         channel, width = self.tile.vector, self.tile.width
         channels = channel.size or 1
         widths = [width, channels % width] if channels >= width else [channels]
-        base = {**base, self.sliding_axis.place.var: emit.simplified(start)}
-        # The channels are one block, number 0 of 1.
+        base = {**base, self.sliding_axis.position.var: emit.simplified(start)}
+        # The channels are one block.
         return along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
 
     def _tile(self, base: Point, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int) -> Stmt:
         """Emits one register tile of a reduction over sliding windows.
 
         Args:
-            base: the values of the outer axes, and of the first place.
+            base: the values of the outer axes, and the first window position.
             ranges: the taps of the outer axes.
-            height: the number of places along the row.
+            height: the number of windows along the row.
             is_edge: whether a window reaches the border, which then is tested for.
             start: the first channel.
             width: the number of channels.
         """
-        channel, place, tap = self.tile.vector, self.sliding_axis.place, self.sliding_axis.tap
-        # Unrolled, tests at static places are decided while compiling.
+        channel, position, tap = self.tile.vector, self.sliding_axis.position, self.sliding_axis.tap
+        # Unrolled, tests at static positions are decided while compiling.
         is_unrolled = is_edge or self.reduction.broadcast_axis is not None
         taps = [] if tap is None else [replace(Range.whole(tap), is_unrolled=is_unrolled)]
-        tile = Tile({**base, channel.var: start}, {place.var: height, channel.var: width})
+        tile = Tile({**base, channel.var: start}, {position.var: height, channel.var: width})
         stage = self.with_edge_test if is_edge else self.bare
         return ColumnTile(stage, tile, channel, self.tile.lanes).write([*ranges, *taps], None, self.epilogue)

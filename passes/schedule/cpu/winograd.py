@@ -1,7 +1,7 @@
 """Convolutions with 3 by 3 or 5 by 5 windows by Winograd's method: 1/4, 4/9 or 9/25 of the products, in float32.
 
 Images are cut into square tiles of results. A task takes a few rows of tiles: it transforms their inputs, multiplies
-them by the transformed filter as one matrix product for each place in a tile, and transforms the products into
+them by the transformed filter as one matrix product for each position in a tile, and transforms the products into
 results, on which the epilogue runs. Only results leave the level-2 cache. Where tiles are few and the filter is large,
 a task takes all tiles and one panel of results instead. It transforms its part of the filter itself, a block of
 channels at a time, since a transformed filter is four times as large and would have to be written and read again.
@@ -50,8 +50,8 @@ from tvtf.passes.schedule.cpu.winograd_transforms import (
     transform_tiles,
 )
 
-TileItem = Callable[[int, int, int, ir.Expr], TensorLoad]
-"""Returns an item of a tile, by the tile's number in its row of tiles, the row and column in the tile, and the lane."""
+TileElement = Callable[[int, int, int, ir.Expr], TensorLoad]
+"""Returns an element of a tile, by the tile's index in its row of tiles, the row and column in the tile, and the lane."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def as_winograd(
 
 
 def _factors(stage: Stage) -> Operands | None:
-    """Returns the image and the filter of a convolution over a square window with stride 1; None for any other stage.
+    """Returns the image and the filter of a convolution over a square window with stride 1, or None for other stages.
 
     2D convolutions have four result axes and three reduction axes. 3D ones have one more of both, grouped 2D ones one
     more result axis.
@@ -143,7 +143,7 @@ def _factors(stage: Stage) -> Operands | None:
     for image_load, filter_load in (terms, reversed(terms)):
         dilation = _window_dilation(image_load, stage)
         # The filter may depend on channels and taps, but not on where in the image the result is.
-        if dilation and not variables(_flat_offset(filter_load)) & {axis.var for axis in place_axes(stage)}:
+        if dilation and not variables(_flat_offset(filter_load)) & {axis.var for axis in image_axes(stage)}:
             return Operands(image_load, filter_load, dilation)
     return None
 
@@ -153,22 +153,22 @@ def group_axis(stage: Stage) -> Axis | None:
     return stage.spatial[-2] if len(stage.spatial) > len(stage.reduce) + 1 else None
 
 
-def place_axes(stage: Stage) -> tuple[Axis, ...]:
+def image_axes(stage: Stage) -> tuple[Axis, ...]:
     """Returns a convolution's result axes for image, plane (of volumes only), row and column."""
     return stage.spatial[: len(stage.reduce)]
 
 
 def _flat_offset(load: TensorLoad) -> ir.Expr:
-    """Returns the row-major offset of the item that a load reads."""
+    """Returns the row-major offset of the element that a load reads."""
     return access.flat_offset(load.source, list(load.indices))
 
 
 def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
-    """Returns the dilation of a convolution's square window, equal in both directions; None for another load.
+    """Returns the dilation of a convolution's square window, equal in both directions, or None for another load.
 
     The load's indices must be `[image, ..., row + row_tap * dilation, column + column_tap * dilation, channel]`.
     """
-    image, *planes, row, column = (axis.var for axis in place_axes(stage))
+    image, *planes, row, column = (axis.var for axis in image_axes(stage))
     *plane_taps, row_tap, column_tap, _channel = (axis.var for axis in stage.reduce)
     # There is an index of the image, and one for each tap and channel axis.
     if len(load.indices) != len(stage.reduce) + 1 or square_window_size(stage.reduce[-3:-1]) is None:
@@ -209,11 +209,11 @@ def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of a convolution, with planes of volumes counted as images; None if one isn't static.
+    """Returns the sizes of a convolution, with planes of volumes counted as images, or None if one isn't static.
 
     The channels of all planes in a window count as channels of one image.
     """
-    *outer_axes, row, column = place_axes(stage)
+    *outer_axes, row, column = image_axes(stage)
     # The reduction axes are the taps along planes (if any), rows and columns, and the input channel.
     group = group_axis(stage)
     images, channels = (
@@ -226,7 +226,7 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
-    """Returns a convolution's shape from its sizes, in the order of `Shape`; None if one isn't static.
+    """Returns a convolution's shape from its sizes, in the order of `Shape`, or None if one isn't static.
 
     With dilation n, every n-th row and column form an image (a phase), in which the window has no gaps.
     """
@@ -274,8 +274,8 @@ def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarge
 class _WinogradWriter:
     """Emits one Winograd convolution.
 
-    A panel is a block of output channels, as wide as the tiling's `width`. In the methods, `block` is the number of a
-    task's block of rows of tiles, and `tile_row` the number of a row of tiles in the block.
+    A panel is a block of output channels, as wide as the tiling's `width`. In the methods, `block` is the index of a
+    task's block of rows of tiles, and `tile_row` the index of a row of tiles in the block.
     """
 
     def __init__(self, winograd: Winograd, stores: list[Stage], target: CpuTarget) -> None:
@@ -314,7 +314,7 @@ class _WinogradWriter:
         )
 
     def write(self, parallel: bool) -> Stmt:
-        """Emits the whole convolution by Winograd's method.
+        """Emits the complete convolution by Winograd's method.
 
         Usually a task takes a block of rows of tiles. If the tiling has blocks of channels, a task takes one panel of
         output channels for all tiles. Every task then reads the inputs of all tiles, so these are transformed first.
@@ -357,7 +357,7 @@ class _WinogradWriter:
         return next(term for term in terms_of(stage_on_copy) if not term.source.same_as(image)), statements
 
     def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
-        """Emits a loop that applies the Winograd transform to the whole filter.
+        """Emits a loop that applies the Winograd transform to the complete filter.
 
         Each iteration transforms the windows of one input channel and one panel (a block of output channels).
         """
@@ -381,7 +381,7 @@ class _WinogradWriter:
         buffer_panel, buffer_channel = buffer_place
 
         def read(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            """Returns the filter's item at a tap (row, column) of the window; lanes are output channels."""
+            """Returns the filter's element at a tap (row, column) of the window; lanes are output channels."""
             plane_and_channel = zip((*planes, channel), emit.unflatten(channel_number, channel_extents), strict=True)
             point = {
                 row_tap.var: index(row),
@@ -406,6 +406,7 @@ class _WinogradWriter:
         vector_extents = [self.tiles_per_task, self.transforms.products, self.tiling.width // self.lanes]
 
         def clear_vector(indices: list[ir.Expr]) -> Stmt:
+            """Emits the initialization of one vector of sums to zero."""
             tile, position, vector = indices
             first_lane = vector * self.lanes
             return emit.vectorized(
@@ -444,14 +445,14 @@ class _WinogradWriter:
         group, result = group_axis(self.conv.convolution), self.conv.convolution.spatial[-1].var
         if group is None:
             return {result: panel * self.tiling.width + lane}
-        return {group.var: self._group_of_panel(panel), result: self._number_in_group(panel) * self.tiling.width + lane}
+        return {group.var: self._group_of_panel(panel), result: self._index_in_group(panel) * self.tiling.width + lane}
 
     def _group_of_panel(self, panel: ir.Expr) -> ir.Expr:
-        """Returns the number of the convolution's group that a panel of output channels belongs to."""
+        """Returns the index of the convolution's group that a panel of output channels belongs to."""
         return emit.simplified(tirx.floordiv(panel, index(self.panels_per_group)))
 
-    def _number_in_group(self, panel: ir.Expr) -> ir.Expr:
-        """Returns the number of a panel of output channels within its group."""
+    def _index_in_group(self, panel: ir.Expr) -> ir.Expr:
+        """Returns the index of a panel of output channels within its group."""
         return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_per_group)))
 
     def _for_whole_or_last_panel(
@@ -466,7 +467,7 @@ class _WinogradWriter:
         if not remaining:
             return whole_panel
         last_panel = emit.sequence([write_channels(remaining), fill_unused])
-        is_whole = emit.simplified(self._number_in_group(panel) < self.full_panels)
+        is_whole = emit.simplified(self._index_in_group(panel) < self.full_panels)
         # `when` returns None only without an alternative.
         return emit.when(is_whole, whole_panel, last_panel) or whole_panel
 
@@ -491,25 +492,25 @@ class _WinogradWriter:
     def _transform_channels(
         self,
         matrices: tuple[Matrix, ...],
-        read: TileItem,
-        write: TileItem,
+        read: TileElement,
+        write: TileElement,
         tiles: int,
         channels: int,
         source_is_scratch: bool = False,
     ) -> Stmt:
-        """Emits the Winograd transform of `tiles` neighbouring tiles, in whole vectors of channels and a shorter last one.
+        """Emits the Winograd transform of `tiles` adjacent tiles, in full vectors of channels and a shorter last one.
 
         Args:
             matrices: the matrices of the transform.
-            read: returns an item of the source.
-            write: returns the element to store a transformed item in.
+            read: returns an element of the source.
+            write: returns the location to store a transformed element at.
             tiles: the number of tiles in a row.
             channels: the number of channels.
             source_is_scratch: whether the source is a scratch buffer of the kernel.
         """
 
         def transform(start: int, vectors: int, lanes: int) -> Stmt:
-            """Emits the transform of ``vectors`` times ``lanes`` channels, from ``start`` on."""
+            """Emits the transform of ``vectors`` times ``lanes`` channels, starting at ``start``."""
             read_first, write_first = (partial(_at_lane, item, index(start)) for item in (read, write))
             return transform_tiles(
                 matrices, read_first, write_first, (tiles, vectors), lanes, "float32", source_is_scratch
@@ -535,9 +536,12 @@ class _WinogradWriter:
 
     def _image_and_top(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the image that a row of tiles belongs to, and the first row of results of these tiles."""
-        row_number = block * self.tiling.rows + tile_row
+        tile_row_index = block * self.tiling.rows + tile_row
         rows_per_image = index(self.tile_rows)
-        image, row_in_image = tirx.floordiv(row_number, rows_per_image), tirx.floormod(row_number, rows_per_image)
+        image, row_in_image = (
+            tirx.floordiv(tile_row_index, rows_per_image),
+            tirx.floormod(tile_row_index, rows_per_image),
+        )
         return emit.simplified(image), emit.simplified(row_in_image * self.transforms.size)
 
     def _transform_input_row(self, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
@@ -555,7 +559,7 @@ class _WinogradWriter:
             return copied_band(
                 lambda at: emit.load(self.band_buffer, [at[0], at[1], at[2] + first_channel]),
                 # `at` is the row and column in the band, and the channel.
-                lambda at: self._input_item(image, top + at[0], at[1], first_channel, at[2]),
+                lambda at: self._input_element(image, top + at[0], at[1], first_channel, at[2]),
                 [height, width, channels],
                 self.lanes,
             )
@@ -573,38 +577,38 @@ class _WinogradWriter:
             [copy, self._transform_channels(self.transforms.inputs, read, write, self.tile_columns, self.all_channels)]
         )
 
-    def _input_item(
-        self, image_number: ir.Expr, row: ir.Expr, column: ir.Expr, first_channel: int, lane: ir.Expr
+    def _input_element(
+        self, image_index: ir.Expr, row: ir.Expr, column: ir.Expr, first_channel: int, lane: ir.Expr
     ) -> ir.Expr:
-        """Returns an item of the convolution's input, or zero where the last tiles reach beyond the input.
+        """Returns an element of the convolution's input, or zero where the last tiles reach beyond the input.
 
-        `lane` counts channels from `first_channel` on.
+        `lane` counts channels starting at `first_channel`.
         """
         source, stage, load = self.conv.source, self.conv.convolution, self.conv.operands.image
         *planes, row_tap, column_tap, channel = stage.reduce
-        # Channels are numbered over all planes of the window.
-        plane_number, channel_in_plane = divmod(first_channel, self.channels_per_step)
-        point = {axis.var: at for axis, at in zip(place_axes(stage), self._place_in_images(image_number, row, column))}
+        # Channels are indexed over all planes of the window.
+        plane_index, channel_in_plane = divmod(first_channel, self.channels_per_step)
+        point = {axis.var: at for axis, at in zip(image_axes(stage), self._image_indices(image_index, row, column))}
         point.update({axis.var: index(0) for axis in [group_axis(stage)] if axis is not None})
-        point.update({axis.var: index(plane_number) for axis in planes})
+        point.update({axis.var: index(plane_index) for axis in planes})
         point.update({row_tap.var: index(0), column_tap.var: index(0), channel.var: lane + channel_in_plane})
-        place = list(substitute(load, point).indices)
-        value = emit.load(load.source, place) if source is None else source.at(place)
+        indices = list(substitute(load, point).indices)
+        value = emit.load(load.source, indices) if source is None else source.at(indices)
         extents = list(load.source.ty.shape)[-3:-1]
         size, border = self.transforms.size, self.shape.window - 1
-        # A test is needed only along axes on which whole tiles reach beyond the input.
+        # A test is needed only along axes on which full tiles reach beyond the input.
         sizes = [(count * size + border) * self.dilation for count in (self.tile_rows, self.tile_columns)]
-        tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
+        tests = [at < extent for at, extent, size in zip(indices[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
-    def _place_in_images(self, image_number: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
+    def _image_indices(self, image_index: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
         """Converts a row and column of one plane and phase to the indices of image, plane, row and column.
 
         A phase is every n-th row and column of an image, as a window with dilation n reads them. `image_number` counts
         images, planes and phases.
         """
-        outer_extents = [axis.extent for axis in place_axes(self.conv.convolution)[:-2]]
-        *image, row_phase, column_phase = emit.unflatten(image_number, [*outer_extents, self.dilation, self.dilation])
+        outer_extents = [axis.extent for axis in image_axes(self.conv.convolution)[:-2]]
+        *image, row_phase, column_phase = emit.unflatten(image_index, [*outer_extents, self.dilation, self.dilation])
         return [*image, row * self.dilation + row_phase, column * self.dilation + column_phase]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
@@ -634,7 +638,8 @@ class _WinogradWriter:
     def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the results of a Winograd convolution for a row of tiles and a panel (a block of output channels).
 
-        The epilogue runs on the results inside the image. Results that need no epilogue and no test are stored directly.
+        The epilogue runs on the results inside the image. Results that need no epilogue and no test are stored
+        directly.
         """
         if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
             return self._store_result_row(block, panel, tile_row)
@@ -695,7 +700,7 @@ class _WinogradWriter:
             def write(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 column = tile * size + column_in_tile
                 store = epilogue.write(item, self._result_point(block, panel, tile_row, row, column, lane + first_lane))
-                inside = self._is_inside_image(self._place_in_images(image, top + row, column))
+                inside = self._is_inside_image(self._image_indices(image, top + row, column))
                 return emit.sequence([emit.when(inside, store)])
 
             return transform_tile(self.transforms.results, read, write, lanes, "float32")
@@ -703,7 +708,7 @@ class _WinogradWriter:
         return self._for_whole_or_last_panel(panel, lambda extent: self._in_vectors(extent, write_vector))
 
     def _in_vectors(self, channels: int, write_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-        """Emits `write_vector(start, lanes)` for some channels: whole vectors in a loop, then a shorter last one."""
+        """Emits `write_vector(start, lanes)` for some channels: full vectors in a loop, then a shorter last one."""
         whole_vectors, remaining = divmod(channels, self.lanes)
         main = (
             emit.loop(whole_vectors, lambda number: write_vector(number * self.lanes, self.lanes))
@@ -715,7 +720,7 @@ class _WinogradWriter:
     def _tiles_with_epilogue(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, first_tile: ir.Expr, tiles: int
     ) -> Stmt:
-        """Emits the result transform of some tiles of a row into a buffer, followed by the epilogue on its items."""
+        """Emits the result transform of some tiles of a row into a buffer, followed by the epilogue on its elements."""
         size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
         results = emit.scratch([size, tiles * size, self.tiling.width], "float32", "results")
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
@@ -734,10 +739,12 @@ class _WinogradWriter:
                     result, self._result_point(block, panel, tile_row, row, column, lane + first_lane)
                 )
 
-            inside = self._is_inside_image(self._place_in_images(image, top + row, column))
+            inside = self._is_inside_image(self._image_indices(image, top + row, column))
             return emit.sequence([emit.when(inside, emit.vectorized(lanes, write_lane))])
 
         def write_channels(channels: int) -> Stmt:
+            """Emits the result transform of some channels of the panel, then the epilogue on each result."""
+
             def write_vectors(row_and_column: list[ir.Expr]) -> Stmt:
                 return self._in_vectors(channels, partial(write_vector, row_and_column))
 
@@ -747,11 +754,11 @@ class _WinogradWriter:
         return emit.sequence([emit.allocate(results), self._for_whole_or_last_panel(panel, write_channels)])
 
     def _transform_sums(
-        self, tile_row: ir.Expr, first_tile: ir.Expr, write: TileItem, tiles: int, channels: int
+        self, tile_row: ir.Expr, first_tile: ir.Expr, write: TileElement, tiles: int, channels: int
     ) -> Stmt:
-        """Emits the result transform of the sums of some tiles of a row, from `first_tile` on.
+        """Emits the result transform of the sums of some tiles of a row, starting at `first_tile`.
 
-        `write` returns the element where an item is stored.
+        `write` returns the location to store an element at.
         """
 
         def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
@@ -770,8 +777,8 @@ class _WinogradWriter:
         The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels).
         """
         image, top = self._image_and_top(block, tile_row)
-        place = self._place_in_images(image, top + row, column)
-        axes = {axis.var: value for axis, value in zip(place_axes(self.conv.convolution), place, strict=True)}
+        indices = self._image_indices(image, top + row, column)
+        axes = {axis.var: value for axis, value in zip(image_axes(self.conv.convolution), indices, strict=True)}
         return {**axes, **self._result_indices(panel, lane)}
 
     @property
@@ -779,18 +786,18 @@ class _WinogradWriter:
         """Whether the last tiles reach beyond the image. Stores then need a test."""
         sizes = [tiles * self.transforms.size * self.dilation for tiles in (self.tile_rows, self.tile_columns)]
         return any(
-            size > int(axis.extent) for size, axis in zip(sizes, place_axes(self.conv.convolution)[-2:], strict=True)
+            size > int(axis.extent) for size, axis in zip(sizes, image_axes(self.conv.convolution)[-2:], strict=True)
         )
 
-    def _is_inside_image(self, place: list[ir.Expr]) -> ir.Expr | bool:
-        """Returns the test whether a place of a tile lies in the image; True if all tiles lie inside."""
-        extents = place_axes(self.conv.convolution)[-2:]
-        axes = zip(place[-2:], extents, (self.tile_rows, self.tile_columns), strict=True)
+    def _is_inside_image(self, indices: list[ir.Expr]) -> ir.Expr | bool:
+        """Returns the test whether an element of a tile lies in the image, or True if all tiles lie inside."""
+        extents = image_axes(self.conv.convolution)[-2:]
+        axes = zip(indices[-2:], extents, (self.tile_rows, self.tile_columns), strict=True)
         size = self.transforms.size * self.dilation
         bounds = [index_value < axis.extent for index_value, axis, tiles in axes if tiles * size > int(axis.extent)]
         return tirx.all(*bounds) if bounds else True
 
 
-def _at_lane(item: TileItem, lane: ir.Expr, tile: int, row: int, column: int) -> TensorLoad:
-    """Returns an item of a tile at a lane; the lane is an early parameter, which `partial` can bind."""
+def _at_lane(item: TileElement, lane: ir.Expr, tile: int, row: int, column: int) -> TensorLoad:
+    """Returns an element of a tile at a lane; the lane is one of the first parameters, which `partial` can bind."""
     return item(tile, row, column, lane)

@@ -75,7 +75,7 @@ class Tiling:
 
 
 def fastest_tiling(shape: Shape, is_constant: bool, target: CpuTarget, needed_share: float = 1.0) -> Tiling | None:
-    """Returns the Winograd tiling with the fewest estimated cycles; None if a direct convolution is about as fast.
+    """Returns the Winograd tiling with the fewest estimated cycles, or None if a direct convolution is about as fast.
 
     Args:
         shape: the sizes of the convolution.
@@ -173,7 +173,7 @@ class FilterTiling:
 
 
 def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float = 1.0) -> FilterTiling | None:
-    """Returns the Winograd tiling for a convolution's filter gradient; None if direct sums are about as fast.
+    """Returns the Winograd tiling for a convolution's filter gradient, or None if direct sums are about as fast.
 
     Direct sums leave out products with a zero border; `needed_share` is the share of the others.
     """

@@ -40,7 +40,7 @@ class Products:
     def sums_of_panel(self, panel: ir.Expr, first_channel: ir.Expr, target: CpuTarget) -> Stmt:
         """Emits the matrix products of a panel at all positions of a tile.
 
-        They are summed over the `channels` input channels from `first_channel` on.
+        They are summed over the `channels` input channels starting at `first_channel`.
         """
         tiles, positions = (int(extent) for extent in self.sums.ty.shape[:2])
         sizes = {"place": positions, "tile": tiles, "result": self.width, "c": self.channels}
@@ -92,7 +92,7 @@ def _product_stage(
 
 
 def _dense_strides(buffer: Var) -> tuple[int, ...]:
-    """Returns the strides, in items, of a row-major buffer of static shape.
+    """Returns the strides, in elements, of a row-major buffer of static shape.
 
     For example, shape ``(2, 3, 4)`` gives ``(12, 4, 1)``.
     """

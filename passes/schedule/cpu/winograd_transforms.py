@@ -22,10 +22,10 @@ from tvtf.passes.schedule.cpu.subroutine import Array
 Matrix = Sequence[Sequence[float]]
 ReadColumn = Callable[[ir.Expr, ir.Expr], ir.Expr]
 WriteColumn = Callable[[ir.Expr, ir.Expr, ir.Expr], Stmt]
-ReadItem = Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
-WriteItem = Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt]
+ReadElement = Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
+WriteElement = Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt]
 FirstLane = Callable[[int, int, int], TensorLoad]
-"""Returns the memory location of the first lane of an item, by its tile, row and column."""
+"""Returns the memory location of the first lane of an element, by its tile, row and column."""
 _UNIT_STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
@@ -157,24 +157,24 @@ class _RegisterColumn:
     lanes: int
 
     def __call__(self, row: ir.Expr, lane: ir.Expr) -> ir.Expr:
-        """Returns the item in a row and lane of the column."""
+        """Returns the element in a row and lane of the column."""
         return emit.load(self.buffer, [lane + row * self.lanes])
 
     def store(self, row: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-        """Returns the store of an item into a row and lane of the column."""
+        """Returns the store of an element into a row and lane of the column."""
         return emit.store(self.buffer, item, [lane + row * self.lanes])
 
 
-def transform_tile(matrices: Sequence[Matrix], read: ReadItem, write: WriteItem, lanes: int, dtype: str) -> Stmt:
+def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteElement, lanes: int, dtype: str) -> Stmt:
     """Emits a two-dimensional Winograd transform of one tile: along its columns, then along its rows.
 
-    Both are loops. Unrolled, the code is six times as long, takes four times as long to compile, and is faster by 0 to 8 %
-    of a transform, about a percent of a convolution: it has to store most of a tile of 36 vectors, too.
+    Both are loops. Unrolled, the code is six times as long, takes four times as long to compile, and is faster by 0 to
+    8 % of a transform, about a percent of a convolution: it has to store most of a tile of 36 vectors, too.
 
     Args:
         matrices: the matrices to multiply by, in order.
-        read: returns the item at a row, column and lane; each item of a tile is a vector of channels.
-        write: returns the store of an item at a row, column and lane.
+        read: returns the element at a row, column and lane; each element of a tile is a vector of channels.
+        write: returns the store of an element at a row, column and lane.
         lanes: the channels of a vector.
         dtype: the type of sums.
     """
@@ -182,22 +182,24 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadItem, write: WriteItem,
     result_side, side = len(matrices[-1]), len(matrices[0][0])
     columns = emit.scratch([side * result_side * lanes], dtype, "columns", "local")
 
-    def place(row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> list[ir.Expr]:
+    def indices(row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> list[ir.Expr]:
         return [(column * result_side + row) * lanes + lane]
 
     def transform_column(column: ir.Expr) -> Stmt:
+        """Emits the transform of one column of the tile into the scratch buffer."""
         return _product_with_column(
             matrices,
             lambda row, lane: read(row, column, lane),
-            lambda row, lane, item: emit.store(columns, item, place(row, column, lane)),
+            lambda row, lane, item: emit.store(columns, item, indices(row, column, lane)),
             lanes,
             dtype,
         )
 
     def transform_row(row: ir.Expr) -> Stmt:
+        """Emits the transform of one row of the scratch buffer, and the stores of the results."""
         return _product_with_column(
             matrices,
-            lambda column, lane: emit.load(columns, place(row, column, lane)),
+            lambda column, lane: emit.load(columns, indices(row, column, lane)),
             lambda column, lane, item: write(row, column, lane, item),
             lanes,
             dtype,
@@ -221,11 +223,11 @@ def transform_tiles(
 
     Args:
         matrices: the matrices of the Winograd transform, in order.
-        read: returns the first lane of an item to read, by tile, row and column.
-        write: returns the first lane of an item to write, by tile, row and column.
+        read: returns the first lane of an element to read, by tile, row and column.
+        write: returns the first lane of an element to write, by tile, row and column.
         counts: the numbers of tiles and of vectors.
         lanes: the channels of a vector.
-        dtype: the items' type.
+        dtype: the elements' type.
         source_is_scratch: whether to compile in the source's strides, a tenth faster. Those of scratch buffers are
             equal in many kernels.
 
@@ -257,7 +259,8 @@ def _transform_subroutine(
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Emits the loops over tiles and vectors of channels of a Winograd transform.
 
-        The numbers are those of tiles and vectors, then the strides between tiles, rows and columns, first the result's.
+        The numbers are those of tiles and vectors, then the strides between tiles, rows and columns, first the
+        result's.
         """
         (result, source), (tiles, vectors, *strides) = arrays, numbers
         # Strides of a scratch source are constants, and not passed.
@@ -292,9 +295,9 @@ def transform_and_store_tile(
     lanes: int,
     dtype: str,
 ) -> Stmt:
-    """Emits the transform of a tile into scratch memory, then `write(row, column, lane, item)` for each item.
+    """Emits the transform of a tile into scratch memory, then `write(row, column, lane, item)` for each element.
 
-    Items can then have variable strides or an epilogue, which the transform's subroutine can't handle.
+    The results can then have variable strides or an epilogue, which the transform's subroutine can't handle.
     """
     size = len(matrices[-1])
     result = emit.scratch([size, size, lanes], dtype, "square", "local")
@@ -317,8 +320,8 @@ def _product_with_column(
 
     Args:
         matrices: the matrices to multiply by, in order.
-        read: returns an item of the column, given its row and lane.
-        write: returns the store of an item of the product at a row and lane.
+        read: returns an element of the column, given its row and lane.
+        write: returns the store of an element of the product at a row and lane.
         lanes: the length of a vector.
         dtype: the type of sums.
     """

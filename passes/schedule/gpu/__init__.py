@@ -2,9 +2,9 @@
 
 A function is read as on the CPU: a list of stages, cheap ones inlined. The rest is grouped, and each group is written
 as one or two kernels by the builders in `block`: elementwise boxes (`elementwise`), reductions (`reduction`), matrix
-products and convolutions (`contraction`, `split_k`; by the instructions in `tensorcore` and `warpgroup`, of which `tiles`
-chooses one), chains row by row (`rows`), and loop nests that aren't read as
-stages (`opaque`). Every size is derived from the target (`target`).
+products and convolutions (`contraction`, `split_k`; by the instructions in `tensorcore` and `warpgroup`, of which
+`tiles` chooses one), chains row by row (`rows`), and loop nests that aren't read as stages (`opaque`). Every size is
+derived from the target (`target`).
 """
 
 from __future__ import annotations

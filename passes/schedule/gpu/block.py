@@ -61,7 +61,8 @@ class Block:
     def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
         """Allocates a buffer in the block's shared memory.
 
-        With ``large``, the memory is dynamic, may exceed the 48 kB that every kernel has, and is aligned for swizzled tiles.
+        With ``large``, the memory is dynamic, may exceed the 48 kB that every kernel has, and is aligned for swizzled
+        tiles.
         """
         scope = "shared.dyn" if large else "shared"
         alignment = SWIZZLED_LINES * SWIZZLED_BYTES if large else None

@@ -52,9 +52,9 @@ def _emit_kernel(body: Stmt, declarations: list[Stmt], target: GpuTarget) -> Stm
     extents = [loop.extent for loop in loops]
     serial_body = _serial(emit.sequence([*declarations, body]))
 
-    def emit_element(index: ir.Expr) -> Stmt:
+    def emit_element(flat_index: ir.Expr) -> Stmt:
         """Emits one thread: the iteration of the independent loops at a row-major (flat) index."""
-        indices = emit.unflatten(index, extents)
+        indices = emit.unflatten(flat_index, extents)
         values = {loop.loop_var: loop.min + index for loop, index in zip(loops, indices, strict=True)}
         return substitute(serial_body, values)
 

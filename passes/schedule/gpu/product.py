@@ -1,8 +1,8 @@
 """The implicit matrix product: a contraction's axes as rows, columns and terms, and the tiles it is computed in.
 
-The axes that only the left operand has are flattened into the rows, those of the right operand into the columns, those of
-both into the batch, and all summed axes into the terms. An operand isn't materialized (no im2col): its elements are the
-program's expressions, with padding and casts, at the indices that a row, column and term are unflattened to.
+The axes that only the left operand has are flattened into the rows, those of the right operand into the columns, those
+of both into the batch, and all summed axes into the terms. An operand isn't materialized (no im2col): its elements are
+the program's expressions, with padding and casts, at the indices that a row, column and term are unflattened to.
 """
 
 from __future__ import annotations
@@ -213,8 +213,9 @@ class Side:
     ``along_terms``, else rows (of the left operand) or columns. ``first`` is the first of a tile's ``width`` rows or
     columns. The tiles begin at the offset ``start``.
 
-    A swizzled tile has its lines in pieces of `SWIZZLED_BYTES`, the first pieces of all lines before the second ones. In
-    each piece the vectors are permuted, so that neighbouring lines have a vector in different banks, without padding.
+    A swizzled tile has its lines in pieces of `SWIZZLED_BYTES`, the first pieces of all lines before the second ones.
+    In each piece the vectors are permuted, so that neighbouring lines have a vector in different banks, without
+    padding.
     """
 
     def __init__(

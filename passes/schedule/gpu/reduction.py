@@ -202,7 +202,8 @@ def _reduce_slice(
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
     """Chooses how the threads of a block share the results and terms of a reduction.
 
-    Neighbouring threads read neighbouring elements, along terms or along results, since the GPU coalesces such accesses.
+    Neighbouring threads read neighbouring elements, along terms or along results, since the GPU coalesces such
+    accesses.
 
     Args:
       combine: combines two partial results; None if a result must be reduced by one thread.
