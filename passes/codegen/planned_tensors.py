@@ -19,8 +19,8 @@ OUTPUTS = "_outputs"
 """Suffix of the function that returns which outputs an entry returns, if it leaves some in place."""
 
 
-class Place(NamedTuple):
-    """A tensor in the arena."""
+class ArenaTensor(NamedTuple):
+    """A tensor at a fixed offset of the arena."""
 
     offset: int
     shape: tuple[int, ...]
@@ -35,17 +35,17 @@ class Scratch:
 
     def __init__(self, code: Code, size: int, by_caller: bool) -> None:
         self.code, self.size, self.by_caller = code, size, by_caller
-        self.registers: dict[Place, Register] = {}
+        self.registers: dict[ArenaTensor, Register] = {}
         self._storage: Register | None = None
 
-    def register(self, place: Place) -> Register:
-        """Returns the register that holds the tensor at a place during the whole call."""
-        register = self.registers.get(place)
+    def register(self, planned: ArenaTensor) -> Register:
+        """Returns the register that holds a planned tensor during the entire call."""
+        register = self.registers.get(planned)
         if register is None:
-            register = self.registers[place] = self._fetch(place)
+            register = self.registers[planned] = self._fetch(planned)
         return register
 
-    def _fetch(self, place: Place) -> Register:
+    def _fetch(self, planned: ArenaTensor) -> Register:
         """Returns a register that holds a tensor of the arena.
 
         The register is a parameter, if the caller passes the tensors. Otherwise the function makes the tensor at its
@@ -53,18 +53,18 @@ class Scratch:
         """
         if self.by_caller:
             return self.code.late_parameter()
-        offset, shape, dtype = (self.code.constant(each) for each in _layout_of(place))
+        offset, shape, dtype = (self.code.constant(each) for each in _layout_of(planned))
         tensor = self.code.call_at_entry(TENSOR, [self._arena_storage(), offset, shape, dtype])
-        return self._with_own_data_pointer(tensor, place) if place.offset else tensor
+        return self._with_own_data_pointer(tensor, planned) if planned.offset else tensor
 
-    def _with_own_data_pointer(self, tensor: Register, place: Place) -> Register:
+    def _with_own_data_pointer(self, tensor: Register, planned: ArenaTensor) -> Register:
         """Emits the conversion of a tensor's `byte_offset`, which kernels ignore, to an offset of its data pointer.
 
         TVM's builtin returns a view of an aligned tensor, and a copy of any other. Writes to a copy would be lost.
         Source: EnsureZeroOffset in src/runtime/vm/builtin.cc.
         """
-        if place.offset % ALIGNMENT:
-            raise InternalError(None, "codegen", f"the arena offset {place.offset} is not a multiple of {ALIGNMENT}")
+        if planned.offset % ALIGNMENT:
+            raise InternalError(None, "codegen", f"the arena offset {planned.offset} is not a multiple of {ALIGNMENT}")
         return self.code.call_at_entry(ZERO_OFFSET, [tensor])
 
     def _arena_storage(self) -> Register:
@@ -77,7 +77,7 @@ class Scratch:
 
     def emit_layout(self, builder: ExecBuilder, symbol: str) -> None:
         """Emits a function that returns the size of the arena, and the tensors in it that the caller must pass."""
-        parts = [part for place in self.registers for part in _layout_of(place)]
+        parts = [part for planned in self.registers for part in _layout_of(planned)]
         emit_constants(builder, symbol + LAYOUT, [self.size, *parts])
 
 
@@ -87,6 +87,6 @@ def emit_constants(builder: ExecBuilder, symbol: str, values: list[Any]) -> None
     code.emit(symbol, [], code.call(MAKE_TUPLE, [code.constant(each) for each in values]))
 
 
-def _layout_of(place: Place) -> tuple[int, tvm_ffi.Shape, tvm_ffi.dtype]:
-    """Returns a tensor's offset, shape and dtype in the form that the virtual machine takes."""
-    return place.offset, tvm_ffi.Shape(place.shape), tvm_ffi.dtype(place.dtype)
+def _layout_of(planned: ArenaTensor) -> tuple[int, tvm_ffi.Shape, tvm_ffi.dtype]:
+    """Returns a tensor's offset, shape and dtype as constants of the virtual machine."""
+    return planned.offset, tvm_ffi.Shape(planned.shape), tvm_ffi.dtype(planned.dtype)

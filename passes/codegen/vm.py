@@ -41,7 +41,7 @@ from tvtf.passes.codegen.bytecode import (
     Register,
 )
 from tvtf.passes.codegen.liveness import KILL, last_uses
-from tvtf.passes.codegen.planned_tensors import OUTPUTS, Place, Scratch, emit_constants
+from tvtf.passes.codegen.planned_tensors import OUTPUTS, ArenaTensor, Scratch, emit_constants
 from tvtf.passes.memory.buffer_donation import RETURNED_OUTPUTS
 from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR
 
@@ -63,9 +63,9 @@ def generate(
       check_arguments: whether entries check dtypes, ranks, static dims and layouts; without, they trust the caller and
         check only equal symbolic dims.
       poll_signals: whether loops poll for Ctrl-C.
-      on_gpu: whether kernels marked to read on the CPU get copies of their operands there.
+      on_gpu: whether operands of kernels marked to read on the CPU are copied there.
 
-    Kernels that only get tensors made by the virtual machine or passed by a trusted caller are marked, and check no
+    Kernels whose tensors are all made by the virtual machine or passed by a trusted caller are marked, and check no
     arguments. A function with a `global_symbol` is an entry; one without is private, and is inlined into loops and
     where it is called once.
 
@@ -118,9 +118,9 @@ class _ModuleState:
         return isinstance(func, relax.Function) and not _symbol(func) and self.calls[name] == self.mentions[name] == 1
 
     def functions_to_emit(self) -> Iterator[tuple[str, relax.Function]]:
-        """Yields the functions that get bytecode of their own, each with its symbol.
+        """Yields the functions that have their own bytecode, each with its symbol.
 
-        Inlined functions get no bytecode of their own, nor do functions that are only conditions or bodies of loops.
+        Inlined functions have none, nor have functions that are only conditions or bodies of loops.
         """
         for name, func in self.relax_functions().items():
             only_in_loops = not _symbol(func) and self.mentions[name] == self.loop_parts[name]
@@ -132,7 +132,7 @@ class _FunctionGenerator:
     """The generator of one function's bytecode."""
 
     def __init__(self, program: _ModuleState) -> None:
-        """Prepares the emission of a function's bytecode, with no bindings so far.
+        """Prepares the emission of a function's bytecode, without bindings yet.
 
         ``operand_of`` will hold the operand (a register or a constant) with each variable's value. Operands in
         ``pinned`` are never cleared.
@@ -200,7 +200,7 @@ class _FunctionGenerator:
         if not self.program.check_arguments and is_redundant_check(value):
             return
         operand = self.value(value)
-        # Each variable gets its own register, so that killing one leaves the other alive.
+        # Each variable has its own register, so that killing one leaves the other alive.
         is_alias = isinstance(value, relax.Var) and operand not in self.pinned
         self.operand_of[binding.var] = self.code.copy(operand) if is_alias else operand
 
@@ -324,15 +324,15 @@ class _FunctionGenerator:
     def arena_tensor(self, expr: relax.Call) -> Operand:
         """Returns the register of a tensor in the arena (the block of memory for all planned values).
 
-        The register holds the tensor during the whole call, and is never cleared.
+        The register holds the tensor during the entire call, and is never cleared.
         """
         if self.scratch is None:
             raise NotImplementedError(
                 "bytecode: a function uses the arena but gets none; run plan_arena on all functions"
             )
         shape = tuple(int(dim) for dim in expr.args[0].values)
-        place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
-        register = self.scratch.register(place)
+        planned = ArenaTensor(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
+        register = self.scratch.register(planned)
         self.pinned.add(register)
         return register
 
@@ -344,7 +344,7 @@ class _FunctionGenerator:
         return operand
 
     def builtin(self, expr: relax.Call) -> Operand:
-        """Emits a call of a builtin of the virtual machine, which gets the machine's state as its first argument.
+        """Emits a call of a builtin of the virtual machine, whose first argument is the machine's state.
 
         A heap for dims is allocated once, at the start of the function.
         """
@@ -375,7 +375,7 @@ class _FunctionGenerator:
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
         """Emits a function inline, in place of a call; returns the operand with its result."""
         result = self.tuple_of_fields(self.inline(name, arguments))
-        # A result that is an argument gets its own register, as a call would give it.
+        # A result that is an argument has its own register, as a call would give it.
         return self.code.copy(result) if result in arguments else result
 
     def tuple_of_fields(self, result: list[Operand] | Operand) -> Operand:

@@ -12,35 +12,36 @@ from tvtf.core.aligned_array import ALIGNMENT
 
 
 class Interval(NamedTuple):
-    """The steps of a program during which bytes are in use: from the first to the last, both included."""
+    """A live range: ``size`` bytes that are in use from the step ``first`` to the step ``last``, both included."""
 
     first: int
     last: int
     size: int
 
-    def meets(self, other: Interval) -> bool:
+    def overlaps(self, other: Interval) -> bool:
+        """Returns whether both are live at some step, so that they can't share memory."""
         return self.first <= other.last and other.first <= self.last
 
 
-def rounded(size: int) -> int:
-    """Returns a size rounded up to the alignment, so that the value after it is aligned, too."""
+def align_up(size: int) -> int:
+    """Rounds a size up to a multiple of the alignment, so that the next value is aligned, too."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def placed(intervals: Sequence[Interval]) -> list[int]:
+def assign_offsets(intervals: Sequence[Interval]) -> list[int]:
     """Assigns each interval an offset in one block of memory; intervals that are in use at the same step don't overlap.
 
-    >>> placed([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
+    >>> assign_offsets([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     [128, 0, 128]
     """
     offsets = [0] * len(intervals)
     assigned: list[int] = []
     largest_first = sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first))
-    for number in largest_first:
-        interval = intervals[number]
-        occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in assigned if interval.meets(intervals[i]))
-        offsets[number] = _best_gap(occupied, interval.size)
-        assigned.append(number)
+    for index in largest_first:
+        interval = intervals[index]
+        occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in assigned if interval.overlaps(intervals[i]))
+        offsets[index] = _best_gap(occupied, interval.size)
+        assigned.append(index)
     return offsets
 
 
@@ -63,10 +64,10 @@ def extent(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
     return max((offset + interval.size for interval, offset in zip(intervals, offsets)), default=0)
 
 
-def most_live(intervals: Iterable[Interval]) -> int:
+def peak_live_bytes(intervals: Iterable[Interval]) -> int:
     """Returns the largest sum of sizes in use at one step, a lower bound on the size of any block for the intervals.
 
-    >>> most_live([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
+    >>> peak_live_bytes([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     192
     """
     # At each step, releases (0) sort before allocations (1).

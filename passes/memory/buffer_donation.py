@@ -2,7 +2,7 @@
 
 ``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory if the kernel
 that computes it reads the parameter only at the element that it writes, nothing reads the parameter later, and nothing
-that can fail comes after the write. Otherwise the value gets its own memory, and the caller swaps handles.
+that can fail comes after the write. Otherwise the value has its own memory, and the caller swaps handles.
 """
 
 from __future__ import annotations
@@ -425,7 +425,7 @@ class _AliasAnalysis:
     def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
         """Finds kernel calls that copy a donated parameter, although the result takes the parameter's memory.
 
-        Such a copy does nothing. Kernels get their results as arguments. Yields the position of the call among the
+        Such a copy does nothing. Kernels are passed their results as arguments. Yields the position of the call among the
         bindings, and the position of the result among the call's arguments.
 
         Args:

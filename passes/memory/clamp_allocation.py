@@ -11,7 +11,7 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 
 MAX_BYTES = 1 << 58
-"""Bytes that no machine has: requesting them fails as any request for too much memory does."""
+"""More bytes than any machine has: requesting them fails as any request for too much memory does."""
 
 
 def clamped_size(size: Any) -> Any:
@@ -33,7 +33,7 @@ def clamped_size(size: Any) -> Any:
 
 
 def _with_clamped_size(call: Any) -> Any:
-    """Clamps the size in a call that allocates a storage; returns any other call unchanged."""
+    """Clamps the size in a call that allocates a storage, or returns any other call unchanged."""
     if not isinstance(call.op, ir.Op) or call.op.name != "relax.memory.alloc_storage":
         return call
     (size,) = call.args[0].values

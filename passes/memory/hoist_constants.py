@@ -1,4 +1,4 @@
-"""Hoists work on constants (whole kernels, and packed copies of operands), to run once before the first call.
+"""Hoists work on constants (kernels, and packed copies of operands), to run once before the first call.
 
 ``main`` carries ``tvtf.constants``, the positions of parameters that are the same tensors in every call. The hoisted
 work moves into a second entry, ``prepare``, whose results become ``main``'s last parameters.
@@ -36,7 +36,7 @@ def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """Keeps kernels on constants, if their results are small, out of the groups that FuseOps fuses.
 
     A fused kernel would compute such a value again for each element of its own result. FuseOps groups only dataflow
-    variables, so these values get variables that are outputs of dataflow blocks.
+    variables, so these values are bound to variables that are outputs of dataflow blocks.
     """
     main = mod["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
@@ -82,7 +82,7 @@ def _element_count(x: Any) -> float:
 def _constant_values(main: relax.Function) -> set[Any]:
     """Returns the constant parameters of ``main``, and the results of kernels on constants that ``prepare`` computes.
 
-    The function ``prepare`` gets constants only, and can't allocate a result with a symbolic dim. A result that
+    The function ``prepare`` is passed constants only, and can't allocate a result with a symbolic dim. A result that
     anything but a kernel uses may be returned to the caller, so each call computes its own.
     """
     constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}

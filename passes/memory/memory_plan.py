@@ -1,6 +1,6 @@
-"""Plans memory: kernels' results that the caller doesn't see get offsets in one block, the arena, reused by every call.
+"""Static memory planning: internal results of kernels are assigned offsets in one block, the arena, which every call reuses.
 
-Each function's values of static size get offsets in its part of the block; the part of a branch or loop body lies among
+Each function's values of static size have offsets in its part of the block; the part of a branch or loop body lies among
 the values of the function that runs it. Results of functions and tensors with symbolic dims are allocated as before.
 """
 
@@ -18,7 +18,7 @@ from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.analysis.dead_code import without_unused
 from tvtf.passes.analysis.loop_op import LOOPS
 from tvtf.passes.analysis.rewriter import Bindings
-from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed, rounded
+from tvtf.passes.memory.best_fit import Interval, align_up, assign_offsets, extent, peak_live_bytes
 
 ARENA_TENSOR = "tvtf.arena_tensor"
 ONLY_RESHAPES = "tvtf.reshape"
@@ -28,7 +28,7 @@ ARENA_SIZE, ARENA_PARTS, PEAK_LIVE_BYTES = "tvtf.arena", "tvtf.arena_parts", "tv
 
 
 def plan_arena(mod: tvm.IRModule) -> tvm.IRModule:
-    """Places the values of each function in one block of memory, the arena, instead of allocating them in every call.
+    """Assigns the values of each function offsets in one block of memory, the arena, instead of allocating them in every call.
 
     Kernels that aren't called any more are dropped.
     """
@@ -61,18 +61,18 @@ class _Planner:
     def _plan(self, func: relax.Function, returns_flag: bool) -> relax.Function:
         """Returns a function whose values of static size have fixed offsets in the arena.
 
-        Values with disjoint lifetimes share memory. Each called function gets a part of the arena among the values.
+        Values with disjoint lifetimes share memory. Each called function has a part of the arena among the values.
 
         Args:
           returns_flag: whether the function is a loop's condition, whose result may be in the arena, too.
         """
-        lifetimes = Lives(self.mod, func, returns_flag)
+        lifetimes = Lifetimes(self.mod, func, returns_flag)
         allocations = list(lifetimes.intervals)
         parts = [(position, callee, self._size(callee)) for position, callee in lifetimes.callees]
         intervals = [lifetimes.intervals[allocation] for allocation in allocations]
         # A called function needs its part only while it runs.
         intervals += [Interval(position, position, size) for position, _, size in parts]
-        offsets = placed(intervals)
+        offsets = assign_offsets(intervals)
         size = extent(intervals, offsets)
         if not size:
             return func
@@ -82,7 +82,7 @@ class _Planner:
             for i, allocation in enumerate(allocations)
             for var in (allocation, *lifetimes.views.get(allocation, ()))
         }
-        attrs = {ARENA_SIZE: size, ARENA_PARTS: part_offsets, PEAK_LIVE_BYTES: most_live(intervals)}
+        attrs = {ARENA_SIZE: size, ARENA_PARTS: part_offsets, PEAK_LIVE_BYTES: peak_live_bytes(intervals)}
         return _rewritten(func, value_offsets, lifetimes).with_attrs(attrs)
 
     def _size(self, name: str) -> int:
@@ -91,7 +91,7 @@ class _Planner:
         return int(attrs[ARENA_SIZE]) if attrs and ARENA_SIZE in attrs else 0
 
 
-class Lives:
+class Lifetimes:
     """Lifetimes of the allocations in straight-line code that can be planned, and the calls of other functions."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function, returns_flag: bool = False) -> None:
@@ -117,7 +117,7 @@ class Lives:
     def _escaping_variables(self, func: relax.Function) -> set[Any]:
         """Returns the variables that escape: tuples, branches, loops, other calls or the function's result use them.
 
-        Such code might write into a variable's memory. A reshape of an escaping variable is therefore no view, but gets
+        Such code might write into a variable's memory. A reshape of an escaping variable is therefore not a view, but has
         its own memory.
         """
         escaping = set(variables(func.body.body))
@@ -227,10 +227,10 @@ def bytes_of(ty: relax.TensorType) -> int | None:
     dims = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
     sizes = [int(dim) for dim in dims if isinstance(dim, tirx.IntImm)]
     item_bytes = ty.dtype.dtype.itemsize  # of a pair, which a complex number is, both parts
-    return rounded(prod(sizes) * item_bytes) if len(sizes) == len(dims) else None
+    return align_up(prod(sizes) * item_bytes) if len(sizes) == len(dims) else None
 
 
-def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lives) -> relax.Function:
+def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lifetimes) -> relax.Function:
     """Replaces the planned allocations of a function by tensors at offsets in the arena (one block of memory).
 
     Reshapes are dropped where their results are views of their operands' memory.

@@ -179,6 +179,6 @@ def _dumped(program, folder):
 def test_temporary_tensors_have_room_for_their_items(dtype, item_bytes):
     """Complex numbers are pairs of floats in compiled code."""
     size = memory_plan.bytes_of(relax.TensorType([100, 3], dtype))
-    assert size == memory_plan.rounded(300 * item_bytes)
+    assert size == memory_plan.align_up(300 * item_bytes)
     (tensor,) = Layout([size, 0, [100, 3], dtype]).tensors(np.zeros(size, np.uint8))
     assert (str(tensor.dtype), tuple(tensor.shape)) == (dtype, (100, 3))
