@@ -57,27 +57,27 @@ def is_redundant_check(value: ir.Expr) -> bool:
         return False
     name = value.op.global_symbol
     if name != MATCH_SHAPE:
-        return name in TYPE_CHECKS and _checked_place(value) != ""
-    return _codes_of_dims(value) <= _redundant_codes(_checked_place(value))
+        return name in TYPE_CHECKS and _checked_value(value) != ""
+    return _codes_of_dims(value) <= _redundant_codes(_checked_value(value))
 
 
-def _checked_place(call: relax.Call) -> str:
-    """Returns what a call of TVM's argument checks looks at: ``AT_PARAMETER``, ``AT_RETURN``, or "" for neither.
+def _checked_value(call: relax.Call) -> str:
+    """Returns what a call of TVM's argument checks checks: ``AT_PARAMETER``, ``AT_RETURN``, or "" for neither.
 
-    The call's last argument is the text of the check's error, which names the place.
+    The call's last argument is the text of the check's error, which says so.
     """
     context = call.args[-1]
     error_text = context.value if isinstance(context, ir.StringImm) else ""
     return next((mark for mark in (AT_PARAMETER, AT_RETURN) if mark in error_text), "")
 
 
-def _redundant_codes(place: str) -> set[int]:
+def _redundant_codes(checked: str) -> set[int]:
     """Returns the codes of dims that a shape check needn't check, for a check of a parameter or of a returned value."""
-    return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(place, set())
+    return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(checked, set())
 
 
 def _codes_of_dims(match_shape: relax.Call) -> set[int]:
-    """Returns the set of codes in a shape check; a code tells what the check does with a dim, such as ``FIXED_DIM``."""
+    """Returns the set of codes in a shape check; a code says what the check does with a dim, such as ``FIXED_DIM``."""
     args = list(match_shape.args)
     # The arguments are a value, the heap of dims, the number of dims, then a code and an operand for each dim.
     count = int(args[2].value)
@@ -87,9 +87,9 @@ def _codes_of_dims(match_shape: relax.Call) -> set[int]:
 def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
     """Returns the names of the called functions that must check their arguments.
 
-    These functions get values that come from outside, such as parameters of the caller. Constants, and tensors and
-    numbers made in the caller, need no check. A register may be written at several places, such as before a loop and in
-    the loop's body. So the set of registers with values from outside grows until it is stable.
+    These functions are passed values from outside, such as parameters of the caller. Constants, and tensors and numbers
+    made in the caller, need no check. A register may be written several times, such as before a loop and in the loop's
+    body. So the set of registers with values from outside grows to a fixed point.
 
     Args:
       code: the bytecode of a function.

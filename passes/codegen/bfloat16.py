@@ -147,7 +147,7 @@ def _rewrite_load(load: TensorLoad) -> ir.Expr:
     """
     if _dtype(load) != NARROW:
         return load
-    # The rewrite has replaced the buffer, and the load must get its dtype.
+    # The rewrite has replaced the buffer, and the load must have its dtype.
     new_load = tirx.BufferLoad(load.source, list(load.indices))
     return from_bits(new_load) if _dtype(new_load) == BITS else new_load
 

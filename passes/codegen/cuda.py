@@ -55,7 +55,7 @@ FLAGS = (
 
 
 class CudaError(OSError):
-    """CUDA code can't be compiled or run here; the text says what is missing, and how to get it."""
+    """CUDA code can't be compiled or run here; the text says what is missing, and how to install it."""
 
 
 def gpu_passes() -> tvm.transform.Pass:

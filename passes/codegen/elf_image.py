@@ -161,7 +161,7 @@ class _Library:
         return self._table_slot(symbol), self.numbers[symbol.name] << 32 | R_GLOB_DAT, 0
 
     def _apply(self, image: bytearray, entry: Relocation) -> None:
-        """Writes the relative address that a relocation asks for to the image.
+        """Writes the relative address that a relocation specifies to the image.
 
         For an absolute address, which only the loader knows, a relocation for the loader is added.
         """
@@ -217,7 +217,7 @@ class _Library:
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
 
     def _dynamic_entries(self) -> list[tuple[int, int]]:
-        """Returns the (tag, value) entries of the dynamic section, which tell the loader where the other tables are."""
+        """Returns the (tag, value) entries of the dynamic section, which give the loader the addresses of the other tables."""
         return [
             (DT_NEEDED, self.strings.offsets[NEEDED_LIBRARY]),
             (DT_HASH, self.hash_section.address),

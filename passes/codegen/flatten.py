@@ -4,7 +4,7 @@ TVM's own pass simplifies each offset as an affine map under the conditions of a
 unrolled tiles that takes longer than all of LLVM. Here the ranges of the loops are enough.
 
 Booleans are bytes in memory and one bit in LLVM's vectors. So a loaded boolean is its byte compared with 0. TVM's own
-pass casts the byte instead; in a vector this leaves a byte that later code takes for a boolean, and whose `not` is true
+pass casts the byte instead; in a vector this leaves a byte that later code interprets as a boolean, and whose `not` is true
 for true (21 of 120 random programs on booleans gave wrong sums).
 """
 
@@ -106,7 +106,7 @@ class _Flattener:
         body = structural_map(self.func.body, rules)
         if self._uses_replaced_buffers(body):
             return None
-        # A parameter keeps its shape, and gets a flat view of its memory.
+        # A parameter keeps its shape, and has a flat view of its memory.
         views = [DeclBuffer(self.flat_buffers[x], data=x.data) for x in self.parameters if x in self.flat_buffers]
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 

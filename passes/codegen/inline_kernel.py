@@ -35,6 +35,7 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
     allocated_by_threads = _allocations_in_parallel_loops(func.body)
 
     def resized_allocation(stmt: AllocBuffer) -> Stmt:
+        """Replaces an allocation by one with the operands' dims; a large one is left to the caller."""
         replacements[stmt.buffer] = resized = _resized(stmt.buffer, replacements)
         if stmt in allocated_by_threads or not is_large(resized):
             return tirx.AllocBuffer(resized)
@@ -48,7 +49,7 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
 
 
 def _with_fresh_var(let: tirx.Let) -> tirx.Let:
-    """Gives a `Let` a new variable: LLVM's code generator maps each variable to one value in a whole kernel."""
+    """Renames the variable of a `Let`: LLVM's code generator maps each variable to one value in the entire kernel."""
     new_var = Var(let.var.name, let.var.ty)
     return tirx.Let(
         new_var, let.value, structural_map(let.body, (Var, lambda var: new_var if var.same_as(let.var) else var))

@@ -48,7 +48,7 @@ def kernel_key(func: PrimFunc, target: Target, options: Mapping[str, Any]) -> st
     """Returns the key under which a kernel's object code is stored: a digest of everything that the code depends on.
 
     ``tvm_ffi.structural_hash`` isn't safe enough. It has 64 bits, and the shapes (16, 128) and (17, 63) are likely to
-    get the same hash (``StableHashCombine`` in tvm/ffi/base_details.h).
+    have the same hash (``StableHashCombine`` in tvm/ffi/base_details.h).
     """
     settings = sorted((option, str(value)) for option, value in options.items())
     parts = (tvm.ir.save_json(func), str(target), choices_text(func, target), str(settings))

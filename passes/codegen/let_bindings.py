@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu.kernel import loads
 TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not)
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
-"""Operations and operands of an expanded value from which on it is stored in a buffer."""
+"""Minimum number of operations and operands of an expanded value that is stored in a buffer."""
 LetBindings = list[tuple[Var, ir.Expr]]
 
 

@@ -58,7 +58,7 @@ def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
 
 
 def _write_atomically(image: bytes, out: Path) -> None:
-    """Writes a library to `out` atomically: a temporary file beside `out` is written and renamed."""
+    """Writes a library to `out` atomically: a temporary file in the same folder is written and renamed."""
     if in_memory(out):  # no other process can see it half written
         out.write_bytes(image)
         return
@@ -71,7 +71,7 @@ def _write_atomically(image: bytes, out: Path) -> None:
 
 
 def _temporary_path(out: Path) -> Path:
-    """Returns a new path beside a file, from where it can be moved to the file's."""
+    """Returns a new path in a file's folder, from which a rename to the file's path is atomic."""
     return out.with_name(f".{out.name}.{uuid.uuid4().hex}.part")
 
 

@@ -177,7 +177,7 @@ class _Objects:
         subroutines: SubroutineCompiler | None = None,
         progress: CompileProgress | None = None,
     ) -> None:
-        """Prepares the compilation of kernels, without object files so far.
+        """Prepares the compilation of kernels, without object files yet.
 
         ``subroutine_code`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the
         names of subroutines that a thread compiles or has compiled, and ``kernel_code`` the object code of kernels by

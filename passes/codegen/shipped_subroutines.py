@@ -74,6 +74,7 @@ def archive_for(host: Target) -> zipfile.ZipFile | None:
 
 @lru_cache(maxsize=16)
 def _opened(host: str, folder: Path) -> zipfile.ZipFile | None:
+    """Opens the archive for a processor, or returns None if it is missing, damaged, or of other sources."""
     model = _model_of(Target(host))
     path = None if model is None else _path(model, folder)
     if path is None or not path.exists():

@@ -33,15 +33,15 @@ def names_in(code: bytes) -> list[str]:
 
 
 def subroutine_key(name: str, host: Target, options: Mapping[str, Any]) -> str:
-    """Returns the key of a subroutine's code in the cache; the name is a digest of what it does."""
+    """Returns the key of a subroutine's code in the cache; the name is a digest of the subroutine's content."""
     settings = sorted((option, str(value)) for option, value in options.items())
     return hashlib.sha256("\0".join((name, str(host), str(settings))).encode()).hexdigest()[:40]
 
 
 class SubroutineCompiler:
-    """Compiles subroutines to object code for a host: in threads, begun early, or when a kernel's code is there.
+    """Compiles subroutines to object code for a host: early in threads, or when the code of their kernels is linked.
 
-    Whoever asks for the code of subroutines asks for each of them once.
+    The caller requests the code of each subroutine once.
 
     Args:
       host: the target of the code.
@@ -70,6 +70,7 @@ class SubroutineCompiler:
         return self._compile(name, find) if early is None else early.result()
 
     def _compile(self, name: str, find: Callable[[], PrimFunc | None]) -> bytes:
+        """Returns the object code of a subroutine: shipped with tvtf, stored in the cache, or compiled now."""
         cost = KernelCost(name)
         self.costs.append(cost)
         shipped = shipped_code(name, self.host, self.options)
@@ -77,6 +78,7 @@ class SubroutineCompiler:
             return shipped
 
         def build() -> bytes:
+            """Lowers the subroutine and compiles it with LLVM."""
             func = find()
             if func is None:
                 raise RuntimeError(f"compiling: no subroutine is called {name}")
@@ -92,7 +94,7 @@ class SubroutineCompiler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Waits for the threads; those subroutines that they haven't begun are needed no more."""
+        """Waits for the threads, and cancels the compilation of subroutines that they haven't begun."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 

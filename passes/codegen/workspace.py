@@ -18,7 +18,7 @@ from tvtf.passes.codegen.stack_buffers import STACK_ALLOCATION
 from tvtf.passes.memory.clamp_allocation import MAX_BYTES
 
 LARGE = 1 << 28
-"""Bytes from which on an allocation is checked: where less fails, the next allocation anywhere would fail, too."""
+"""Minimum size in bytes of an allocation that is checked: if a smaller one fails, any next allocation would fail, too."""
 _ALIGNMENT = 64
 _NAME = "__tvm_ffi_"
 """Prefix that TVM gives to packed functions."""
