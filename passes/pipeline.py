@@ -190,7 +190,7 @@ def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
 def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
     """Schedules only the kernels whose loop nests later phases read; `finisher` schedules the others.
 
-    The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves whole. The
+    The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves unchanged. The
     phase `native_loops` reads kernels that functions other than ``main`` call.
     """
     outside_main, moved = called_elsewhere(mod), kernels_on_constants(mod)

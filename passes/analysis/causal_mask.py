@@ -14,7 +14,7 @@ from tvtf.passes.analysis.use_def import Graph
 TRIANGLES = "tvtf.triangles"
 """Attribute of ``main``: the captured constants that are triangles, as (position, offset, inside, outside)."""
 MAX_ELEMENTS = 2**26
-"""Elements up to which a tensor is computed in order to look at it."""
+"""Maximum number of elements of a tensor that is computed to analyze it."""
 
 
 class Triangle(NamedTuple):
@@ -44,7 +44,7 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
     if array.ndim < 2 or array.dtype.kind not in "bfiu" or array.size == 0 or array.size != np.prod(array.shape[-2:]):
         return None
     matrix: np.ndarray = array.reshape(array.shape[-2:])
-    # The first row gives the diagonal and both values. The whole matrix is compared with this triangle at the end.
+    # The first row gives the diagonal and both values. The complete matrix is compared with this triangle at the end.
     outside_columns = np.flatnonzero(matrix[0] != matrix[0, 0])
     offset = int(outside_columns[0]) - 1 if len(outside_columns) else matrix.shape[1] - 1
     triangle = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))

@@ -119,7 +119,7 @@ def _checks_sizes(binding: Any, defining: dict[Any, relax.Var]) -> bool:
     """
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False
-    # The result carries the dims, in front of a last one of 0.
+    # The result's shape is the dims, followed by a dim of 0.
     dims = binding.var.ty.shape.values[:-1]
     return not all(isinstance(d, tirx.Var) and defining.get(d) == binding.var for d in dims)
 

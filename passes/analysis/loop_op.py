@@ -49,7 +49,7 @@ def while_loop(
 def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     """Marks private Relax functions, and gives the conditions and bodies of loops a public symbol.
 
-    The mark tells code generation which functions were private: TVM's AttachGlobalSymbol later gives all functions a
+    By the mark, code generation knows which functions were private: TVM's AttachGlobalSymbol later gives all functions a
     symbol. FuseTIR removes unused parameters from private functions and their calls, but doesn't know the operands of a
     loop. Public functions keep their parameters.
     """
@@ -136,7 +136,7 @@ def seconds() -> ir.Expr:
 def signal_check() -> tirx.AssertStmt:
     """Builds the statement that lets Python handle pending signals, and that fails if a handler raised an exception.
 
-    The error kind `EnvErrorAlreadySet` tells tvm_ffi (tvm/ffi/error.h) that a Python exception, such as
+    The error kind `EnvErrorAlreadySet` means to tvm_ffi (tvm/ffi/error.h) that a Python exception, such as
     KeyboardInterrupt, is already set.
     """
     no_signal = tirx.EQ(tirx.call_extern("int32", "TVMFFIEnvCheckSignals"), tirx.IntImm("int32", 0))

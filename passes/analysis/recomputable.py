@@ -104,7 +104,7 @@ def _is_one(dim: Any) -> bool:
 def _post_dominators(graph: Graph) -> dict[Any, Use | None]:
     """Returns the immediate post-dominator of each value: the first call on all paths from the value to the results.
 
-    Values without one get None. FuseOps fuses a value with its post-dominator if all calls between are elementwise.
+    Values without one have None. FuseOps fuses a value with its post-dominator if all calls between are elementwise.
     """
     post_dominators: dict[Any, Use | None] = {}
     depths: dict[Any, int] = {}

@@ -65,6 +65,7 @@ def map_functions(mod: tvm.IRModule, rewrite: Callable[[relax.Function], relax.F
 
 
 def rewrite_function(func: relax.Function, rewrite: Rewrite) -> relax.Function:
+    """Returns a function whose bindings are those that ``rewrite`` adds, which is called for each binding in order."""
     out = Bindings()
     for block in func.body.blocks:
         for binding in block.bindings[:]:

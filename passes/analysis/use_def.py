@@ -31,7 +31,7 @@ class Graph:
     def _add(self, binding: Any) -> None:
         """Records which variable a binding defines, and which variables the binding reads.
 
-        ``producers`` gets the call of a dialect op. Other values only count as readers, without a call (None).
+        The call of a dialect op is added to ``producers``. Other values only count as readers, without a call (None).
         """
         if not dialect.is_dialect(binding.value):
             return self._read(binding.value, None)
@@ -42,7 +42,7 @@ class Graph:
             self._read(x, use)
 
     def _read(self, value: Any, use: Use | None) -> None:
-        """Records ``use`` as a reader of the variables in a value; None stands for a reader that is no dialect call."""
+        """Records ``use`` as a reader of the variables in a value; None stands for a reader that isn't a dialect call."""
         for x in [value] if isinstance(value, relax.Var) else relax.analysis.free_vars(value)[:]:
             self.uses.setdefault(x, []).append(use)
 

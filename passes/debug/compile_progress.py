@@ -14,12 +14,12 @@ from tvtf.core.thread_state import dials
 DELAY = 1.0
 """Seconds of a compilation after which the spinner appears."""
 INTERVAL = 0.1
-"""Seconds between two of its pictures."""
+"""Seconds between two frames of the spinner."""
 
 
 @dataclass
 class CompileProgress:
-    """How many of a compilation's kernels are compiled, and of how many; 0 of 0 before it comes to them."""
+    """The number of a compilation's kernels that are compiled, and of all; 0 of 0 until the compilation reaches kernels."""
 
     done: int = 0
     total: int = 0
@@ -33,7 +33,7 @@ def compile_progress() -> Iterator[CompileProgress]:
     """Yields a progress counter, and shows it as a spinner on stderr while the block runs, if the block takes long.
 
     Nothing is shown if stderr isn't a terminal, in threads other than the main one (compilations of eager calls), and
-    from ``TVTF_DEBUG=2`` on, which prints lines of its own.
+    with ``TVTF_DEBUG`` of 2 or more, which prints its own lines.
     """
     progress = CompileProgress()
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -59,7 +59,7 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def _show(progress: CompileProgress, ended: threading.Event) -> None:
-    """Draws a spinner while a compilation runs, from a second after its start on.
+    """Draws a spinner while a compilation runs, starting one second after its begin.
 
     The spinner's line is cleared when ``ended`` is set.
     """

@@ -59,7 +59,7 @@ _compilations = itertools.count()
 
 
 def dump_folder() -> Path | None:
-    """Returns the folder for the dump of the next compilation, a number in TVTF_DUMP; None without a dump."""
+    """Returns the folder for the dump of the next compilation, a number in TVTF_DUMP, or None without a dump."""
     return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
 
 
@@ -76,5 +76,5 @@ def module_text(mod: tvm.IRModule) -> str:
 
 
 def has_kernels(mod: tvm.IRModule) -> bool:
-    """Returns whether a module contains kernels (loop nests), as it does from the phase ``legalize`` on."""
+    """Returns whether a module contains kernels (loop nests), as it does after the phase ``legalize``."""
     return any(isinstance(func, tvm.tirx.PrimFunc) for func in mod.functions.values())

@@ -36,7 +36,7 @@ DIALECT_PREFIX = "tvtf."
 
 
 class Stage(NamedTuple):
-    """The invariants from the phase ``begin`` on, until the next stage begins."""
+    """The invariants of the IR after the phase ``begin`` and the phases that follow, until the next stage begins."""
 
     begin: str
     operators: frozenset[str]
@@ -143,7 +143,7 @@ class _FunctionCheck:
     def _location(self) -> str:
         """Describes the current binding for an error text: variable, function, value, and the user's source line.
 
-        Without a current binding, the whole function is described.
+        Without a current binding, the function is described.
         """
         if self.binding is None:
             return f"the function {self.name!r} wrong"
@@ -298,7 +298,7 @@ class _FunctionCheck:
         if isinstance(result_type, relax.TupleType) and len(result_type.fields) != count:
             self.fail(f"{body.name_hint} gives {len(result_type.fields)} values, and the loop carries {count}")
 
-    # -- whole functions
+    # -- functions
 
     def check_dims(self) -> None:
         """Checks that the function defines all symbolic dims that it uses."""

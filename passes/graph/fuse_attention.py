@@ -42,7 +42,7 @@ times as long.
 
 
 MASKING_VALUE = -1e4
-"""The largest fill or additive mask value that counts as masking: ``exp`` of such a score is zero beside any other."""
+"""The largest fill or additive mask value that counts as masking: ``exp`` of such a score is zero compared with any other."""
 
 
 class Site(NamedTuple):
@@ -198,7 +198,7 @@ def _match_site(graph: Graph, constants: ConstantValues, softmax: Use) -> Site:
         backward={},
     )
     gradient_uses = [use for use in uses if use is not out]
-    # Other uses of the softmax are its gradient, which pays only for small or several matrices of scores.
+    # Other uses of the softmax are its gradient, whose fusion is profitable only for small or several matrices of scores.
     _require(not gradient_uses or _pair_count(logits) <= MAX_RECOMPUTED_PAIRS or _has_heads(logits))
     return _match_gradient(graph, site, softmax.var, gradient_uses) if gradient_uses else site
 
@@ -209,7 +209,7 @@ def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
     In a causal mask, query i sees keys up to i + offset, and later keys get a large negative score.
     """
     mask = constants.of(scores.masks[0]) if scores.masks else None
-    # The mask must cover the whole matrix of scores: a broadcast one isn't a triangle.
+    # The mask must cover the complete matrix of scores: a broadcast one isn't a triangle.
     if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
         return None
     # A mask of bools selects between the scores and the fill value.

@@ -20,8 +20,8 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack
 
-FIRST_ROWS = 8
-"""Rows that an empty array gets at its first enlargement."""
+INITIAL_ROWS = 8
+"""Number of rows of an empty array after its first enlargement."""
 
 
 def lower_growing_loop(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
@@ -43,7 +43,7 @@ class _GrowingLoop:
 
         Each iteration of the outer loop enlarges the growing arrays, and runs the inner loop until an array is full.
         """
-        # The condition's result is carried in front of the other values.
+        # The condition's result is carried before the other values.
         start = [*self.condition(*self.inputs), *self.inputs]
         types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
         condition = self._graph("goes_on", lambda going, *_: going, types)
@@ -112,10 +112,12 @@ class _GrowingLoop:
 def _with_more_rows(array: Tensor) -> Tensor:
     """Returns a copy of a growing array with ``2 * rows + FIRST_ROWS`` rows.
 
-    The row count gets a symbol of its own, since TVM matches tensors by symbols and not by expressions of symbols.
+    The row count is a new symbol, since TVM matches tensors by symbols and not by expressions of symbols.
     """
     rows, *dims = array._type.shape
     new_rows = fresh_dim(state.trace.root.unique("rows"))
-    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + FIRST_ROWS), shape=(1,)), dtype=int64), dims=(new_rows,))
+    bind.told_dims(
+        bind.cast(bind.reshape(scalar_of(2 * rows + INITIAL_ROWS), shape=(1,)), dtype=int64), dims=(new_rows,)
+    )
     added = new_stack(new_rows - rows, TensorType(tuple(dims), array.dtype))
     return bind.ensure_shape(bind.concat(array, added, axis=0), shape=(new_rows, *dims))

@@ -44,6 +44,7 @@ class _Trimmer:
         self.functions: dict[ir.GlobalVar, relax.Function] = {}
 
     def run(self) -> tvm.IRModule:
+        """Returns the module with smaller loops, and with the functions made for them."""
         changed = {
             name: self.trim_function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)
         }
@@ -54,7 +55,7 @@ class _Trimmer:
     def trim_function(self, func: relax.Function) -> relax.Function:
         """Removes unneeded carried values from the while loops of a function, and returns the new function.
 
-        Reads of a loop's results get the positions that the results have in the smaller loop.
+        Reads of a loop's results are changed to the positions of the results in the smaller loop.
         """
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
@@ -102,17 +103,18 @@ def is_loop(value: Any) -> bool:
 def extracted_items(func: relax.Function) -> dict[Any, Any]:
     """Returns which items of each tuple a function reads, as a set of indices by the tuple's variable.
 
-    A tuple that is also used as a whole has no entry.
+    A tuple that is also used other than by reading items has no entry.
     """
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
 
     def count(expr: Any) -> None:
+        """Counts the uses of each variable, and records the tuple items that are read."""
         if isinstance(expr, relax.Var):
             uses[expr] += 1
         elif isinstance(expr, relax.TupleGetItem):
             items[expr.tuple_value].add(int(expr.index))
-            # The visitor also comes to the tuple itself, which is no use of the whole.
+            # The visitor also visits the tuple inside of the read, which isn't another use.
             uses[expr.tuple_value] -= 1
 
     relax.analysis.post_order_visit(func.body, count)

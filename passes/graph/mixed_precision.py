@@ -1,7 +1,7 @@
 """Mixed precision as a pass on the dialect: matmuls and convolutions in 16 bits, the rest in float32 where it matters.
 
 A function traced under a 16-bit policy carries its compute type. Operands of matmuls and convolutions are cast to it.
-Cheap elementwise ops and ops that only move data stay in it if all of their operands are in it. Everything else gets
+Cheap elementwise ops and ops that only move data stay in it if all of their operands are in it. Everything else is in
 float32, so Variables, losses and optimizers are unaffected. The lists follow TensorFlow's graph rewrite.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/mixed_precision/enable_mixed_precision_graph_rewrite
@@ -88,8 +88,8 @@ class Mixed(Evaluation):
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Emits a primitive on operands cast to the 16-bit compute dtype or to float32.
 
-        Primitives in ``NARROW``, such as matmul, get 16 bits for float32 operands, too. Those in ``FOLLOWING`` and
-        ``TYPE_PRESERVING`` get 16 bits if their operands have 16 bits already. All others get float32.
+        Primitives in ``NARROW``, such as matmul, run in 16 bits on float32 operands, too. Those in ``FOLLOWING`` and
+        ``TYPE_PRESERVING`` run in 16 bits if their operands have 16 bits already. All others run in float32.
         """
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))

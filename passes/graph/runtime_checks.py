@@ -233,7 +233,7 @@ class _Guarded(Evaluation):
     def _copy_shared(self, memories: list[Any], inputs: list[Any]) -> list[Any]:
         """Copies the values that share memory with Variables that are about to be written.
 
-        Later readers get the copies. Returns ``inputs`` with the copies in place of the values.
+        Later readers use the copies. Returns ``inputs`` with the copies in place of the values.
         """
         copies = {id(x): bind.identity(x) for memory in memories for x in self._values_sharing_memory(memory)}
         self.copied_memory |= {id(copies[id(memory)]): memory for memory in memories if id(memory) in copies}

@@ -257,7 +257,7 @@ def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Merges the crop (a slice) of a convolution's input gradient into the convolution's padding.
 
     Such a crop is the gradient of zero padding, which `_merge_padding` merges in the forward convolution. The crop must
-    keep the whole batch (the first dim) and all channels (the last dim).
+    keep the complete batch (the first dim) and all channels (the last dim).
     """
     producer, size = rewriter.operation_of(op.inputs[0]), op.attrs["size"]
     if producer is None or producer.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):
@@ -295,7 +295,7 @@ def _fold_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
 def _fold_product_of_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Rewrites the product of all dims of a shape, ``reduce_prod(shape(x))``, to a single dim: the size of ``x``.
 
-    The dim gets the overflow check that sizes get.
+    The dim has the overflow check that sizes have.
     """
     (x,) = op.inputs
     if op.attrs["axis"] == ():

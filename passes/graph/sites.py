@@ -1,4 +1,4 @@
-"""Rewrites of the dialect that are planned for a whole function before its bindings are emitted again."""
+"""Rewrites of the dialect that are planned for a complete function before its bindings are re-emitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deduplicates kernels: calls with unknown dims get a kernel each, and so does each group that FuseOps makes."""
+"""Deduplicates kernels: each call with unknown dims and each group that FuseOps makes has its own kernel at first."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _shared_function(
     Chains of the same kernels share a function.
 
     Args:
-      known: the functions made so far, by the kernels and operands of a chain.
+      known: the functions already made, by the kernels and operands of a chain.
     """
     operands = _outside_operands(chain)
     results = [binding.var for binding in chain]

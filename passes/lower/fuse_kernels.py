@@ -72,7 +72,7 @@ def _dims_of(ty: Any) -> list[Any]:
 def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[Any]:
     """Returns parameter types with a new symbol in place of each dim expression that can't be computed.
 
-    Equal expressions get the same symbol.
+    Equal expressions are replaced by the same symbol.
 
     Args:
       types: the types of the parameters. A dim can be computed from dims that are a symbol, such as ``n``.
@@ -91,9 +91,9 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
 
 
 def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
-    """Returns the symbol that replaces a dim expression; equal expressions get the same symbol.
+    """Returns the symbol that replaces a dim expression, the same one for equal expressions.
 
-    ``symbols`` has the expressions with a symbol so far, and gets the new one.
+    ``symbols`` has the expressions that already have a symbol; a new one is added.
     """
     for known, symbol in symbols:
         if tvm_ffi.structural_equal(dim, known):

@@ -85,7 +85,7 @@ class _MainCalls:
         Args:
           block: the number of the binding's block.
           is_dataflow: whether this is a dataflow block; calls in other blocks aren't added.
-          known: results of `_copied_operand` so far, by the kernel's name.
+          known: earlier results of `_copied_operand`, by the kernel's name.
         """
         position = len(self.positions_of)
         self._record_readers(binding.value)
@@ -244,7 +244,7 @@ class _Update:
         ]
         start = self.main_calls.starts[self.calls[0].block]
         before = [position for position in (*operand_positions, *other_readers) if position < self.calls[-1].position]
-        # Halfway between the last of these bindings and the next; without any, in front of the block's first binding.
+        # Halfway between the last of these bindings and the next; without any, before the block's first binding.
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:

@@ -89,7 +89,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     """Builds ``kernel(buffer, index, value)``, which writes ``value`` to ``buffer[index]`` in place.
 
     With the name "stack_add", the kernel adds ``value``. The time is proportional to the size of ``value``, and not to
-    the size of the whole buffer.
+    the size of the buffer.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
@@ -107,27 +107,27 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     return _scheduled([target, index_buffer, value], loop)
 
 
-def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
-    """Builds ``kernel(buffer, places, values)``, which adds ``values[i]`` to ``buffer[places[i]]`` in place, for all i.
+def rows_kernel(buffer: relax.TensorType, row_indices: relax.TensorType) -> tirx.PrimFunc:
+    """Builds ``kernel(buffer, row_indices, values)``, which adds ``values[i]`` to ``buffer[row_indices[i]]`` in place.
 
-    Negative entries of ``places`` are skipped. The arguments are the types of ``buffer`` and ``places``.
+    Negative indices are skipped. The arguments are the types of ``buffer`` and ``row_indices``.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
-    rows = _extent(places.shape.values[0], len(shape))
+    rows = _extent(row_indices.shape.values[0], len(shape))
     target = tirx.decl_buffer(shape, dtype, "buffer")
-    places_buffer = tirx.decl_buffer([rows], str(places.dtype), "places")
+    row_index_buffer = tirx.decl_buffer([rows], str(row_indices.dtype), "places")
     values = tirx.decl_buffer([rows, *shape[1:]], dtype, "values")
     row, axes = tirx.Var("row", "int64"), [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
-    place = tirx.Cast("int64", tirx.BufferLoad(places_buffer, [row]))
-    new_element = tirx.BufferLoad(target, [place, *axes]) + tirx.BufferLoad(values, [row, *axes])
-    loop: Any = tirx.BufferStore(target, new_element, [place, *axes])
+    target_row = tirx.Cast("int64", tirx.BufferLoad(row_index_buffer, [row]))
+    new_element = tirx.BufferLoad(target, [target_row, *axes]) + tirx.BufferLoad(values, [row, *axes])
+    loop: Any = tirx.BufferStore(target, new_element, [target_row, *axes])
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
-    loop = tirx.IfThenElse(tirx.GE(place, tirx.IntImm("int64", 0)), loop, None)
-    # Rows are added one after another, since several may have the same place.
+    loop = tirx.IfThenElse(tirx.GE(target_row, tirx.IntImm("int64", 0)), loop, None)
+    # Rows are added serially, since several may have the same index.
     loop = tirx.For(row, tirx.IntImm("int64", 0), rows, tirx.ForKind.SERIAL, loop)
-    return _scheduled([target, places_buffer, values], loop)
+    return _scheduled([target, row_index_buffer, values], loop)
 
 
 def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:

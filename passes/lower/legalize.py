@@ -62,7 +62,7 @@ def _replaced(value: Any, replacements: dict[Any, Any]) -> Any:
 
 
 class _Legalizer:
-    """One run over a module, with the kernels made so far."""
+    """One run over a module, with the kernels that it has made."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
@@ -442,7 +442,7 @@ def _is_differentiable_python_call(value: Any) -> bool:
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers a primitive that NumPy computes to a call of a host function.
 
-    The host function gets the primitive's name, its attributes as text, its operands, and the symbolic dims that the
+    The host function is passed the primitive's name, its attributes as text, its operands, and the symbolic dims that the
     attributes contain.
     """
 

@@ -282,7 +282,7 @@ class LoopKernel:
     def emit_sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
         """Emits the statements of all bindings in a Relax sequence, and returns the value of the sequence.
 
-        ``env`` has the values of variables so far, and gets those that the sequence binds.
+        ``env`` has the values of variables; those that the sequence binds are added.
         """
         if not isinstance(expr, relax.SeqExpr):
             return self.evaluate(expr, env)
@@ -367,7 +367,7 @@ class LoopKernel:
     def initial_state(self, value: Var, needed_outside: bool) -> Var:
         """Creates the buffer of a loop-carried value, which iterations overwrite, and copies the initial value to it.
 
-        ``needed_outside`` tells whether the value is a result of the kernel.
+        ``needed_outside`` says whether the value is a result of the kernel.
         """
         # A large result of the kernel is computed in the output's memory. A small one is copied there after the loop.
         if needed_outside and is_large(value):

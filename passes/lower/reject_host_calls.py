@@ -62,13 +62,13 @@ def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
     """Gives guards (run-time checks) that show tensors in their message a constant message.
 
     Only Python formats tensors. At start, the VM looks up every function that its code names: one call of Python, even
-    in a branch that is never taken, would keep the whole library from loading.
+    in a branch that is never taken, would keep the library from loading.
     """
     return drop_dead(rewrite_functions(mod, _fixed_message))
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
-    """Copies a binding to ``out``; a guard (run-time check) gets a message without the values of tensors.
+    """Copies a binding to ``out``; the message of a guard (run-time check) is copied without the values of tensors.
 
     Code that runs without Python can't format these values.
     """

@@ -33,7 +33,7 @@ class Question(NamedTuple):
 class Decisions:
     """The labels decided for one kernel by the choices' names, and the choices that its rules made.
 
-    A choice repeated with the same options has the same answer; another choice of the same name gets a number.
+    A choice repeated with the same options has the same answer; another choice of the same name is numbered.
     With ``ignore_unknown``, a decision that isn't offered is ignored: after one choice was changed, others may have other
     options.
     """
