@@ -1,4 +1,4 @@
-"""What an upper layer hands to the code generator when it is imported; this module doesn't import TVM."""
+"""Callbacks that upper layers register with the code generator when they are imported; this module doesn't import TVM."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tvtf.passes.codegen.stack_buffers import MAX_BYTES
 from tvtf.passes.schedule.cpu import emit
 
 STACK_BYTES = 1024
-"""Bytes up to which TVM puts a buffer on the stack; a larger one is allocated by a call, each time its kernel runs."""
+"""Maximum bytes of a buffer that TVM puts on the stack; a larger one is allocated by a call, each time its kernel runs."""
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:

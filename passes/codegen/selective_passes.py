@@ -22,6 +22,7 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
 
     @transform.module_pass(opt_level=0, name=run.info.name)
     def run_on_chosen(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        """Applies the pass to the chosen functions together, and keeps the others."""
         chosen = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc) and where(func)}
         if not chosen:
             return mod
@@ -41,6 +42,7 @@ def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: tr
 
     @transform.module_pass(opt_level=0, name=run.info.name)
     def run_twice(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        """Applies the pass to all functions, then both passes to the originals of those to repeat."""
         results = dict(run(mod).functions_items())
         to_run_again = {name: mod[name] for name, func in results.items() if isinstance(func, PrimFunc) and where(func)}
         second_results = (

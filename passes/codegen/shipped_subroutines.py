@@ -1,7 +1,7 @@
 """Object code of subroutines that a wheel holds, so that first calls needn't compile them.
 
 `tools/write_subroutines.py` compiles what the kernels of common layers call, when a wheel is built, for two models of
-processors. A subroutine's name is a digest of what it does, and the archive of a model holds the object code by name.
+processors. A subroutine's name is a digest of its content, and the archive of a model holds the object code by name.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def subroutine_key(name: str, host: Target, options: Mapping[str, Any]) -> str:
 
 
 class SubroutineCompiler:
-    """Compiles subroutines to object code for a host: early in threads, or when the code of their kernels is linked.
+    """Compiles subroutines to object code for a host: early in threads, or when the object code of a kernel calls them.
 
     The caller requests the code of each subroutine once.
 

@@ -129,6 +129,7 @@ def _is_checkable(kernel: tirx.PrimFunc) -> bool:
 
 
 def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, target: Target) -> None:
+    """Raises an InternalError if a scheduled kernel computes other results than the original one on random arrays."""
     arrays = [_buffer(i, p) for i, p in enumerate(kernel.params)]
     expected, actual = (_run_kernel(func, arrays, target) for func in (kernel, scheduled))
     for a, b in zip(expected, actual):

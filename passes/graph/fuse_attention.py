@@ -34,7 +34,7 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 MAX_RECOMPUTED_PAIRS = 2**16
-"""Query-key pairs up to which the gradient of a single head recomputes the probabilities: that many fit the cache.
+"""Maximum query-key pairs with which the gradient of a single head recomputes the probabilities: this many fit the cache.
 
 Up to 256 rows the fused gradient is 1.1 to 1.6 times as fast as separate kernels; at 512 and 1,024 it took 1.9 and 2.3
 times as long.
@@ -206,7 +206,7 @@ def _match_site(graph: Graph, constants: ConstantValues, softmax: Use) -> Site:
 def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
     """Returns the offset of a causal mask, or None for any other mask.
 
-    In a causal mask, query i sees keys up to i + offset, and later keys get a large negative score.
+    In a causal mask, query i attends to keys up to i + offset, and later keys have a large negative score.
     """
     mask = constants.of(scores.masks[0]) if scores.masks else None
     # The mask must cover the complete matrix of scores: a broadcast one isn't a triangle.

@@ -110,7 +110,7 @@ class _GrowingLoop:
 
 
 def _with_more_rows(array: Tensor) -> Tensor:
-    """Returns a copy of a growing array with ``2 * rows + FIRST_ROWS`` rows.
+    """Returns a copy of a growing array with ``2 * rows + INITIAL_ROWS`` rows.
 
     The row count is a new symbol, since TVM matches tensors by symbols and not by expressions of symbols.
     """

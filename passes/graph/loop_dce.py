@@ -18,8 +18,8 @@ from tvtf.ir import dialect
 from tvtf.passes.analysis.dead_code import drop_dead, needed_bindings
 from tvtf.passes.analysis.rewriter import Bindings
 
-ROUNDS = 8
-"""Passes over the module at most: what an outer loop drops may let an inner loop drop more."""
+MAX_ROUNDS = 8
+"""Maximum number of passes over the module: what an outer loop drops may let an inner loop drop more."""
 
 
 def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
@@ -28,7 +28,7 @@ def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
     A loop that only counts another loop's iterations then computes no more than its condition.
     """
     # What an outer loop drops may let an inner loop drop more.
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
             break

@@ -20,10 +20,10 @@ from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.sites import PlannedRewrite, rewrite_by_plan
 
 _WIDE = ("float32", "float64")
-MOST_SUMS = 4
-"""Sums in one pass: their partial results stay in registers."""
-MOST_LARGE = 3
-"""Large tensors that one pass reads."""
+MAX_SUMS = 4
+"""Maximum number of sums in one pass, whose partial results stay in registers."""
+MAX_LARGE_TENSORS = 3
+"""Maximum number of large tensors that one pass reads."""
 
 
 def reduce_traffic(mod: tvm.IRModule) -> tvm.IRModule:
@@ -134,14 +134,14 @@ class _Plan:
         """
         first = group.uses[0]
         (first_operand,), (x,) = first.inputs, use.inputs
-        if len(group.uses) >= MOST_SUMS or group.axis != use.attrs["axis"]:
+        if len(group.uses) >= MAX_SUMS or group.axis != use.attrs["axis"]:
             return False
         if not tvm_ffi.structural_equal(first_operand.ty, x.ty):
             return False
         large_of_group = {leaf for leaf in group.leaves if not is_broadcast(leaf, x)}
         large = {leaf for leaf in leaves if not is_broadcast(leaf, x)}
         is_before = all(self.order.get(leaf, -1) < self.order[first.var] for leaf in leaves)
-        return is_before and bool(large_of_group & large) and len(large_of_group | large) <= MOST_LARGE
+        return is_before and bool(large_of_group & large) and len(large_of_group | large) <= MAX_LARGE_TENSORS
 
 
 def _is_column_sum(use: Use) -> bool:

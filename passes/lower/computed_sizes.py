@@ -19,7 +19,7 @@ from tvtf.passes.analysis.dead_code import defining_vars
 
 DIMS_OP = "tvtf.told_dims"
 MAX_NAMED = 3
-"""Results that an error text names; the rest are counted."""
+"""Maximum number of results that an error text names; the rest are counted."""
 
 
 class Sized(NamedTuple):

@@ -13,8 +13,8 @@ def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRM
     """Makes every tuple item an output of its dataflow block, which keeps FuseOps from reading the item in a kernel.
 
     This works around a bug of FuseOps. If a kernel reads items of a tuple, FuseOps replaces the tuple by these items,
-    at positions that it noted before the first replacement. Tuples come in the order of their addresses. From three
-    tuples on, some compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's
+    at positions that it noted before the first replacement. Tuples are visited in the order of their addresses. With
+    three or more tuples, some compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's
     fuse_ops.cc).
     """
     return map_functions(mod, _with_items_as_outputs)

@@ -26,11 +26,12 @@ from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS
 
 MAY_FAIL = "tvtf.may_fail"
 POLL_WORK = 1 << 16
-"""Statements executed between two reads of the clock: about 20 us."""
+"""Number of statements executed between two reads of the clock: about 20 us."""
 UNKNOWN_EXTENT = 64
-"""Iterations assumed for a loop of unknown extent, when work is estimated."""
+"""The extent that is assumed for a loop of unknown extent, when its work is estimated."""
 MAX_STATEMENTS = 5000
-"""A longer loop stays in the virtual machine: LLVM then compiles its kernels in parallel, and each only once."""
+"""Maximum number of statements of a loop kernel. The kernels of a longer loop stay separate: LLVM then compiles them in parallel,
+and each only once."""
 EMBEDDED = ("bool", "int32", "int64", "float32", "float64")
 
 Value = Any

@@ -46,7 +46,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import describe, record_for
 from tvtf.passes.schedule.tuning_records import records
 
-FEWEST_VECTORS = 4
+MIN_VECTORS = 4
 """Minimum number of vectors in a row: fewer take longer in a loop whose extent is a parameter than with a constant extent."""
 ENTRIES = ("main", PREPARE)
 ALLOCATIONS = ("relax.vm.alloc_tensor", ARENA_TENSOR)
@@ -132,7 +132,7 @@ def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -
     element_counts = element_counts_of(stages)
     matrices = None if element_counts is None else matrices_of(element_counts)
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
-    if matrices is None or matrices.columns % lanes or matrices.columns < FEWEST_VECTORS * lanes:
+    if matrices is None or matrices.columns % lanes or matrices.columns < MIN_VECTORS * lanes:
         return None
     buffers = buffers_of(func, kernel)
     if set(buffers) != set(matrices.element_counts) or not all(map(matrices.is_aligned_elementwise, stages)):

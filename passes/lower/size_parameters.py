@@ -13,7 +13,7 @@ from tvm.tirx import BufferStore, For, IterVar, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.elementwise import FEWEST_TASKS_PER_CORE
+from tvtf.passes.schedule.cpu.elementwise import MIN_TASKS_PER_CORE
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, substitute
 from tvtf.passes.schedule.cpu.parallel_threshold import CYCLES_PER_LOADED_VECTOR, PARALLEL_SIZES
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -181,7 +181,7 @@ def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extent
 
 def keeps_cores_busy(tasks: int, target: CpuTarget) -> bool:
     """Returns whether a parallel loop over ``tasks`` tasks occupies all cores; otherwise a schedule would split the tasks."""
-    return tasks >= FEWEST_TASKS_PER_CORE * target.cores
+    return tasks >= MIN_TASKS_PER_CORE * target.cores
 
 
 def sized_kernel(func: PrimFunc, new: Mapping[Var, Var], nests: Sequence[Stmt], local: Sequence[Var],

@@ -9,7 +9,7 @@ from test_primitives import LOWERED, each, message, symbolic_cases
 
 import tvtf as tf
 from tvtf.passes.codegen.bytecode import Code
-from tvtf.passes.codegen.planned_tensors import Place, Scratch
+from tvtf.passes.codegen.planned_tensors import ArenaTensor, Scratch
 from tvtf.saved.library import Library
 
 SAMPLE = 4
@@ -154,6 +154,6 @@ def drawn(seed, spec):
 def test_an_unaligned_offset_in_the_arena_is_rejected():
     scratch = Scratch(Code(None, 0), 256, by_caller=False)
     scratch.code.constant = lambda value: value
-    scratch.register(Place(64, (4,), "float32"))
+    scratch.register(ArenaTensor(64, (4,), "float32"))
     with pytest.raises(tf.errors.InternalError, match="the arena offset 80 is not a multiple of 64"):
-        scratch.register(Place(80, (4,), "float32"))
+        scratch.register(ArenaTensor(80, (4,), "float32"))

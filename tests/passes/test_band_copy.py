@@ -19,8 +19,8 @@ IMAGES = (9, 5, 6, 19)
 @pytest.fixture
 def of_any_size(monkeypatch) -> None:
     """Small images are copied by calls, too."""
-    monkeypatch.setattr(band_copy, "FEWEST_VECTORS", 0)
-    monkeypatch.setattr(band_copy, "FEWEST_ITEMS", 0)
+    monkeypatch.setattr(band_copy, "MIN_VECTORS", 0)
+    monkeypatch.setattr(band_copy, "MIN_ELEMENTS", 0)
 
 
 def inside(row, column, rows: int = 5, columns: int = 6):

@@ -105,8 +105,8 @@ def test_strides_beyond_int32_are_passed() -> None:
 
 
 def test_sums_of_few_terms_are_written_out() -> None:
-    assert not called(product(32, product_tile.FEWEST_TERMS - 1, 64))
-    assert called(product(32, product_tile.FEWEST_TERMS, 64))
+    assert not called(product(32, product_tile.MIN_TERMS - 1, 64))
+    assert called(product(32, product_tile.MIN_TERMS, 64))
 
 
 def test_what_a_call_writes_is_known() -> None:

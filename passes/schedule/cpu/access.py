@@ -16,13 +16,13 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static, with_serial_loops
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 
-REMEMBERED = 2048
+MAX_CACHED_STRIDES = 2048
 """Size of the caches of strides. Plans of one reduction need the same ones: 26,024 times for 1,523 in a U-Net's training
 step."""
 FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
 CHEAP_CALLS = {"tirx.isnan"}
 CALL_OPERATIONS = 12
-"""Operations that a call of a math function counts as."""
+"""Number of operations that a call of a math function counts as."""
 
 
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
@@ -45,7 +45,7 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
     return simplified(slope_and_constant[0]) if len(slope_and_constant) == 2 else None
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_CACHED_STRIDES)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
     """Returns the stride of a load along a loop variable, in elements, or None if the stride isn't constant."""
     offset, strides = _strides(load)
@@ -55,7 +55,7 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
     return None if step is None else static(step)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_CACHED_STRIDES)
 def _strides(load: TensorLoad) -> tuple[ir.Expr, dict[Var, int | None] | None]:
     """Returns the offset of a load, and its strides along its variables (None if it isn't linear in all of them)."""
     offset = flat_offset(load.source, list(load.indices))

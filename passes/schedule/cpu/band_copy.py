@@ -21,12 +21,13 @@ from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 DTYPE = "float32"
-"""The element type that is copied so. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
+"""The element type of bands that are copied by a call. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
 BITS = "int32"
-"""Items are copied as integers, since a 0 that LLVM doesn't know is combined with their bits."""
+"""The type that elements are copied as: their bits are combined with a 0 that LLVM doesn't know."""
 TASKS_PER_CORE = 4
-FEWEST_VECTORS, FEWEST_ITEMS = 4, 1024
-"""Of a run and of a band. Of 20,000 images of 3x3x8 calls take 532 us, loops 252; of 32 of 28x28x64 both take the same."""
+MIN_VECTORS, MIN_ELEMENTS = 4, 1024
+"""Minimum numbers of vectors of a run and of elements of a band that are copied by a call. For 20,000 images of 3x3x8 calls take
+532 us, and loops 252; for 32 images of 28x28x64 both take the same time."""
 BAND_AXES = 3
 Element = Callable[[list[ir.Expr]], Any]
 """An element by its row, column and channel in the band."""
@@ -129,7 +130,7 @@ def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | Non
 def _is_worth_a_call(extents: Sequence[int], is_dense: bool, lanes: int) -> bool:
     """Returns whether a band is large, and its contiguous runs are long enough to hide the cost of a call."""
     run_length = extents[1] * extents[2] if is_dense else extents[2]
-    return run_length >= FEWEST_VECTORS * lanes and prod(extents) >= FEWEST_ITEMS
+    return run_length >= MIN_VECTORS * lanes and prod(extents) >= MIN_ELEMENTS
 
 
 def _nonzero_tests_and_value(value: ir.Expr) -> tuple[list[ir.Expr], ir.Expr]:

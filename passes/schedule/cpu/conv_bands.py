@@ -400,6 +400,7 @@ def _redirect_to_whole_result(body: Stmt, band_buffer: Var, buffer: Var, image: 
         return [image, first_row + indices[0], *indices[1:]]
 
     def store(node: BufferStore) -> BufferStore:
+        """Redirects a store of the band's buffer."""
         return (
             BufferStore(buffer, node.value, indices_in_whole(node.indices))
             if node.buffer.same_as(band_buffer)

@@ -60,6 +60,7 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
     joined_by_buffer = {joined.ending.buffer: joined for joined in joined_results}
 
     def store(node: BufferStore) -> BufferStore:
+        """Redirects a store of the scratch buffer."""
         joined = joined_by_buffer.get(node.buffer)
         return (
             node

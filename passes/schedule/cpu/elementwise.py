@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.transposed_reads import emit_transposed, transposed_operands
 
 TASKS_PER_CORE = 16
-FEWEST_TASKS_PER_CORE = 4
+MIN_TASKS_PER_CORE = 4
 """Minimum number of rows per core with which each row is a task; fewer rows are split."""
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
@@ -96,7 +96,7 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
 
     One chunk is enough if there are enough rows: each row is then a task.
     """
-    enough_tasks = FEWEST_TASKS_PER_CORE * target.cores
+    enough_tasks = MIN_TASKS_PER_CORE * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer_loops]))
     if rows is None or rows >= enough_tasks:
         return 1

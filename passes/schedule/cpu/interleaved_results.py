@@ -77,6 +77,7 @@ class Phases:
         phases = {phase.ending.buffer: phase for phase in self.parts}
 
         def store(node: BufferStore) -> BufferStore:
+            """Redirects a store of the scratch buffer."""
             phase = phases.get(node.buffer)
             return (
                 node

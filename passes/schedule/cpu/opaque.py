@@ -12,7 +12,7 @@ from tvtf.passes.schedule.cpu.kernel import substitute
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 ITERATIONS_PER_TASK = 1 << 14
-"""Iterations that one chunk takes."""
+"""Number of iterations of a parallel task."""
 
 
 def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:

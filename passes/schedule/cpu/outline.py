@@ -16,12 +16,12 @@ from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.product_tile import product_tile_of
 from tvtf.passes.schedule.cpu.region import Pairs, Part, Region, estimated_cycles, extent_of
 
-FEWEST_CYCLES = 64
+MIN_CYCLES = 64
 """Minimum cycles of called loops, at 16 elements a cycle: a call then costs nothing measurable. With a minimum of 16 cycles, a
 U-Net's steps take 2 % longer."""
 CYCLES_BESIDE_A_CALL = 2000
 """Cycles of other work per execution of loops with which a call of the loops costs nothing, however short they are."""
-FEWEST_PARTS, MOST_PARTS = 8, 64
+MIN_PARTS, MAX_PARTS = 8, 64
 """Minimum and maximum numbers of calls that replace a parallel loop: enough for many cores."""
 
 
@@ -68,7 +68,7 @@ class _Outliner:
             # Tiles of products have many sizes: loops around them would be many subroutines.
             is_worthwhile = is_worthwhile and all(product_tile_of(call) is None for call, _ in region.calls)
         else:
-            is_worthwhile = is_worthwhile or region.cycles >= FEWEST_CYCLES
+            is_worthwhile = is_worthwhile or region.cycles >= MIN_CYCLES
         return region.call(self.overlapping) if is_worthwhile and region.can_be_called() else None
 
     def _parts(self, loop: For) -> Stmt | None:
@@ -76,8 +76,8 @@ class _Outliner:
         region, extent = Region(loop, self.in_memory), emit.static(loop.extent)
         if region.cycles is None or extent is None or region.calls:
             return None
-        count = min(MOST_PARTS, extent, int(region.cycles / FEWEST_CYCLES))
-        if count < FEWEST_PARTS or not region.can_be_called():
+        count = min(MAX_PARTS, extent, int(region.cycles / MIN_CYCLES))
+        if count < MIN_PARTS or not region.can_be_called():
             return None
 
         def part(number: ir.Expr) -> Stmt:

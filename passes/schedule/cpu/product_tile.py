@@ -24,10 +24,10 @@ from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
 
-FEWEST_TERMS = 64
+MIN_TERMS = 64
 """Minimum number of terms of a sum in a call, which then costs nothing measurable. With 16 terms, whose tile takes 50 ns, a
 call costs 8 % of a convolution's time, with 32 terms 5 %."""
-MOST_RANGES = 3
+MAX_RANGES = 3
 FIXED = (0, 1)
 """Strides that a subroutine is made for; others are passed to it."""
 T = TypeVar("T")
@@ -88,9 +88,9 @@ def called_product(
     """
     stage = column.stage
     factors = _product_factors(stage)
-    if factors is None or stage.broadcast_axis is not None or stage.edges or len(ranges) > MOST_RANGES:
+    if factors is None or stage.broadcast_axis is not None or stage.edges or len(ranges) > MAX_RANGES:
         return None
-    if any(range_.is_unrolled for range_ in ranges) or (_term_count(ranges) or FEWEST_TERMS) < FEWEST_TERMS:
+    if any(range_.is_unrolled for range_ in ranges) or (_term_count(ranges) or MIN_TERMS) < MIN_TERMS:
         return None
     first_point = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
     stores_in_call = epilogue.stores == (stage,) and not epilogue.moved and start in (None, stage)
@@ -136,7 +136,7 @@ def _missing_axes(ranges: Sequence[Range]) -> int:
 
     Sums along two and three axes then share a subroutine.
     """
-    return MOST_RANGES - len(ranges) if len(ranges) > 1 else 0
+    return MAX_RANGES - len(ranges) if len(ranges) > 1 else 0
 
 
 def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[int | None, ...]:

@@ -16,19 +16,19 @@ from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.access import LinearAccess, linear_access, load_stride
 from tvtf.passes.schedule.cpu.kernel import loads, substitute, variables
-from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS, product_tile_of
+from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS, product_tile_of
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.vector_axis import OPERATIONS_PER_CYCLE
 
 DTYPE = "float32"
 """The element type of regions. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
-MOST_ARRAYS = 16
-"""Of a region: the update of a variable by Adam has 3 results, 10 operands and the gradient."""
+MAX_ARRAYS = 16
+"""Maximum number of arrays of a region: the update of a variable by Adam has 3 results, 10 operands and the gradient."""
 ITEMS_PER_CYCLE = 16
 CYCLES_OF_A_CALL = 100
-"""Of a call that isn't a tile of a product, such as a transform of Winograd's."""
+"""Estimated cycles of a call other than of a product tile, such as a transform of Winograd's."""
 UNKNOWN_EXTENT = 8
-"""The estimate for a loop whose extent is only known when the kernel runs."""
+"""The extent that is assumed for a loop whose extent is known only at run time, when its work is estimated."""
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
 Pairs = Sequence[tuple[Var, Var]]
 
@@ -174,7 +174,7 @@ class Region:
             return False
         if any(sources[number].same_as(other) for number in range(self.results) for other in sources[number + 1 :]):
             return False
-        return len(self.arrays) <= MOST_ARRAYS
+        return len(self.arrays) <= MAX_ARRAYS
 
     def _add(self, node: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
         """Finds the array of a load or store, or adds one; returns False if its offset isn't linear in the loops' variables."""
@@ -383,5 +383,5 @@ def cycles_of_call(call: ir.Call) -> float:
         return CYCLES_OF_A_CALL
     # A number that isn't constant is at an image's edges, or the last of several parts.
     terms = prod(int(number) if isinstance(number, IntImm) else 1 for number in numbers[: tile.first_number])
-    terms = max(terms, FEWEST_TERMS)
+    terms = max(terms, MIN_TERMS)
     return prod(tile.sizes) * tile.width * terms / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)

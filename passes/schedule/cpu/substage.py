@@ -73,6 +73,7 @@ def redirected_to_whole(
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Converts indices in the block to indices in the result."""
         inner_indices = list(indices)
         outer_indices = (
             first_indices if rows is None else [*first_indices[:-1], first_indices[-1] + inner_indices.pop(0)]

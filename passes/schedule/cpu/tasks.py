@@ -25,7 +25,7 @@ from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 TASKS_PER_CORE = 4
 UNKNOWN_SIZE = 512
 ELEMENTS_OF_A_SMALL_PANEL = 4096
-"""Of a tile's columns by all terms, such as 16 kB of float32 in a level-1 cache of 32: these need no blocks of their own."""
+"""Maximum elements of a panel (a tile's columns by all terms) that needs no blocks: half of a 32 kB level-1 cache in float32."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,13 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
 
     def task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops."""
-        # The block numbers come first where a panel is kept in the cache over all images.
+        # The block indices come first where a panel is kept in the cache over all images.
         if keeps_panel:
             indices = [*indices[len(block_order) :], *indices[: len(block_order)]]
-        point = {**fixed, **{axis.var: place for axis, place in zip(task_axes, indices, strict=False)}}
-        numbers = {axis.var: place for axis, place in zip(block_order, indices[len(task_axes) :], strict=True)}
+        point = {**fixed, **{axis.var: index_value for axis, index_value in zip(task_axes, indices, strict=False)}}
+        block_indices = {
+            axis.var: index_value for axis, index_value in zip(block_order, indices[len(task_axes) :], strict=True)
+        }
         return emit.nest(
             [axis.extent for axis in loop_axes],
             lambda loop_indices: tiles_of(
@@ -94,8 +96,8 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
                 ranges,
                 tiled,
                 block_counts,
-                numbers,
-                {**point, **{axis.var: place for axis, place in zip(loop_axes, loop_indices, strict=True)}},
+                block_indices,
+                {**point, **{axis.var: index_value for axis, index_value in zip(loop_axes, loop_indices, strict=True)}},
             ),
         )
 

@@ -38,7 +38,7 @@ from tvtf.passes.schedule.cpu.vector_axis import (
 MAX_VECTORS = 8
 LATENCY_CYCLES = 4
 CYCLES_OF_A_LOOP = 0.25
-"""Of counting and jumping, for each term: of two tiles with the same work for a result, the larger one is better."""
+"""Loop overhead per term: of two tiles with the same work per result, the larger one is better."""
 # Loads overlap with arithmetic, but not always.
 CYCLES_PER_LOAD = 0.1
 # For a vector of an operand that exceeds every cache of a core.

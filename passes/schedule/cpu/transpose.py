@@ -15,7 +15,7 @@ from tvtf.passes.schedule.cpu.emit import index
 Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
 SUBROUTINE_DTYPES = ("float32", "float64", "int32", "int64")
-"""Types of elements for whose transpose there is a subroutine."""
+"""Element types whose transpose is a subroutine."""
 Location = Callable[[int, ir.Expr], TensorLoad]
 
 

@@ -36,7 +36,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, 
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.pack import packed
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
-from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
+from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Epilogue
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
@@ -604,7 +604,7 @@ class _WinogradWriter:
     def _image_indices(self, image_index: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
         """Converts a row and column of one plane and phase to the indices of image, plane, row and column.
 
-        A phase is every n-th row and column of an image, as a window with dilation n reads them. `image_number` counts
+        A phase is every n-th row and column of an image, as a window with dilation n reads them. `image_index` counts
         images, planes and phases.
         """
         outer_extents = [axis.extent for axis in image_axes(self.conv.convolution)[:-2]]
@@ -644,7 +644,7 @@ class _WinogradWriter:
         if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
             return self._store_result_row(block, panel, tile_row)
         # With few input channels, a subroutine call would take a large part of the time.
-        if self.shape.in_channels < FEWEST_TERMS:
+        if self.shape.in_channels < MIN_TERMS:
             return emit.loop(self.tile_columns, lambda tile: self._tile_with_epilogue(block, panel, tile_row, tile))
         tiles = self._tiles_per_epilogue
         return emit.loop(

@@ -12,7 +12,7 @@ from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
-from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
+from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
@@ -54,7 +54,7 @@ class Products:
             raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
         # The filter was transformed into panels already: it needs no packing.
         plan = replace(plan, packed=(), padded=0)
-        if self.channels >= FEWEST_TERMS:
+        if self.channels >= MIN_TERMS:
             return self._at_all_positions(stage, plan, position, target)
         zero = index(0)
 

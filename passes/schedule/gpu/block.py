@@ -1,7 +1,7 @@
 """A kernel as a grid of blocks, and a block as phases that all its threads run, with a barrier between phases.
 
 On the GPU a thread is ``threadIdx.x``. In an emulation each phase is a loop over the threads: registers that live
-across phases get an element per thread, and barriers are the ends of these loops.
+across phases have an element per thread, and barriers are the ends of these loops.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, emit_iteration: Threa
     ``emit_iteration`` returns the statement of an iteration, or None.
     """
     known = emit.static(points)
-    # Fewer points than a block has threads get a smaller block.
+    # With fewer iterations than a block has threads, the block is smaller.
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:
