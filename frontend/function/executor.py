@@ -31,7 +31,7 @@ from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
 from tvtf.ops.host import register_host_functions, released_for_python
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
-from tvtf.passes.analysis.causal_mask import TRIANGLES, described
+from tvtf.passes.analysis.causal_mask import TRIANGLES, triangle_attribute
 from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.user_passes import user_passes
@@ -452,7 +452,7 @@ def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, specul
     graph = concrete.graph
     first = len(graph.params)  # the parameters for captures follow those for arguments
     constants = {first + i: capture for i, capture in enumerate(concrete.captures) if is_constant(capture)}
-    facts = {TRIANGLES: described(constants)}
+    facts = {TRIANGLES: triangle_attribute(constants)}
     entry = graph.entry(donations(graph, concrete.results.updates), list(constants), facts, speculative)
     return without_leading(entry, leading)
 

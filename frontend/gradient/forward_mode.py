@@ -102,7 +102,7 @@ class ForwardAccumulator:
     def watches(self, tensor: Any) -> bool:
         return id(tensor) in self._tangents
 
-    def followed(self) -> list[Any]:
+    def active_tensors(self) -> list[Any]:
         """Returns the tensors that have tangents."""
         return [tensor for tensor, _ in self._tangents.values()]
 

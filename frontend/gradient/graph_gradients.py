@@ -175,7 +175,7 @@ def _tensors_on_tapes(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
     ``tf.gradients`` must use these tensors. The tapes know no other tensors for the same variables, and the gradient of
     a gradient would be None.
     """
-    tensors = (tensor for tape in state.tapes for tensor in tape.followed() if type(tensor) is SymbolicTensor)
+    tensors = (tensor for tape in state.tapes for tensor in tape.active_tensors() if type(tensor) is SymbolicTensor)
     return {tensor._var: tensor for tensor in tensors if tensor._trace is trace}
 
 

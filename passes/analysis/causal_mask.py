@@ -51,7 +51,7 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
     return triangle if np.array_equal(matrix, triangle.array(matrix.shape)) else None
 
 
-def described(constants: dict[int, Any]) -> list[list[Any]]:
+def triangle_attribute(constants: dict[int, Any]) -> list[list[Any]]:
     """Returns the attribute :data:`TRIANGLES` for captured tensors, given by the positions of their parameters."""
     triangles = {position: _triangle_of_tensor(tensor) for position, tensor in constants.items()}
     return [[position, *triangle] for position, triangle in triangles.items() if triangle is not None]

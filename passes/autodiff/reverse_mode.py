@@ -40,7 +40,7 @@ class Recorder:
     def watches(self, source: Any) -> bool:
         return id(source) in self.active
 
-    def followed(self) -> Iterable[Any]:
+    def active_tensors(self) -> Iterable[Any]:
         """Returns all tensors that are watched or computed from watched ones."""
         return self.active.values()
 

@@ -72,7 +72,7 @@ def from_bits(bits: ir.Expr) -> ir.Expr:
     return tirx.reinterpret(WIDE, bits.astype("uint32") << _u32(MOVED_BITS))
 
 
-def rounded(value: ir.Expr) -> ir.Expr:
+def round_to_bfloat16(value: ir.Expr) -> ir.Expr:
     """Rounds a float32 to the nearest bfloat16, which is returned as a float32. Ties go to even, and NaN stays NaN."""
     bits = Var("bits", "uint32")
     is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
@@ -88,7 +88,9 @@ class _Widening:
 
     def __init__(self, func: PrimFunc) -> None:
         narrow_params = [param for param in func.params if _element_type(param) == NARROW]
-        self.new_variables: dict[Var, Var] = {param: _retyped(param, BITS, BITS_BYTES) for param in narrow_params}
+        self.new_variables: dict[Var, Var] = {
+            param: _buffer_with_dtype(param, BITS, BITS_BYTES) for param in narrow_params
+        }
         self.views = [tirx.DeclBuffer(self.new_variables[param], data=param.data) for param in narrow_params]
 
     def rewrite_body(self, body: Stmt) -> Stmt:
@@ -118,7 +120,7 @@ class _Widening:
             (TensorLoad, _rewrite_load),
             (BufferStore, _rewrite_store),
             (tirx.FloatImm, _if_narrow(_rewrite_constant)),
-            (ARITHMETIC, _if_narrow(lambda node: rounded(type(node)(node.a, node.b)))),
+            (ARITHMETIC, _if_narrow(lambda node: round_to_bfloat16(type(node)(node.a, node.b)))),
             (CHOICES, _if_narrow(lambda node: type(node)(node.a, node.b))),
             (tirx.Select, _if_narrow(lambda node: tirx.Select(node.condition, node.true_value, node.false_value))),
             (tirx.Let, _if_narrow(lambda node: tirx.Let(node.var, node.value, node.body))),
@@ -136,7 +138,7 @@ class _Widening:
     def _wide_variable(self, var: Var) -> Var:
         """Returns a float32 variable or buffer in place of a bfloat16 one; returns any other variable unchanged."""
         if is_buffer_var(var):
-            return _retyped(var, WIDE, int(var.ty.data_alignment)) if _element_type(var) == NARROW else var
+            return _buffer_with_dtype(var, WIDE, int(var.ty.data_alignment)) if _element_type(var) == NARROW else var
         return Var(var.name, WIDE) if _dtype(var) == NARROW else var
 
 
@@ -181,7 +183,7 @@ def _rewrite_cast(node: tirx.Cast) -> ir.Expr:
     """Casts to bfloat16 by rounding a float32; drops a cast that doesn't change the type any more."""
     if _dtype(node) != NARROW:
         return node.value if _dtype(node) == _dtype(node.value) else node
-    return rounded(node.value.astype(WIDE))
+    return round_to_bfloat16(node.value.astype(WIDE))
 
 
 def _rewrite_call(node: ir.Call) -> ir.Expr:
@@ -197,7 +199,7 @@ def _rewrite_call(node: ir.Call) -> ir.Expr:
         return node
     wide = ir.Call(node.op, list(node.args), node.attrs, node.ty_args, ret_ty=ir.PrimType(WIDE))
     # A choice between two rounded values needs no rounding.
-    return wide if node.op.same_as(CHOOSE) else rounded(wide)
+    return wide if node.op.same_as(CHOOSE) else round_to_bfloat16(wide)
 
 
 def _rewrite_address(node: ir.Call) -> ir.Expr:
@@ -225,7 +227,7 @@ def _rewrite_reinterpret(node: ir.Call) -> ir.Expr:
     return node
 
 
-def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
+def _buffer_with_dtype(buffer: Var, dtype: str, alignment: int) -> Var:
     """Returns a copy of a buffer with another element type and alignment."""
     buffer_type = buffer.ty
     return decl_buffer(

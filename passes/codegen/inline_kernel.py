@@ -17,7 +17,7 @@ STACK_BYTES = 1024
 """Maximum bytes of a buffer that TVM puts on the stack; a larger one is allocated by a call, each time its kernel runs."""
 
 
-def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
+def inlined_body(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
     """Returns a kernel's body for inlining in another kernel, and the large buffers that the body works in.
 
     The caller must allocate the large buffers.

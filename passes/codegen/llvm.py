@@ -59,13 +59,13 @@ def build_library(
 ) -> list[KernelCost]:
     """Compiles a scheduled and finalized module into the shared library `out`; returns what each kernel took.
 
-    `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
-    is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
-    isn't needed. Kernels are lowered and compiled one by one, in a number of `threads` (`compiler_threads()` by default).
-    `finish` runs on each before, and `stored` finds the code of kernels that were compiled before. `subroutines` may have
-    begun to compile what kernels call. `progress` counts kernels.
-    `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is
-    called without tvtf and outside Python, needs True and False.
+    `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library is
+    loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
+    isn't needed. Kernels are lowered and compiled one by one, in a number of `threads` (`compiler_threads()` by
+    default). `finish` runs on each before, and `stored` finds the code of kernels that were compiled before.
+    `subroutines` may have begun to compile what kernels call. `progress` counts kernels. `check_arguments` and
+    `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is called without tvtf and
+    outside Python, needs True and False.
 
     Raises:
         NotImplementedError: an expression that the virtual machine can't run.
@@ -117,7 +117,8 @@ def cpu_passes() -> tvm.transform.Pass:
       (bfloat16 storage does: LLVM's back end crashes on some of it);
     - RemoveNoOp and CommonSubexprElim, since LLVM does the same in less time, RenormalizeSplitPattern, and StmtSimplify
       before buffers are flattened: without the last three a U-Net's kernels take 8 % less time, LLVM's included;
-    - NarrowDataType, but where vectors of indices are computed, of which a register holds twice as many at 32 bits: LLVM
+    - NarrowDataType, but where vectors of indices are computed, of which a register holds twice as many at 32 bits:
+    LLVM
       takes up to a fourth longer for scalar indices that it has to extend to 64 bits. It runs before loops are vectorized:
       it would also narrow vectors of int64 data;
     - CompactBufferAllocation: it would remove the padding that keeps rows of a copy from conflicting in the cache,
@@ -154,7 +155,7 @@ def host_target(target: Target) -> Target:
     return target if target.kind.name == "llvm" else Target("llvm")
 
 
-def separated(functions: Functions) -> list[Functions]:
+def split_functions(functions: Functions) -> list[Functions]:
     """Splits functions into parts that can be compiled separately.
 
     All functions that call another function, or are called by one, form a single part.
@@ -203,7 +204,7 @@ class _Objects:
           one_by_one: whether to compile each kernel separately, instead of all together.
         """
         functions = dict(_with_global_symbols(kernels).functions_items())
-        parts = separated(functions) if one_by_one else [functions]
+        parts = split_functions(functions) if one_by_one else [functions]
         # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
         self.modules = [native(IRModule(), self.host)]
         self.progress.total = len(parts)
@@ -224,9 +225,9 @@ class _Objects:
     def _object_code_of(self, part: Functions) -> GetCode:
         """Compiles the functions of one part, or finds their code, and returns a function that returns their object code.
 
-        The function waits if another thread compiles an equal kernel. Only the thread that links calls it, so that threads
-        of the pool don't wait for one another. The subroutines that the functions call are compiled, too, and added to
-        `subroutine_code`.
+        The function waits if another thread compiles an equal kernel. Only the thread that links calls it, so that
+        threads of the pool don't wait for one another. The subroutines that the functions call are compiled, too, and
+        added to `subroutine_code`.
         """
         cost = KernelCost(", ".join(name.name_hint for name in part))
         self.costs.append(cost)

@@ -26,7 +26,7 @@ def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[
     invariant = {
         stmt
         for stmt in computing
-        if _is_plain(stmt) and _written(stmt) <= writable and not _used_variables(stmt) & bound_vars
+        if _is_plain(stmt) and _written_buffers(stmt) <= writable and not _used_variables(stmt) & bound_vars
     }
     # A statement that reads what a varying statement writes is varying, too. Repeat until nothing changes.
     while True:
@@ -35,7 +35,7 @@ def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[
         if still_invariant == invariant:
             break
         invariant = still_invariant
-    filled = set().union(*map(_written, invariant))
+    filled = set().union(*map(_written_buffers, invariant))
     invariant |= {stmt for stmt in statements if isinstance(stmt, AllocBuffer) and stmt.buffer in filled}
     return [stmt for stmt in statements if stmt in invariant], [stmt for stmt in statements if stmt not in invariant]
 
@@ -62,14 +62,14 @@ def _is_plain(stmt: Stmt) -> bool:
 
 def _may_write(stmt: Stmt) -> set[Var]:
     """Returns the buffers that a statement may write; a call may write to any of its arguments."""
-    return _written(stmt) if _is_plain(stmt) else _used_variables(stmt)
+    return _written_buffers(stmt) if _is_plain(stmt) else _used_variables(stmt)
 
 
-def _written(stmt: Stmt) -> set[Var]:
+def _written_buffers(stmt: Stmt) -> set[Var]:
     """Returns the buffers that a statement writes, but for those that it allocates itself."""
     allocated: set[Var] = set()
     structural_walk(stmt, (AllocBuffer, lambda node: allocated.add(node.buffer)))
-    return subroutine.written(stmt) - allocated
+    return subroutine.written_buffers(stmt) - allocated
 
 
 def _used_variables(stmt: Stmt) -> set[Var]:

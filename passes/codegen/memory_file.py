@@ -41,7 +41,7 @@ def memory_file(name: str = "tvtf") -> Iterator[Path]:
     try:
         descriptor = _create_memory_file(name)
     except OSError as error:
-        raise exhausted(error, "memory") from error
+        raise resource_exhausted_error(error, "memory") from error
     if descriptor is None:
         with scratch_folder() as folder:
             yield folder / f"{name}.so"
@@ -131,10 +131,10 @@ def _reporting_full_disk(folder: str | Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise exhausted(error, str(folder)) from error
+        raise resource_exhausted_error(error, str(folder)) from error
 
 
-def exhausted(error: OSError, where: str) -> ResourceExhaustedError:
+def resource_exhausted_error(error: OSError, where: str) -> ResourceExhaustedError:
     """Converts the system's error to TensorFlow's, with the folder and the remedy."""
     text = f"compiling: no room in {where} ({error.strerror or error}); free some, or set TMPDIR to a folder with space"
     return ResourceExhaustedError(None, None, text)

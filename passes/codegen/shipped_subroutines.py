@@ -59,7 +59,7 @@ def write_archive(model: str, code: Mapping[str, bytes]) -> Path:
             # Without the time of day, so that equal code makes equal wheels.
             archive.writestr(zipfile.ZipInfo(name), code[name], zipfile.ZIP_DEFLATED)
     os.replace(scratch, path)
-    _opened.cache_clear()
+    _open_archive.cache_clear()
     return path
 
 
@@ -69,11 +69,11 @@ def _path(model: str, folder: Path) -> Path:
 
 def archive_for(host: Target) -> zipfile.ZipFile | None:
     """Returns the archive for a processor, or None if there is none or other sources than these wrote it."""
-    return _opened(str(host), FOLDER)
+    return _open_archive(str(host), FOLDER)
 
 
 @lru_cache(maxsize=16)
-def _opened(host: str, folder: Path) -> zipfile.ZipFile | None:
+def _open_archive(host: str, folder: Path) -> zipfile.ZipFile | None:
     """Opens the archive for a processor, or returns None if it is missing, damaged, or of other sources."""
     model = _model_of(Target(host))
     path = None if model is None else _path(model, folder)

@@ -84,7 +84,7 @@ class SubroutineCompiler:
                 raise RuntimeError(f"compiling: no subroutine is called {name}")
             with tvm.transform.PassContext(config=self.options):
                 with cost.step("lower"):
-                    host = lowered(name, func, self.host)
+                    host = lower_subroutine(name, func, self.host)
                 with cost.step("LLVM"):
                     return native_code(host, unrolling_less(self.host))
 
@@ -106,7 +106,7 @@ def _has_strides(func: PrimFunc) -> bool:
     return any(len(declaration.buffer.ty.strides) for declaration in declarations)
 
 
-def lowered(name: str, func: PrimFunc, host: Target) -> IRModule:
+def lower_subroutine(name: str, func: PrimFunc, host: Target) -> IRModule:
     """Lowers a subroutine of a kernel to a function for LLVM.
 
     The function takes its arguments in registers. A kernel's arguments, in contrast, are packed in an array.

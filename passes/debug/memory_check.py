@@ -17,7 +17,7 @@ from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
 from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR, bytes_of, is_kernel_call, variables
-from tvtf.passes.schedule.cpu.subroutine import written
+from tvtf.passes.schedule.cpu.subroutine import written_buffers
 
 ARENA = "the arena"
 ON_HOST = frozenset({CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL})
@@ -139,14 +139,14 @@ class _Memory:
         """Returns the variables with allocated memory that a kernel call writes."""
         if not is_kernel_call(self.mod, value):
             return []
-        stored = _stored(self.mod[value.op])
+        stored = _stored_params(self.mod[value.op])
         return [root for i, arg in enumerate(value.args) if i in stored for root in self.allocations_of(arg)]
 
     def is_only_written(self, value: Any, var: Any) -> bool:
         """Returns whether a kernel call writes a variable and doesn't read it: it is passed for no other operand."""
         if not is_kernel_call(self.mod, value):
             return False
-        stored = _stored(self.mod[value.op])
+        stored = _stored_params(self.mod[value.op])
         return all(i in stored for i, arg in enumerate(value.args) if var in self.allocations_of(arg))
 
     def write(self, var: Any, name: str) -> None:
@@ -185,9 +185,9 @@ def _is_host_call(value: Any) -> bool:
     return is_call and value.op.global_symbol in ON_HOST
 
 
-def _stored(kernel: tirx.PrimFunc) -> set[int]:
+def _stored_params(kernel: tirx.PrimFunc) -> set[int]:
     """Returns the positions of the parameters that a kernel stores into."""
-    buffers = written(kernel.body)
+    buffers = written_buffers(kernel.body)
     return {i for i, param in enumerate(kernel.params) if param in buffers}
 
 

@@ -15,7 +15,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.memory.hoist_constants import is_kernel_call
 from tvtf.passes.schedule.cpu import access
 from tvtf.passes.schedule.cpu.conv_bands import bands_of, is_convolution
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
@@ -135,7 +135,7 @@ def _shared_function(
     if key not in known:
         function = _chain_function(chain, operands)
         kernel = read_kernel(_fused_kernel(mod, function, chain))
-        pays = kernel is not None and bands_of(inlined(kernel), kernel, target) is not None
+        pays = kernel is not None and bands_of(inline_stages(kernel), kernel, target) is not None
         known[key] = builder.add_func(function, f"{key[0][0]}_chain") if pays else None
     return known[key]
 

@@ -19,7 +19,7 @@ from tvm.tirx.buffer import is_buffer_var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.loop_op import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.codegen.argument_checks import has_asserts
-from tvtf.passes.codegen.inline_kernel import inlined, is_large
+from tvtf.passes.codegen.inline_kernel import inlined_body, is_large
 from tvtf.passes.codegen.loop_invariants import split_invariants
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS
@@ -264,7 +264,7 @@ class LoopKernel:
     def inline_kernel(self, func: PrimFunc, operands: list[Value]) -> None:
         """Emits a kernel's body with ``operands`` in place of its parameters; its large buffers become workspaces."""
         self.may_fail = self.may_fail or has_asserts(func)
-        body, large_buffers = inlined(func, operands)
+        body, large_buffers = inlined_body(func, operands)
         self.workspaces += large_buffers
         self.emit(body)
 

@@ -425,8 +425,8 @@ class _AliasAnalysis:
     def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
         """Finds kernel calls that copy a donated parameter, although the result takes the parameter's memory.
 
-        Such a copy does nothing. Kernels are passed their results as arguments. Yields the position of the call among the
-        bindings, and the position of the result among the call's arguments.
+        Such a copy does nothing. Kernels are passed their results as arguments. Yields the position of the call among
+        the bindings, and the position of the result among the call's arguments.
 
         Args:
           donations: the parameter whose memory each value takes.
@@ -459,11 +459,11 @@ def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[i
     for position, binding in enumerate(b for block in main.body.blocks for b in block.bindings):
         if binding.var not in donations:
             value = replace(binding.value)
-            out.rebind(binding, called(value, variants[position]) if position in variants else value)
+            out.rebind(binding, with_kernel(value, variants[position]) if position in variants else value)
     return out.function(main, replace(main.body.body))
 
 
-def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
+def with_kernel(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
     """Returns a call of another kernel on the same operands."""
     return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 

@@ -19,7 +19,7 @@ from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
 from tvtf.passes.schedule.cpu import SCHEDULED, emit
 from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS
-from tvtf.passes.schedule.cpu.subroutine import written
+from tvtf.passes.schedule.cpu.subroutine import written_buffers
 
 CONSTANTS = "tvtf.constants"
 _CALL_TIR = ir.Op.get("relax.call_tir")
@@ -323,7 +323,7 @@ def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, 
     packing: dict[Any, list[tirx.Stmt]] = {}
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
-            writers = [s for s in statements if allocation.buffer in written(s)]
+            writers = [s for s in statements if allocation.buffer in written_buffers(s)]
             if writers and all(_only_packs(s, allocation.buffer, constants) for s in writers):
                 packing[allocation.buffer] = writers
     packing_statements = [s for statements_of_buffer in packing.values() for s in statements_of_buffer]
@@ -341,7 +341,9 @@ def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:
     local = [inner.buffer for inner in _allocations(statement)]
     reads_nothing_else = all(source in constants or source in local or source.same_as(buffer) for source in reads)
     return (
-        reads_nothing_else and any(source in constants for source in reads) and written(statement) <= {buffer, *local}
+        reads_nothing_else
+        and any(source in constants for source in reads)
+        and written_buffers(statement) <= {buffer, *local}
     )
 
 

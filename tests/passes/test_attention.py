@@ -14,7 +14,7 @@ from tvm.target import Target
 import tvtf as tf
 from tvtf.ops.fused_attention import _attention_array, _grad_array
 from tvtf.ops.kernels.attention import attention, attention_grad
-from tvtf.passes.analysis.causal_mask import TRIANGLES, Triangle, described, triangle_of
+from tvtf.passes.analysis.causal_mask import TRIANGLES, Triangle, triangle_attribute, triangle_of
 from tvtf.passes.graph.fuse_attention import fuse_attention
 from tvtf.passes.graph.simplify import simplify
 from tvtf.passes.schedule.cpu import schedule
@@ -233,7 +233,7 @@ def compiled_script(function, *args) -> str:
     """What attention makes of the module that is compiled: with what is known of captured constants."""
     concrete = function.get_concrete_function(*args)
     constants = {len(concrete.graph.params) + i: x for i, x in enumerate(concrete.captures)}
-    module = concrete.graph.entry((), list(constants), {TRIANGLES: described(constants)})
+    module = concrete.graph.entry((), list(constants), {TRIANGLES: triangle_attribute(constants)})
     return fuse_attention(simplify(module)).script()
 
 

@@ -13,7 +13,7 @@ import tvtf as tf
 from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.cpu.conv_bands import bands_of
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
@@ -69,11 +69,11 @@ def test_a_band_fits_the_cache_and_every_core_has_some() -> None:
     placeholders = [tensor(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
     y = chained(placeholders, around(3, 144, 1, [(1, 1), (1, 1)]))
     kernel = read_kernel(te.create_prim_func([*placeholders, y]))
-    bands = bands_of(inlined(kernel), kernel, CpuTarget(512, 32, 2))
+    bands = bands_of(inline_stages(kernel), kernel, CpuTarget(512, 32, 2))
     assert 12 <= bands.count <= 48
     assert bands.last_origin == 96 - bands.rows[-1].height
-    assert bands_of(inlined(kernel), kernel, CpuTarget(512, 32, 2, level2_bytes=64 * 1024)) is None
-    assert bands_of(inlined(kernel), kernel, CpuTarget(512, 32, 64)) is None
+    assert bands_of(inline_stages(kernel), kernel, CpuTarget(512, 32, 2, level2_bytes=64 * 1024)) is None
+    assert bands_of(inline_stages(kernel), kernel, CpuTarget(512, 32, 64)) is None
 
 
 def block(wide: int, returned: bool = False):

@@ -14,7 +14,7 @@ from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
-from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, separated
+from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, split_functions
 from tvtf.passes.codegen.vm import generate
 
 
@@ -52,13 +52,13 @@ def test_any_number_of_threads_gives_the_same_program(tmp_path, threads):
 def test_kernels_are_compiled_alone_unless_they_call_each_other():
     host, _ = lower_kernels(kernels_of(chain(LENGTHS)), TARGET)
     functions = dict(host.functions_items())
-    parts = separated(functions)
+    parts = split_functions(functions)
     assert [len(part) for part in parts] == [1] * len(functions)
     assert {name for part in parts for name in part} == set(functions)
 
     one, other, *rest = functions
     calling = functions[one].with_body(tirx.Evaluate(ir.Call(other, [])))
-    together, *alone = separated(functions | {one: calling})
+    together, *alone = split_functions(functions | {one: calling})
     assert set(together) == {one, other}
     assert [len(part) for part in alone] == [1] * len(rest)
 

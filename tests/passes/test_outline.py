@@ -96,7 +96,7 @@ def test_a_subroutine_writes_to_several_arrays_and_reads_what_it_wrote():
     loop = rows(lambda i: in_vectors(lambda j: update(i, j)))
     body = with_called_loops(emit.sequence([loop, mark(ROW)]))
     assert calls_and_stores(body) == (2, 0)
-    assert {buffer.name for buffer in subroutine.written(body)} == {"y", "out", "row"}
+    assert {buffer.name for buffer in subroutine.written_buffers(body)} == {"y", "out", "row"}
     _, _, x, average, out = run(body, [ROW, rate, X, Y, OUT], [R, np.float32(2), A, B, B])
     np.testing.assert_array_equal(x, A)
     np.testing.assert_array_equal(average, B * 0.5 + A)

@@ -19,7 +19,7 @@ from tvm.target import Target
 from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.codegen.llvm import lower_kernels
 from tvtf.passes.codegen.native_code import native
-from tvtf.passes.codegen.subroutines import lowered
+from tvtf.passes.codegen.subroutines import lower_subroutine
 from tvtf.passes.schedule.cpu import ScheduleCPU, emit, schedule, subroutine
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -440,7 +440,8 @@ def test_neon_compiles_to_an_object() -> None:
     func = schedule(te.create_prim_func([x, y, matmul(x, y)]).with_attr("global_symbol", "main"), target)
     names = subroutines(func.script())
     assembly = [
-        native(lowered(name, subroutine.function(name), target), target).inspect_source("asm") for name in names
+        native(lower_subroutine(name, subroutine.function(name), target), target).inspect_source("asm")
+        for name in names
     ]
     assert names and all("fmla" in code for code in assembly)
     assert "bl\ttvtf_sub_" in native(lower_kernels(tvm.IRModule({"main": func}), target)[0], target).inspect_source(

@@ -16,7 +16,7 @@ from tvm.target import Target
 from tvtf.ops.kernels import conv, pool
 from tvtf.passes.codegen.llvm import lower_kernels
 from tvtf.passes.schedule.cpu import schedule
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.interleaved_results import phases_of
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
@@ -199,7 +199,7 @@ def test_phases_are_stored_where_they_lie(groups: int, target: Target) -> None:
     dx = conv.conv_nd_input_grad(dy, w, x_shape, *how)
     masked = te.compute(dx.shape, lambda *at: tirx.Select(x(*at) > 0.0, dx(*at), tirx.const(0, "float32")))
     kernel = read_kernel(te.create_prim_func([dy, w, x, masked]))
-    found = phases_of(inlined(kernel), kernel)
+    found = phases_of(inline_stages(kernel), kernel)
     assert found is not None and len(found.parts) == 4
     want = np.where(a > 0, gradients(a, b, g, *how)[0], 0)
     got = run_te(masked, {dy: g, w: b, x: a}, x_shape, target)
@@ -211,7 +211,7 @@ def test_a_strided_gradient_is_a_sum_for_each_phase(window: int) -> None:
     dy, w = tensor((2, 3, 3, 24), name="dy"), tensor((window, window, 20, 24), name="w")
     dx = conv.conv_nd_input_grad(dy, w, (2, 6, 6, 20), (2, 2), [(1, 1)] * 2, (1, 1))
     kernel = read_kernel(te.create_prim_func([dy, w, dx]))
-    found = phases_of(inlined(kernel), kernel)
+    found = phases_of(inline_stages(kernel), kernel)
     assert found is not None and len(found.parts) == 4
 
 
@@ -272,7 +272,7 @@ def test_large_operands_of_sliced_sums_cost_no_more_than_small_ones() -> None:
 def test_vectors_run_along_few_terms_where_those_of_neighbouring_results_are_far_in_memory() -> None:
     dy, w = tensor((2, 28, 28, 6), name="dy"), tensor((5, 5, 1, 6), name="w")
     y = conv.conv_nd_input_grad(dy, w, (2, 28, 28, 1), (1, 1), [(2, 2), (2, 2)], (1, 1))
-    stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
+    stage = next(stage for stage in inline_stages(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
     plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
     assert plan is not None
     assert plan.along_terms
@@ -281,7 +281,7 @@ def test_vectors_run_along_few_terms_where_those_of_neighbouring_results_are_far
 def test_vectors_run_along_results_where_terms_end_in_parts_of_vectors() -> None:
     dy, w = tensor((1, 12, 12, 50), name="dy"), tensor((5, 5, 20, 50), name="w")
     y = conv.conv_nd_input_grad(dy, w, (1, 12, 12, 20), (1, 1), [(2, 2), (2, 2)], (1, 1))
-    stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
+    stage = next(stage for stage in inline_stages(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
     plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
     assert plan is not None
     assert not plan.along_terms

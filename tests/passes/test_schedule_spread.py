@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_groups_in_lanes
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
@@ -41,7 +41,7 @@ def drawn(seed):
 
 def is_spread(result, operands):
     kernel = read_kernel(te.create_prim_func([*operands, result]))
-    stages, _ = with_groups_in_lanes(inlined(kernel), kernel, CpuTarget(512, 32, 2))
+    stages, _ = with_groups_in_lanes(inline_stages(kernel), kernel, CpuTarget(512, 32, 2))
     return any(isinstance(stage, Stage) and stage.broadcast_axis is not None for stage in stages)
 
 

@@ -13,8 +13,8 @@ from tvm.target import Target
 
 from tvtf.ops.kernels import conv, pool
 from tvtf.passes.schedule.cpu.depthwise_filter_grad import Edges
-from tvtf.passes.schedule.cpu.groups import grouped, joined
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.groups import group_stages, with_special_forms
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.windows import Windows
@@ -48,7 +48,10 @@ def drawn(seed):
 def is_selected(result, operands, rule=Windows):
     kernel = read_kernel(te.create_prim_func([*operands, result]))
     target = CpuTarget.of(HOST)
-    return any(isinstance(group, rule) for group in joined(grouped(inlined(kernel), target), kernel, target))
+    return any(
+        isinstance(group, rule)
+        for group in with_special_forms(group_stages(inline_stages(kernel), target), kernel, target)
+    )
 
 
 def check_depthwise(case, target, is_sure=True):
@@ -190,5 +193,5 @@ def test_gradients_of_max_pools_make_no_padded_copy_of_what_steps_of_one_read(na
     y = tensor(pool.max_pool_nd(x, window, strides, padding).shape, name="y")
     dx = pool.max_pool_nd_grad(y, x, y, window, strides, padding)
     kernel, target = read_kernel(te.create_prim_func([x, y, dx])), CpuTarget.of(HOST)
-    groups = joined(grouped(inlined(kernel), target), kernel, target)
+    groups = with_special_forms(group_stages(inline_stages(kernel), target), kernel, target)
     assert sum(isinstance(group, Windows) for group in groups) == count

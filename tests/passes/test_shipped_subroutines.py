@@ -40,8 +40,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def compiled_names(monkeypatch):
     """The names of the subroutines that are compiled."""
-    names, lowered = [], subroutines.lowered
-    monkeypatch.setattr(subroutines, "lowered", lambda name, *rest: names.append(name) or lowered(name, *rest))
+    names, lowered = [], subroutines.lower_subroutine
+    monkeypatch.setattr(subroutines, "lower_subroutine", lambda name, *rest: names.append(name) or lowered(name, *rest))
     return names
 
 
@@ -151,7 +151,7 @@ def test_a_damaged_archive_is_not_used(folder, value, monkeypatch):
     for place, byte in enumerate(data):
         changed = byte ^ 1 << place % 8 if value == "another bit" else value
         path.write_bytes(data[:place] + bytes([changed]) + data[place + 1 :])
-        shipped_subroutines._opened.cache_clear()
+        shipped_subroutines._open_archive.cache_clear()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = shipped_code("tvtf_sub_a", target_of("x86-64-v3"), {})

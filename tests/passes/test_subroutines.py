@@ -111,8 +111,8 @@ def test_sums_of_few_terms_are_written_out() -> None:
 
 def test_what_a_call_writes_is_known() -> None:
     func = product(32, 128, 64)
-    assert func.params[2] in subroutine.written(func.body)
-    assert not {func.params[0], func.params[1]} & subroutine.written(func.body)
+    assert func.params[2] in subroutine.written_buffers(func.body)
+    assert not {func.params[0], func.params[1]} & subroutine.written_buffers(func.body)
 
 
 def copying(factor: float) -> str:

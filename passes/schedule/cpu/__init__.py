@@ -47,7 +47,7 @@ from tvtf.passes.schedule.cpu.direct_stores import with_direct_stores
 from tvtf.passes.schedule.cpu.emit import with_scalar_calls
 from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS, Kernel, read_kernel
 from tvtf.passes.schedule.cpu.outline import with_called_loops
 from tvtf.passes.schedule.cpu.parallel_threshold import parallel_over_sizes
@@ -95,7 +95,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 
 def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
     """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
-    stages, kernel = with_padded_rows(inlined(kernel), kernel)
+    stages, kernel = with_padded_rows(inline_stages(kernel), kernel)
     loops = with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target)))
     if kernel.has_pairs():
         loops = with_scalar_pairs(loops)

@@ -56,7 +56,7 @@ class Rows:
     step: int
     height: int
 
-    def joined(self, other: Rows) -> Rows:
+    def union(self, other: Rows) -> Rows:
         """Returns the smallest range of rows that contains both ranges."""
         start = min(self.start, other.start)
         return Rows(start, self.step, max(self.start + self.height, other.start + other.height) - start)
@@ -158,7 +158,7 @@ def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tup
                 # Readers of different strides need rows that move apart from band to band.
                 if read_rows is None or (known_rows is not None and known_rows.step != read_rows.step):
                     return None
-                needed[load.source] = read_rows if known_rows is None else known_rows.joined(read_rows)
+                needed[load.source] = read_rows if known_rows is None else known_rows.union(read_rows)
     return tuple(needed[stage.buffer] for stage in stages)
 
 

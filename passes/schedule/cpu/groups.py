@@ -62,8 +62,8 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
         return redirected_stores(emit_groups(with_endings(stages, joined_results), kernel, target), joined_results)
     phases = None if in_block else phases_of(stages, kernel)
     if phases is not None:
-        return phases.stored(emit_groups(phases.with_endings(stages), kernel, target, in_block=True))
-    groups = joined(grouped(stages, target, in_block), kernel, target)
+        return phases.with_redirected_stores(emit_groups(phases.with_endings(stages), kernel, target, in_block=True))
+    groups = with_special_forms(group_stages(stages, target, in_block), kernel, target)
     stored_buffers = buffers_needed(groups, kernel)
     sources = [stage for group in groups if isinstance(group, Group) for stage in group.stages if not stage.reduce]
     nests = [_emit_group(group, kernel, stored_buffers, target, sources) for group in groups]
@@ -90,11 +90,12 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffe
     ]
 
 
-def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
+def group_stages(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
     """Groups the stages of a kernel by the loop nest that will compute them.
 
-    A group is a block of attention, a chain such as softmax, or a stage with its epilogue. At each position, the longest
-    block or chain is tried first. Reductions over sliding windows stay single here, and `joined` merges them later.
+    A group is a block of attention, a chain such as softmax, or a stage with its epilogue. At each position, the
+    longest block or chain is tried first. Reductions over sliding windows stay single here; `with_special_forms` merges
+    them later.
     """
     groups: list[Member] = []
     position = 0
@@ -121,7 +122,7 @@ def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target:
     return blocks_at(stages[:stop], position) or chain_at(stages[:stop], position, target)
 
 
-def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
+def with_special_forms(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
     """Replaces groups of stages by faster special forms, such as a Winograd convolution.
 
     A special form may include the stage before the group: the padded copy that a convolution or gradient reads, or an
@@ -187,8 +188,8 @@ def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
 def _can_join(stage: Stage, group: Group) -> bool:
     """Returns whether an elementwise stage can run in the same loop nest as a group of stages.
 
-    It must have the same extents, and read the group's results only at the indices that it stores to. After a reduction,
-    it must read the reduction's results.
+    It must have the same extents, and read the group's results only at the indices that it stores to. After a
+    reduction, it must read the reduction's results.
     """
     if stage.reduce or not _same_box(stage, group.first):
         return False

@@ -10,7 +10,7 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 CHEAP_OPERATIONS = 8
 
 
-def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
+def inline_stages(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
     """Inlines elementwise stages (loop nests) of a kernel into the stages that read them, where that is profitable.
 
     Returns the remaining stages. Stages are visited in order. When a stage is inlined, it contains the stages that were

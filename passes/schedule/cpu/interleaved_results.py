@@ -69,7 +69,7 @@ class Phases:
         ]
         return [stage for pair in stages_and_endings for stage in pair if stage is not None]
 
-    def stored(self, body: Stmt) -> Stmt:
+    def with_redirected_stores(self, body: Stmt) -> Stmt:
         """Redirects the stores of the epilogues to the result.
 
         Each sum is then stored once, without a pass that chooses among contractions.

@@ -67,22 +67,22 @@ class ColumnTile:
         return self.tile.sizes_along(self.order)
 
     @cached_property
-    def stored(self) -> list[Span]:
+    def stored_spans(self) -> list[Span]:
         """The vectors of a row of results, as (first lane, lanes)."""
         return emit.vector_spans(self.tile.sizes[self.vector.var], self.lanes)
 
     @cached_property
-    def summed(self) -> list[Span]:
+    def summed_spans(self) -> list[Span]:
         """The vectors of a row in which sums are computed: with the padding of operands in the last one."""
         if not self.padded:
-            return self.stored
-        return [(first, self.lanes if count == self.lanes else self.padded) for first, count in self.stored]
+            return self.stored_spans
+        return [(first, self.lanes if count == self.lanes else self.padded) for first, count in self.stored_spans]
 
     @cached_property
     def accumulators(self) -> Accumulators:
         """The vector registers for the tile's sums, as a local buffer."""
         lanes = self.lanes if self.padded else min(self.lanes, self.tile.sizes[self.vector.var])
-        return Accumulators.of(self.stage, prod(self.sizes), len(self.stored), lanes)
+        return Accumulators.of(self.stage, prod(self.sizes), len(self.stored_spans), lanes)
 
     def write(
         self,
@@ -102,7 +102,7 @@ class ColumnTile:
         if ranges is None:
             return self._for_each_vector(
                 lambda row, vector, lane, point: epilogue.write(self._initial_value(start, point), point),
-                self.stored,
+                self.stored_spans,
                 is_loop=True,
             )
         sums = self._sums(ranges, streamed)
@@ -118,7 +118,7 @@ class ColumnTile:
         accumulators = self.accumulators
         last = self._for_each_vector(
             lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point),
-            self.stored,
+            self.stored_spans,
             is_loop=True,
         )
         return emit.sequence([emit.allocate(accumulators.buffer), sums, last])
@@ -168,7 +168,7 @@ class ColumnTile:
         def store(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             return self.accumulators.store(self._initial_value(start, point), row, vector, lane)
 
-        return self._for_each_vector(store, self.summed)
+        return self._for_each_vector(store, self.summed_spans)
 
     def _initial_value(self, start: Stage | None, point: Point) -> ir.Expr:
         """Returns the reduction's initial value, or the partial result that the stage `start` holds."""
@@ -197,7 +197,7 @@ class ColumnTile:
         prefetches = [
             _prefetch(streamed, {**self.tile.base, **terms_point}, vector * self.lanes) for vector in prefetched_vectors
         ]
-        return emit.sequence([*prefetches, self._for_each_vector(add, self.summed, counts=counts)])
+        return emit.sequence([*prefetches, self._for_each_vector(add, self.summed_spans, counts=counts)])
 
     def _broadcast_sums(self, ranges: Sequence[Range], broadcast_axis: Axis) -> Stmt:
         """Emits the sums of a grouped convolution, where one input element is a factor of several neighbouring results.
@@ -238,7 +238,7 @@ class ColumnTile:
                 self.accumulators.offset(row, vector, 0),
                 count,
             )
-            for vector, (first, count) in enumerate(self.stored)
+            for vector, (first, count) in enumerate(self.stored_spans)
         ]
         return emit.sequence(vectors)
 
@@ -251,7 +251,8 @@ class ColumnTile:
             return self._epilogue_row_by_row(epilogue)
         accumulators = self.accumulators
         return self._for_each_vector(
-            lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point), self.stored
+            lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point),
+            self.stored_spans,
         )
 
     def _epilogue_row_by_row(self, epilogue: Epilogue) -> Stmt:
@@ -270,8 +271,10 @@ class ColumnTile:
         def epilogue_of_saved(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             return epilogue.write(saved.load(row, vector, lane), point)
 
-        with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored, is_loop=True)
-        return emit.sequence([emit.allocate(saved.buffer), self._for_each_vector(save, self.stored), with_epilogue])
+        with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored_spans, is_loop=True)
+        return emit.sequence(
+            [emit.allocate(saved.buffer), self._for_each_vector(save, self.stored_spans), with_epilogue]
+        )
 
 
 def _broadcast_vector(

@@ -30,7 +30,9 @@ def with_called_loops(body: Stmt, overlapping: Pairs = ()) -> Stmt:
 
     ``overlapping`` has the pairs of arrays that may be the same memory.
     """
-    return _Outliner(overlapping, subroutine.passed(body)).statement(body) if subroutine.has_calls(body) else body
+    return (
+        _Outliner(overlapping, subroutine.passed_buffers(body)).statement(body) if subroutine.has_calls(body) else body
+    )
 
 
 class _Outliner:

@@ -86,7 +86,7 @@ class PackedOperand:
         return not self.is_contiguous and self.width == self.pitch and access.load_stride(self.load, last.var) == 1
 
 
-def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
+def pack_operands(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
     """Packs the operands of a reduction that its plan lists, into panels (pieces of the width of a register tile).
 
     A tile then reads a panel front to back, in full vectors. Returns the reduction on the packed operands, and the
@@ -100,7 +100,7 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
     return stage, statements
 
 
-def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
+def transpose_operand(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
     """Returns a reduction that reads a transposed copy of an operand, and the statements that make the copy.
 
     Vectors of terms are then contiguous in the copy. The stage is unchanged if the plan transposes nothing.

@@ -32,7 +32,7 @@ from tvtf.passes.schedule.cpu.kernel import (
     with_value,
 )
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
-from tvtf.passes.schedule.cpu.pack import packed
+from tvtf.passes.schedule.cpu.pack import pack_operands
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -251,7 +251,7 @@ def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, par
     plan = _plan_without_image(stage, copy, target)
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")
-    contraction, packing = packed(stage, plan, target, parallel)
+    contraction, packing = pack_operands(stage, plan, target, parallel)
     epilogue_stages = tuple(_on_single_image(store, images, contraction) for store in stores)
     # The plan's operands are packed already.
     planned = PlannedReduction(contraction, epilogue_stages, replace(plan, packed=()), combiner(contraction), target)

@@ -217,7 +217,7 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
     tile, analyzer, point = column.tile, sym.Analyzer(), dict(column.tile.base)
     offsets_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
     for axis, offset_in_tile in offsets_in_tile.items():
-        size = sum(column.summed[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
+        size = sum(column.summed_spans[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
         analyzer.bind(offset_in_tile, ir.Range(0, size))
         point[axis] = point[axis] + offset_in_tile
     offset = analyzer.simplify(access.flat_offset(load.source, list(substitute(load, point).indices)))

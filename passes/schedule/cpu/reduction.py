@@ -13,7 +13,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
-from tvtf.passes.schedule.cpu.pack import packed, transposed
+from tvtf.passes.schedule.cpu.pack import pack_operands, transpose_operand
 from tvtf.passes.schedule.cpu.panels import panels_of, run_panels
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
 from tvtf.passes.schedule.cpu.split_reduction import run_slices, slices_of
@@ -49,7 +49,7 @@ def emit_reduction(
         return None
     if fixed:
         plan = replace(plan, packed=(), padded=0)
-    stage, copy = transposed(merged, plan, target)
+    stage, copy = transpose_operand(merged, plan, target)
     planned = PlannedReduction(
         stage, tuple(stage if store is merged else store for store in stores), plan, combine, target
     )
@@ -76,7 +76,7 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None
     panels = None if fixed or not can_be_sliced else panels_of(planned)
     if panels is not None:
         return run_panels(replace(planned, plan=replace(planned.plan, packed=(), padded=0)), panels, parallel)
-    stage, packing = packed(planned.stage, planned.plan, planned.target, parallel)
+    stage, packing = pack_operands(planned.stage, planned.plan, planned.target, parallel)
     stores = tuple(stage if store is planned.stage else store for store in planned.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]
     return emit.sequence([*packing, run_tasks(replace(planned, stage=stage, stores=stores), ranges, parallel, fixed)])

@@ -149,7 +149,7 @@ def function(name: str) -> PrimFunc | None:
     return _FUNCTIONS.get(name)
 
 
-def written(stmt: Stmt) -> set[Var]:
+def written_buffers(stmt: Stmt) -> set[Var]:
     """Returns the buffers that a statement stores to, directly or by calling subroutines."""
     buffers: set[Var] = set()
 
@@ -161,7 +161,7 @@ def written(stmt: Stmt) -> set[Var]:
     return buffers
 
 
-def passed(stmt: Stmt) -> set[Var]:
+def passed_buffers(stmt: Stmt) -> set[Var]:
     """Returns the buffers whose addresses a statement passes to subroutines. LLVM can't hold these in registers."""
     buffers: set[Var] = set()
 

@@ -18,7 +18,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.product_tile import called_product
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clipped, row_tile
+from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clip_range, row_tile
 from tvtf.passes.schedule.cpu.tile_plan import Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
@@ -280,7 +280,7 @@ def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile)
     if ranges is None:
         return column.write(None, planned.start, planned.epilogue)
     base = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
-    clipped_ranges = [clipped(range_, planned.stage.clips, base, tile.sizes) for range_ in ranges]
+    clipped_ranges = [clip_range(range_, planned.stage.clips, base, tile.sizes) for range_ in ranges]
     streamed_operand = _streamed_operand(planned, ranges)
     subroutine_call = called_product(
         column, clipped_ranges, planned.start, planned.epilogue, streamed_operand is not None

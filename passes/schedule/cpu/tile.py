@@ -205,7 +205,7 @@ def over_edges(
     )
 
 
-def clipped(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
+def clip_range(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
     """Restricts a range of terms to the terms that are nonzero for some result of a tile.
 
     The other terms would only add zeros of the border. `base` and `sizes` are the tile's first point and its extents.

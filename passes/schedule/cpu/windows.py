@@ -192,7 +192,11 @@ def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     if is_choice(term) and tvm_ffi.structural_equal(term.args[2], reduction.init):
         # The term is `if_then_else(test, value, init)`.
         tests = _conjunction(term.args[0])
-        return None if tests is None else (tests, with_value(reduction, _replaced(reduction.value, term, term.args[1])))
+        return (
+            None
+            if tests is None
+            else (tests, with_value(reduction, _replace_equal(reduction.value, term, term.args[1])))
+        )
     return ([], reduction) if _is_narrower(reduction) and _has_windows(reduction) else None
 
 
@@ -268,7 +272,7 @@ def _conjunction(test: ir.Expr) -> list[ir.Expr] | None:
     return [test] if isinstance(test, COMPARISONS) else None
 
 
-def _replaced(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
+def _replace_equal(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
     """Replaces all expressions structurally equal to `old` in a value by `new`."""
     return structural_map(value, (ir.Expr, lambda node: new if tvm_ffi.structural_equal(node, old) else node))
 
@@ -407,7 +411,7 @@ def _with_edge_test(windows: Windows) -> Stage:
     term_or_init = tirx.if_then_else(
         tirx.all(position >= sliding_axis.low, position < sliding_axis.high), term, bare.init
     )
-    return with_value(bare, _replaced(bare.value, term, term_or_init))
+    return with_value(bare, _replace_equal(bare.value, term, term_or_init))
 
 
 # -- writing

@@ -34,7 +34,7 @@ from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
-from tvtf.passes.schedule.cpu.pack import packed
+from tvtf.passes.schedule.cpu.pack import pack_operands
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -352,7 +352,7 @@ class _WinogradWriter:
             return filter_load, []
         packing = Packing(filter_load, stage.spatial[-1], self.tiling.width)
         plan = Plan(stage.spatial[-1], False, self.lanes, self.tiling.width // self.lanes, packed=(packing,))
-        stage_on_copy, statements = packed(stage, plan, self.target, parallel)
+        stage_on_copy, statements = pack_operands(stage, plan, self.target, parallel)
         image = self.conv.operands.image.source
         return next(term for term in terms_of(stage_on_copy) if not term.source.same_as(image)), statements
 

@@ -17,7 +17,7 @@ from tvm.tirx import PrimFunc
 from tvtf.passes.analysis.side_effects import ON_HOST
 from tvtf.passes.schedule.cpu import SCHEDULED
 from tvtf.passes.schedule.cpu.empty_extents import without_empty
-from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.gpu.groups import emit_groups
 from tvtf.passes.schedule.gpu.opaque import emit_opaque
@@ -37,7 +37,7 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
         body = emit_opaque(func.body, gpu)
     else:
         kernel = without_empty(kernel)
-        body = emit_groups(inlined(kernel), kernel, gpu)
+        body = emit_groups(inline_stages(kernel), kernel, gpu)
     # Relax passes that look for reshapes require a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)

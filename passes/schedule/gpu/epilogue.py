@@ -34,7 +34,7 @@ def stores_at(
     for position, stage in enumerate(stages):
         value = in_registers.get(stage.buffer)
         if value is None:
-            value = reading(substitute(stage.value, point), in_registers)
+            value = with_register_loads(substitute(stage.value, point), in_registers)
             # A value that later stages read is computed once, into a register.
             if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
                 register = emit.scratch([1], stage.dtype, "held", "local")
@@ -45,7 +45,7 @@ def stores_at(
     return emit.sequence(statements)
 
 
-def reading(value: ir.Expr, in_registers: InRegisters) -> ir.Expr:
+def with_register_loads(value: ir.Expr, in_registers: InRegisters) -> ir.Expr:
     """Returns an expression with loads of buffers replaced by their values in registers."""
     if not in_registers:
         return value

@@ -22,14 +22,14 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
     """Groups the stages of a function, and emits the GPU kernels of each group after the buffers that they share."""
-    groups = grouped(stages)
+    groups = group_stages(stages)
     needed = buffers_needed(groups, kernel)
     buffers = local_buffers(stages, kernel, needed)
     kernels = [_emit_group(group, needed, kernel, target) for group in groups]
     return emit.sequence([*(emit.allocate(buffer) for buffer in buffers), *kernels])
 
 
-def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
+def group_stages(stages: Sequence[Stage | Opaque]) -> list[Member]:
     """Groups the stages (loop nests) of a function that run in one GPU kernel.
 
     A group is a chain such as softmax, or a reduction or elementwise stage with the elementwise stages that follow.

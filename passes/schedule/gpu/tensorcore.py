@@ -100,7 +100,7 @@ class Instruction:
         source = tirx.address_of(tirx.BufferLoad(load.source, list(load.indices)))
         size = tirx.Select(inside, tirx.const(VECTOR_BYTES, "int32"), tirx.const(0, "int32"))
         name = "tvtf_copy_async_swizzled" if self.is_swizzled else "tvtf_copy_async"
-        code = filled(COPY_ASYNC.replace("NAME", name), {"SWIZZLE": SWIZZLE if self.is_swizzled else ""})
+        code = fill_template(COPY_ASYNC.replace("NAME", name), {"SWIZZLE": SWIZZLE if self.is_swizzled else ""})
         return tirx.Evaluate(cuda_func_call(name, destination, source, size, source_code=code))
 
     def multiply(
@@ -200,10 +200,10 @@ class Instruction:
         ptx_type = HALF_PTX.get(self.dtype, "tf32")
         name = f"tvtf_mma_{ptx_type}_" + "_".join(map(str, constants.values()))
         code = (HALF_CODE if self.dtype in HALF_PTX else TF32_CODE).replace("NAME", name).replace("TYPE", ptx_type)
-        return name, filled(code, constants)
+        return name, fill_template(code, constants)
 
 
-def filled(code: str, constants: Mapping[str, object]) -> str:
+def fill_template(code: str, constants: Mapping[str, object]) -> str:
     """Returns CUDA source with constants in place of their names in angle brackets."""
     for name, constant in constants.items():
         code = code.replace(f"<{name}>", str(constant))

@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.block import Registers
 from tvtf.passes.schedule.gpu.product import Side, Tile
 from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, SWIZZLED_LINES, GpuTarget
-from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction, filled
+from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction, fill_template
 
 ROWS_OF_WARPGROUP = 64
 UNIT = 16
@@ -51,7 +51,7 @@ class WarpgroupInstruction(Instruction):
         if target.emulated:
             return None
         name = f"tvtf_wgmma_finish_{self.tile.accumulators}"
-        code = filled(FINISH.replace("NAME", name), {"SUMS": _accumulator_operands(self.tile)})
+        code = fill_template(FINISH.replace("NAME", name), {"SUMS": _accumulator_operands(self.tile)})
         return tirx.Evaluate(cuda_func_call(name, accumulators.address(), source_code=code))
 
     def _operands(
@@ -85,7 +85,7 @@ class WarpgroupInstruction(Instruction):
             "RIGHT": f"%{tile.accumulators + 1}",
             "SUMS": _accumulator_operands(tile),
         }
-        return name, filled(CODE.replace("NAME", name).replace("TYPE", ptx_type), constants)
+        return name, fill_template(CODE.replace("NAME", name).replace("TYPE", ptx_type), constants)
 
     def _step(self, side: Side) -> int:
         """Returns the distance, in units of a descriptor, from the terms of one instruction to the next in a tile."""
