@@ -1,4 +1,4 @@
-"""Reads and writes large tensors less often: sums of the same tensors in one pass, cheap values computed where they are read.
+"""Reads and writes large tensors less often, by horizontal fusion of sums and rematerialization of cheap values.
 
 Batch norms and their gradients are bound by memory. One that is written ``(x - mean) * rsqrt(variance) * scale +
 offset`` reads and writes tensors as large as ``x`` 20 times without this pass, and 9 times with it.
@@ -27,7 +27,7 @@ MAX_LARGE_TENSORS = 3
 
 
 def reduce_traffic(mod: tvm.IRModule) -> tvm.IRModule:
-    """Joins sums over the same leading axes, and computes cheap values again where they are read."""
+    """Fuses sums over the same leading axes horizontally, and recomputes cheap values where they are read."""
     return rewrite_by_plan(mod, _LessTraffic)
 
 
@@ -57,14 +57,14 @@ class _SumGroup:
         large_first = sorted(leaves, key=lambda leaf: is_broadcast(leaf, use.inputs[0]))
         self.leaves |= dict.fromkeys(large_first)
 
-    def with_operand_numbers(self, formula: Any) -> Any:
+    def with_operand_indices(self, formula: Any) -> Any:
         """Returns a formula with each operand replaced by its index in ``leaves``.
 
         For example, ``("multiply", x, x)`` becomes ``("multiply", 0, 0)`` if ``x`` is the first leaf.
         """
         if isinstance(formula, tuple):
             operator, *operands = formula
-            return (operator, *map(self.with_operand_numbers, operands))
+            return (operator, *map(self.with_operand_indices, operands))
         return [*self.leaves].index(formula)
 
 
@@ -182,7 +182,7 @@ class _LessTraffic(PlannedRewrite):
     def _sum(self, group: _SumGroup, var: relax.Var) -> Any:
         """Returns one sum of a group; the first sum of the group emits the kernel that computes all of them."""
         if var.same_as(group.uses[0].var):
-            formulas = tuple(map(group.with_operand_numbers, group.formulas))
+            formulas = tuple(map(group.with_operand_indices, group.formulas))
             sums = table["column_sums"].bind(*map(self.value, group.leaves), formulas=formulas, axis=group.axis)
             self.computed_sums.update((use.var, result) for use, result in zip(group.uses, sums))
         return self.computed_sums[var]

@@ -12,7 +12,7 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """Deduplicates kernels: calls of kernels with equal structure all call the first one, which is compiled once."""
+    """Deduplicates kernels (identical code folding): all calls of kernels of equal structure call the first, compiled once."""
     replacements = _duplicates(mod)
     if not replacements:
         return mod

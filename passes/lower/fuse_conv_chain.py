@@ -120,7 +120,7 @@ def _bytes_of(x: Any) -> int:
 def _shared_function(
     mod: tvm.IRModule, builder: relax.BlockBuilder, chain: Chain, known: dict[Any, Any], target: CpuTarget
 ) -> ir.GlobalVar | None:
-    """Returns the function that computes a chain of convolutions, or None if fusing the chain doesn't pay.
+    """Returns the function that computes a chain of convolutions, or None if fusing the chain isn't profitable.
 
     Chains of the same kernels share a function.
 
@@ -129,7 +129,7 @@ def _shared_function(
     """
     operands = _outside_operands(chain)
     results = [binding.var for binding in chain]
-    operand_numbers = [[_operand_number(x, operands, results) for x in _operands(binding)] for binding in chain]
+    operand_numbers = [[_operand_index(x, operands, results) for x in _operands(binding)] for binding in chain]
     # The key has the kernels' names, and how their operands are connected.
     key = tuple((b.value.args[0].name_hint, tuple(numbers)) for b, numbers in zip(chain, operand_numbers, strict=True))
     if key not in known:
@@ -146,7 +146,7 @@ def _outside_operands(chain: Chain) -> list[Any]:
     return list(dict.fromkeys(x for binding in chain for x in _operands(binding) if x not in results))
 
 
-def _operand_number(x: Any, operands: list[Any], results: list[Any]) -> int:
+def _operand_index(x: Any, operands: list[Any], results: list[Any]) -> int:
     """Returns the index of an operand from outside the chain, or a negative number for a result of the chain itself."""
     return operands.index(x) if x in operands else -1 - results.index(x)
 

@@ -1,4 +1,4 @@
-"""Finds the stacks that a loop carries and may overwrite, and makes the kernels that do.
+"""In-place updates of stacks that a loop carries: finds those that may be overwritten, and builds the kernels that do.
 
 A loop's body may overwrite a carried stack if its only uses are one ``stack_write`` or ``stack_add`` and any
 ``stack_read`` before that. The loop then starts from a copy of its operand, which the caller may still read.

@@ -56,7 +56,7 @@ def test_clips_keep_what_counts() -> None:
                 start, stop = clip.bounds(first, count)
                 for t in range(5):
                     assert start <= t < stop or not any(row[t] for row in inside[first : first + count])
-        assert clip.saved(1) == pytest.approx(1 - np.mean(inside))
+        assert clip.saved_share(1) == pytest.approx(1 - np.mean(inside))
 
 
 def test_filters_of_far_taps_sum_over_half_of_all_places() -> None:
@@ -65,4 +65,4 @@ def test_filters_of_far_taps_sum_over_half_of_all_places() -> None:
     kernel = read_kernel(te.create_prim_func([x, dy, conv.conv_nd_filter_grad(x, dy, (3, 3, 16, 16), *how)]))
     source, stage = kernel.stages
     clips = with_clips(stage, [source], CpuTarget(512, 32, 2)).clips
-    assert [clip.saved(1) for clip in clips] == pytest.approx([1 / 3, 1 / 3])
+    assert [clip.saved_share(1) for clip in clips] == pytest.approx([1 / 3, 1 / 3])

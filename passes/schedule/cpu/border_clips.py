@@ -136,4 +136,4 @@ def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> b
         bool(inner_axes) and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS
     )
     is_unrolled = term_count is not None and term_count < MIN_TERMS
-    return not is_merged and not is_unrolled and clip.saved(tile_sizes.get(clip.result.var, 1)) >= MIN_SAVED
+    return not is_merged and not is_unrolled and clip.saved_share(tile_sizes.get(clip.result.var, 1)) >= MIN_SAVED

@@ -59,13 +59,13 @@ def as_chunks(
         return None
     source_loads = [(stage, load) for stage in readers for load in access.reads_of(stage, source.buffer)]
     if not source_loads or not all(
-        _is_own_place(stage, list(load.indices), source.buffer) for stage, load in source_loads
+        _is_aligned_read(stage, list(load.indices), source.buffer) for stage, load in source_loads
     ):
         return None
     return Chunks(source, tuple(readers), loops[0])
 
 
-def _is_own_place(stage: Stage, indices: list[ir.Expr], buffer: Var) -> bool:
+def _is_aligned_read(stage: Stage, indices: list[ir.Expr], buffer: Var) -> bool:
     """Returns whether a stage reads `buffer` at the same offset in memory as the offset at which the stage stores."""
     own_offset = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
     return emit.static(emit.simplified(access.flat_offset(buffer, indices) - own_offset)) == 0

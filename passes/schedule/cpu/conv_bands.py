@@ -82,11 +82,11 @@ class Bands:
         """The first row of the last band, which may recompute some rows of the band before."""
         return int(self.stages[-1].spatial[1].extent) - self.rows[-1].height
 
-    def origin(self, number: ir.Expr) -> ir.Expr:
-        """Returns the first row of the last stage in the band with a given number."""
+    def origin(self, band: ir.Expr) -> ir.Expr:
+        """Returns the first row of the last stage in the band with a given index."""
         height = self.rows[-1].height
         is_even = self.last_origin % height == 0
-        return emit.simplified(number * height if is_even else tirx.min(number * height, index(self.last_origin)))
+        return emit.simplified(band * height if is_even else tirx.min(band * height, index(self.last_origin)))
 
 
 def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:

@@ -1,4 +1,4 @@
-"""Lets a call of a product's tile store its sums where they belong, if the kernel only copies them there.
+"""Copy elimination: the call of a product tile stores its sums directly where the kernel would only copy them.
 
 A tile with an epilogue leaves its sums in a local array, from which the epilogue stores results. Whether an epilogue is
 a copy (to each second row and column in the gradient of a strided convolution, or to other axes after attention) is

@@ -152,7 +152,7 @@ def vectors(
             lambda vector: emit.vectorized(lanes, lambda lane: body((first_vector + vector) * lanes + lane)),
         )
     )
-    remainder = _remaining_items(body, extent, vector_count, lanes)
+    remainder = _remaining_elements(body, extent, vector_count, lanes)
     # The last chunk's task takes the remainder, too.
     is_last_chunk = True if chunks == 1 else chunk == chunks - 1
     return emit.sequence([whole_vectors, None if remainder is None else emit.when(is_last_chunk, remainder)])
@@ -165,7 +165,7 @@ def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
     return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
 
 
-def _remaining_items(
+def _remaining_elements(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int
 ) -> Stmt | None:
     """Emits the elements after the last full vector: as a short vector if their number is static, else one by one.

@@ -51,19 +51,19 @@ def unrolled(extent: int, body: Body) -> Stmt:
 
 
 def vectorized(lanes: int, body: Body) -> Stmt:
-    """Returns a vectorized loop over `lanes` points."""
+    """Returns a vectorized loop of `lanes` iterations."""
     return loop(lanes, body, ForKind.VECTORIZED, "lane")
 
 
 def nest(extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
-    """Returns nested serial loops over several extents, outermost first; `body` gets one index per extent."""
+    """Returns nested serial loops over several extents, outermost first; `body` is passed one index per extent."""
     if not extents:
         return body([])
     return loop(extents[0], lambda outer: nest(extents[1:], lambda inner: body([outer, *inner])))
 
 
 def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
-    """Returns nested unrolled loops over several extents, outermost first; `body` gets one index per extent."""
+    """Returns nested unrolled loops over several extents, outermost first; `body` is passed one index per extent."""
     if not extents:
         return body([])
     return unrolled(extents[0], lambda outer: unrolled_nest(extents[1:], lambda inner: body([outer, *inner])))

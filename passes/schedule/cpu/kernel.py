@@ -69,7 +69,7 @@ class Clip:
         position = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
         return tirx.all(position >= self.low, position < self.high)
 
-    def saved(self, tile_size: int) -> float:
+    def saved_share(self, tile_size: int) -> float:
         """Returns the share of terms that needn't be summed, if results are computed in tiles of `tile_size`."""
         results, terms = self.result.size or 1, self.term.size or 1
         tiles = [(first, min(tile_size, results - first)) for first in range(0, results, tile_size)]

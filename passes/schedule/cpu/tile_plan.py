@@ -239,7 +239,7 @@ def _choose_register_tile(
 
     def estimated(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
         total, size = _cycles_per_step(*tile, row_axes, column, lanes, loads[tile[0]])
-        return total * prod(1 - clip.saved(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
+        return total * prod(1 - clip.saved_share(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
 
     estimates = {id(tile): estimated(tile) for tile in tiles}
 

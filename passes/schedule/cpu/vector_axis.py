@@ -51,7 +51,7 @@ def default_direction(
         target: the CPU.
     """
     lanes = target.lanes(stage.item_bytes)
-    if row is not None and column is not None and _pays_to_transpose(stage, row, column, terms, target):
+    if row is not None and column is not None and _is_transposing_profitable(stage, row, column, terms, target):
         return "turned terms"
     # Vectors along results need no sum over lanes at the end.
     if column is not None and runs_along(terms, column, lanes // 2):
@@ -101,7 +101,9 @@ def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad
     return strided_terms[0] if len(terms) == 2 and len(strided_terms) == 1 and is_matrix else None
 
 
-def _pays_to_transpose(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
+def _is_transposing_profitable(
+    stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget
+) -> bool:
     """Returns whether transposing an operand is profitable, for vectors along terms, since results fill vectors badly."""
     lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
     results, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
@@ -134,7 +136,7 @@ def _pays_to_transpose(stage: Stage, row: Axis, column: Axis, terms: list[Tensor
 
 
 def wide_axes(axes: tuple[Axis, ...]) -> list[Axis]:
-    """Returns the axes of more than one point."""
+    """Returns the axes of more than one element."""
     return [axis for axis in axes if axis.size != 1]
 
 
@@ -166,7 +168,7 @@ def vector_terms(terms: list[TensorLoad], vector: Axis) -> list[TensorLoad]:
 
 
 def last_wide(axes: tuple[Axis, ...]) -> Axis | None:
-    """Returns the last axis of more than one point, or None."""
+    """Returns the last axis of more than one element, or None."""
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
@@ -208,7 +210,7 @@ def _is_packing_profitable(stage: Stage, column: Axis, terms: list[TensorLoad], 
     items_to_pack = [
         results * term_count // reuse(stage, term) for term in strided if term.source not in stage.constants
     ]
-    packing_cycles = sum(items * _cycles_per_packed_item(stage, items, lanes, target) for items in items_to_pack)
+    packing_cycles = sum(items * _cycles_per_packed_element(stage, items, lanes, target) for items in items_to_pack)
     cycles_along_results = results * term_count * padding_factor / (lanes * OPERATIONS_PER_CYCLE) + packing_cycles
     cycles_along_results *= SLOWDOWN_OF_NARROW_VECTORS if is_narrow else 1.0
     return cycles_along_results < results * (
@@ -223,7 +225,7 @@ def _vectors_of_terms(stage: Stage, term_count: int, lanes: int) -> int:
     return term_count // size * (size // lanes + (size % lanes).bit_count())
 
 
-def _cycles_per_packed_item(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
+def _cycles_per_packed_element(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
     """Estimates the cycles to pack one element of an operand that must be transposed."""
     if (stage.reduce[-1].size or UNKNOWN_SIZE) < lanes:
         return 1.0

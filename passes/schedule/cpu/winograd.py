@@ -200,7 +200,7 @@ def channel_index(stage: Stage) -> ir.Expr:
 def needed_share(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
     """Returns the share of its products that a direct convolution computes: those with a zero border are left out."""
     clips = () if source is None else with_clips(stage, [source], target).clips
-    return prod(1 - clip.saved(1) for clip in clips)
+    return prod(1 - clip.saved_share(1) for clip in clips)
 
 
 def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:

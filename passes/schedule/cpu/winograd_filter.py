@@ -132,7 +132,7 @@ class _FilterGradientAxes:
         )
 
     def index_over_groups(self, axis: Axis) -> ir.Expr:
-        """Returns the index of a channel, counted over all groups; `axis` numbers channels within a group."""
+        """Returns the index of a channel, counted over all groups; `axis` is the axis of channels within a group."""
         return axis.var if self.group is None else self.group.var * axis.extent + axis.var
 
 

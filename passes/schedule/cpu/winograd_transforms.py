@@ -267,7 +267,7 @@ def _transform_subroutine(
         strides = [*strides, *map(index, source_strides or ())]
 
         def tile_and_vector(numbers: list[ir.Expr]) -> Stmt:
-            """Emits the Winograd transform of one vector of channels of one tile, given the numbers of both."""
+            """Emits the Winograd transform of one vector of channels of one tile, given the indices of both."""
             tile, vector = numbers
 
             def offset(row: ir.Expr, column: ir.Expr, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
