@@ -175,9 +175,9 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool =
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
     with target, tvm.transform.PassContext(opt_level=3), compiling():
-        for number, phase in enumerate(phases(target, polls)):
+        for position, phase in enumerate(phases(target, polls)):
             run = phase.run if kernels or phase.early is None else phase.early
-            mod = run_phase(replace(phase, run=run), number, mod, folder)
+            mod = run_phase(replace(phase, run=run), position, mod, folder)
             if check is not None:
                 check.after(phase.name, mod)
     return mod

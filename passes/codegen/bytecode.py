@@ -158,7 +158,7 @@ class Code:
         """Returns a register's final number.
 
         Late parameters (tensors that the caller passes last) come after the other parameters and before computed
-        values. Until their place is known, they have the numbers -1, -2, and so on.
+        values. Until their count is known, they have the numbers -1, -2, and so on.
         """
         number = register.number
         if number < 0:

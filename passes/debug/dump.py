@@ -18,13 +18,13 @@ seconds: dict[str, float] = {}
 """Time spent in each phase by this process."""
 
 
-def run_phase(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> tvm.IRModule:
+def run_phase(phase: Any, position: int, mod: tvm.IRModule, folder: Path | None) -> tvm.IRModule:
     """Runs one phase of the compiler, and returns the resulting module.
 
     Debug settings make it also print the phase's time or result, write the result to a file, or verify the result.
 
     Args:
-      number: the position of the phase, which the dumped file's name starts with.
+      position: the position of the phase in the pipeline, which the dumped file's name starts with.
       folder: the folder of the dump, or None for no dump.
     """
     started = time.perf_counter()
@@ -36,7 +36,7 @@ def run_phase(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -
     if dials.debug >= 3:
         print(f"# after {phase.name}\n{module_text(result)}", file=sys.stderr)
     if folder:
-        dump(folder, number, phase.name, result)
+        dump(folder, position, phase.name, result)
     if dials.verify:
         _verify(phase, mod, result)
     return result
@@ -63,11 +63,11 @@ def dump_folder() -> Path | None:
     return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
 
 
-def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
+def dump(folder: Path, position: int, name: str, mod: tvm.IRModule) -> None:
     """Writes the module after a phase to a file: a listing, or TVMScript once it has kernels."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = "py" if has_kernels(mod) else "txt"
-    (folder / f"{number:03d}_{name}.{suffix}").write_text(f"{module_text(mod)}\n")
+    (folder / f"{position:03d}_{name}.{suffix}").write_text(f"{module_text(mod)}\n")
 
 
 def module_text(mod: tvm.IRModule) -> str:

@@ -90,8 +90,8 @@ def _name_of(op: Any) -> str:
     return op.name if isinstance(op, ir.Op) else str(op)
 
 
-def number(expr: Any) -> Any:
-    """Returns a scalar constant as a Python number, anything else unchanged."""
+def constant_value(expr: Any) -> Any:
+    """Returns the value of a scalar constant as a Python number, or any other expression unchanged."""
     return expr.value if isinstance(expr, (tirx.IntImm, tirx.FloatImm)) else expr
 
 
@@ -193,7 +193,7 @@ def _astype(importer: Imported, call: relax.Call) -> Tensor:
 def _clip(importer: Imported, call: relax.Call) -> Tensor:
     x, low, high = call.args
     value = importer.value(x)
-    bounds = [EagerTensor(np.asarray(number(b), value.dtype.np)) for b in (low, high)]
+    bounds = [EagerTensor(np.asarray(constant_value(b), value.dtype.np)) for b in (low, high)]
     return tf("minimum")(tf("maximum")(value, bounds[0]), bounds[1])
 
 

@@ -68,10 +68,10 @@ class _MainCalls:
         self.positions_of: dict[Any, int] = {}
         self.starts: list[int] = []
         copied_operands: dict[Any, int | None] = {}
-        for number, block in enumerate(main.body.blocks):
+        for block_index, block in enumerate(main.body.blocks):
             self.starts.append(len(self.positions_of))
             for binding in block.bindings:
-                self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, copied_operands)
+                self._add(mod, block_index, isinstance(block, relax.DataflowBlock), binding, copied_operands)
         self._record_readers(main.body.body)
         results = _results(main)
         updated = {results[output]: main.params[parameter] for output, parameter in pairs}
@@ -343,11 +343,11 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
         updates_by_block.setdefault(update.calls[0].block, []).append((update.sort_key, update.bindings(function)))
     fused_vars = {call.var for update in updates for call in update.calls}
     blocks = []
-    for number, block in enumerate(main.body.blocks):
-        if number in updates_by_block:
+    for block_index, block in enumerate(main.body.blocks):
+        if block_index in updates_by_block:
             # The order changes, because an update stands right after its operands.
             unfused = [(main_calls.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
-            parts = sorted([*unfused, *updates_by_block[number]], key=lambda part: part[0])
+            parts = sorted([*unfused, *updates_by_block[block_index]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])
         blocks.append(block)
     body = Bindings.typed(relax.SeqExpr(blocks, main.body.body), main.body.body.ty)

@@ -74,7 +74,7 @@ class LoopKernel:
         self.results = self._write(call, used_results)
         if sum(map(_statement_count, self.statements)) > MAX_STATEMENTS:
             raise NotNative("its length")
-        self.allocated = [_tensor_type(place) for place in [*self.outputs, *self.workspaces]]
+        self.allocated = [_tensor_type(output) for output in [*self.outputs, *self.workspaces]]
         sizes = self._unbound_sizes()
         self.operands = [*self.inputs, *sizes]
         self.function = self._function(sizes)

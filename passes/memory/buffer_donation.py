@@ -154,7 +154,7 @@ def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
 def copies(body: Any) -> list[tuple[Any, Any]]:
     """Returns the buffers ``(output, source)`` of each loop nest that is annotated as an elementwise copy.
 
-    After scheduling, the loops' indices alone don't show that each element is copied to the same place.
+    After scheduling, the loops' indices alone don't show that each element is copied to the same indices.
     """
     pairs: list[tuple[Any, Any]] = []
 

@@ -115,8 +115,8 @@ def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | Non
         The call is None if the subroutine can't copy such an image.
         """
         call = called_copy(
-            lambda place: emit.load(stage.buffer, [*image_indices, *place]),
-            lambda place: stage.at([*image_indices, *place]),
+            lambda indices: emit.load(stage.buffer, [*image_indices, *indices]),
+            lambda indices: stage.at([*image_indices, *indices]),
             extents[-BAND_AXES:],
             target.lanes(stage.item_bytes),
         )

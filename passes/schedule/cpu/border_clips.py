@@ -66,10 +66,10 @@ def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
     inside = inside_ranges(source)
     if inside is None:
         return []
-    places = zip(source_loads[0].indices, source.spatial, strict=True)
+    indices_and_axes = zip(source_loads[0].indices, source.spatial, strict=True)
     return [
         _clip_of_index(image_index, stage, *inside[axis.var])
-        for image_index, axis in places
+        for image_index, axis in indices_and_axes
         if inside[axis.var] != (0, axis.size or 0)  # an axis without a border needs no clip
     ]
 

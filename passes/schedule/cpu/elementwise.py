@@ -115,7 +115,11 @@ def _innermost_loop(
     segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
     if segments is None:
         return vectors(
-            lambda place: stores_at(stages, {**point, **innermost.point(place)}), innermost.extent, lanes, chunks, chunk
+            lambda element: stores_at(stages, {**point, **innermost.point(element)}),
+            innermost.extent,
+            lanes,
+            chunks,
+            chunk,
         )
     return emit.sequence([_emit_segment(segment, innermost, point, lanes) for segment in segments])
 
@@ -175,7 +179,7 @@ def _remaining_elements(
     size = static(extent)
     if size is None:
         count = emit.simplified(extent - vector_count * lanes)
-        return None if static(count) == 0 else emit.loop(count, lambda place: body(vector_count * lanes + place))
+        return None if static(count) == 0 else emit.loop(count, lambda element: body(vector_count * lanes + element))
     remaining = size % lanes
     return None if remaining == 0 else emit.vectorized(remaining, lambda lane: body(index(size - remaining) + lane))
 
@@ -192,8 +196,8 @@ class Segment:
 def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -> Stmt:
     """Emits one segment of the innermost loop, in vectors."""
 
-    def body(place: ir.Expr) -> Stmt:
-        return stores_at(list(segment.stages), {**point, **innermost.point(place + segment.start)})
+    def body(element: ir.Expr) -> Stmt:
+        return stores_at(list(segment.stages), {**point, **innermost.point(element + segment.start)})
 
     return vectors(body, index(segment.stop - segment.start), lanes)
 

@@ -316,8 +316,8 @@ def _prefetch(load: TensorLoad, point: Point, offset: int) -> Stmt:
     """Emits a prefetch of the vector that lies a fixed distance after the vector at a point of an operand."""
     *outer, last = substitute(load, point).indices
     ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
-    place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
-    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", place, *READ_INTO_EVERY_CACHE))
+    address = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
+    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, *READ_INTO_EVERY_CACHE))
 
 
 def _partial_result(start: Stage, point: Point) -> ir.Expr:

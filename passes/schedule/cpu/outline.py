@@ -82,7 +82,7 @@ class _Outliner:
         if count < MIN_PARTS or not region.can_be_called():
             return None
 
-        def part(number: ir.Expr) -> Stmt:
-            return region.call(self.overlapping, Part(*emit.balanced_part(emit.index(extent), number, count)))
+        def part(part_index: ir.Expr) -> Stmt:
+            return region.call(self.overlapping, Part(*emit.balanced_part(emit.index(extent), part_index, count)))
 
         return emit.loop(count, part, ForKind.PARALLEL, "task")

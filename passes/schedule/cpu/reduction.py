@@ -136,12 +136,12 @@ def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
     axis_vars = [axis.var for axis in stage.spatial]
     return bool(reads) and all(
         len(read.indices) == len(axis_vars)
-        and all(_is_own_index(place, axis) for place, axis in zip(read.indices, stage.spatial, strict=True))
+        and all(_is_own_index(read_index, axis) for read_index, axis in zip(read.indices, stage.spatial, strict=True))
         for read in reads
     )
 
 
-def _is_own_index(place: tirx.Var, axis: Axis) -> bool:
+def _is_own_index(read_index: tirx.Var, axis: Axis) -> bool:
     """Returns whether an index is a stage's own axis. For an axis of extent 1, a constant is one, too."""
-    is_only_place = axis.size == 1 and isinstance(place, tirx.IntImm)
-    return is_only_place or tvm_ffi.structural_equal(place, axis.var)
+    is_only_index = axis.size == 1 and isinstance(read_index, tirx.IntImm)
+    return is_only_index or tvm_ffi.structural_equal(read_index, axis.var)

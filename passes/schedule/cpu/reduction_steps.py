@@ -60,8 +60,8 @@ class Steps:
 
         A step has a single index of the outer axes, a block of the last split axis, and the whole inner axes.
         """
-        *places, block = emit.unflatten(step_number, self.extents)
-        single_terms = [Range(axis, dim_index, index(1)) for axis, dim_index in zip(self.axes, places)]
+        *outer_indices, block = emit.unflatten(step_number, self.extents)
+        single_terms = [Range(axis, dim_index, index(1)) for axis, dim_index in zip(self.axes, outer_indices)]
         last, start = self.axes[-1], block * self.block
         # The last block may be shorter.
         is_even = last.size is not None and last.size % self.block == 0

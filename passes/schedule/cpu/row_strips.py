@@ -83,16 +83,16 @@ def _sort_into_strips(stages: Sequence[Stage]) -> Strips | None:
     sums: list[Stage] = []
     after: list[Stage] = []
     rows: dict[int, Axis] = {}
-    for number, stage in enumerate(stages):
+    for position, stage in enumerate(stages):
         row_axis = _row_axis(stage, [other.buffer for other in per_row], stages[0].spatial[0].size)
         if row_axis is None or _reads_any(stage, [*sums, *after]):
             if _reads_any(stage, per_row):
                 return None
             after.append(stage)
             continue
-        rows[number] = row_axis
+        rows[position] = row_axis
         (sums if any(row_axis is axis for axis in stage.reduce) else per_row).append(stage)
-    return Strips(tuple(stages[number] for number in rows), tuple(rows.values()), tuple(sums), tuple(after))
+    return Strips(tuple(stages[position] for position in rows), tuple(rows.values()), tuple(sums), tuple(after))
 
 
 def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:

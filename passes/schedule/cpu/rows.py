@@ -178,7 +178,7 @@ def _emit_stage_of_row(
     `row_indices` are the row's indices along the first `depth` axes.
     """
     row_axes = stage.spatial[:depth]
-    fixed = {axis.var: place for axis, place in zip(row_axes, row_indices, strict=True)}
+    fixed = {axis.var: row_index for axis, row_index in zip(row_axes, row_indices, strict=True)}
     value = stage.value
     for old, new in row_buffers.items():
         value = _with_row_loads(value, old, new, depth)

@@ -180,7 +180,7 @@ def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
     plane_indices = list(load.indices[1:-3])
     expected = [image, *plane_indices, row + row_tap * dilation, column + column_tap * dilation, channel_index(stage)]
     is_window = all(map(is_equal_index, load.indices, expected)) and all(
-        variables(place) <= {*planes, *plane_taps} for place in plane_indices
+        variables(index_value) <= {*planes, *plane_taps} for index_value in plane_indices
     )
     return dilation if is_window else None
 
@@ -386,7 +386,7 @@ class _WinogradWriter:
             point = {
                 row_tap.var: index(row),
                 column_tap.var: index(column),
-                **{axis.var: place for axis, place in plane_and_channel},
+                **{axis.var: index_value for axis, index_value in plane_and_channel},
             }
             return substitute(filter_load, {**point, **self._result_indices(panel, lane)})
 
