@@ -20,8 +20,8 @@ from tvtf.passes.schedule.cpu.subroutine import has_calls
 
 LEVEL, SAFE_LEVEL = 2, 1
 """LLVM's optimization level, and the one for code that it fails on there. Level 3 mostly unrolls more loops, and takes 1.4
-times as long for a convolution, whose schedule has unrolled what is profitable: none of 45 kernels became faster by more than noise. At
-level 1, without loops turned to selections, arg max and max pooling take four to seven times as long."""
+times as long for a convolution, whose schedule has unrolled what is profitable: none of 45 kernels became faster by more than
+noise. At level 1, without loops turned to selections, arg max and max pooling take four to seven times as long."""
 LEVEL_OF_CALLS = 0
 """The level for functions that only call subroutines, whose loops are what takes time: LLVM takes a quarter of the time."""
 MODELS = (("avx512f", "x86-64-v4"), ("avx2", "x86-64-v3"))

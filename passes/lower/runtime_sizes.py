@@ -89,7 +89,7 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 
 def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
-    """Returns the kernels that an entry calls with a tensor that isn't a parameter, a constant, or allocated in the entry."""
+    """Returns the kernels that an entry calls with a tensor that isn't a parameter, a constant or its own allocation."""
     values = {binding.var: binding.value for block in entry.body.blocks for binding in block.bindings}
     known = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 

@@ -177,7 +177,7 @@ def _is_columnwise(column_sums: _ColumnSums) -> bool:
 
 
 def _is_epilogue_stage(stage: Stage, column_sums: _ColumnSums) -> bool:
-    """Returns whether an epilogue stage computes a row elementwise, from reduction results of the same column and other rows.
+    """Returns whether an epilogue stage computes a row elementwise, from results of the same column and other rows.
 
     Only then does the stage keep its meaning when the number of columns becomes a parameter of the kernel.
     """
@@ -263,7 +263,7 @@ class _Writer:
         return loop_nest(self.new[stage.buffer], self.axes_of(stage.buffer), [], self.extents, value)
 
     def _sums(self) -> list[Stmt]:
-        """Returns the nest that reduces each block, and, if there are several blocks, the nest that combines their results."""
+        """Returns the nest that reduces each block, and the nest that combines the results if there are several blocks."""
         sums, sum_axis = self.column_sums.sums, self.column_sums.sum_axis
         partial_sum = emit.load(self.partial, self.partial_axes)
 
@@ -281,7 +281,7 @@ class _Writer:
         return nests
 
     def _emit_epilogue(self, stage: Stage) -> Stmt:
-        """Returns the nest of an epilogue stage, with the parameter for the number of rows in place of constants that equal it.
+        """Returns the nest of an epilogue stage, with the number of rows as a parameter in place of constants that equal it.
 
         The divisor of a mean is such a constant. Kernels for other numbers of rows then are equal. The result is the
         same for any constant of this value, since each call passes its own number of rows.

@@ -59,7 +59,7 @@ class Matrices:
         return not uses_indices and all(self.is_aligned_load(load, stage) for load in stage.loads)
 
     def is_aligned_load(self, load: TensorLoad, stage: Stage) -> bool:
-        """Returns whether a load reads the element at the indices that its stage stores (of a row: the column), or a scalar."""
+        """Returns whether a load reads the element at its stage's row and column (of a row: at the column), or a scalar."""
         if self.element_counts[load.source] == 1:
             return True
         if self.is_matrix(load.source) and not self.is_matrix(stage.buffer):
@@ -180,7 +180,7 @@ def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extent
 
 
 def keeps_cores_busy(tasks: int, target: CpuTarget) -> bool:
-    """Returns whether a parallel loop over ``tasks`` tasks occupies all cores; otherwise a schedule would split the tasks."""
+    """Returns whether ``tasks`` parallel tasks occupy all cores; otherwise a schedule would split the tasks."""
     return tasks >= MIN_TASKS_PER_CORE * target.cores
 
 

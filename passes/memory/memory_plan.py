@@ -28,7 +28,7 @@ ARENA_SIZE, ARENA_PARTS, PEAK_LIVE_BYTES = "tvtf.arena", "tvtf.arena_parts", "tv
 
 
 def plan_arena(mod: tvm.IRModule) -> tvm.IRModule:
-    """Assigns the values of each function offsets in one block of memory, the arena, instead of allocating them in every call.
+    """Assigns each function's values offsets in one block of memory, the arena, instead of allocating them in every call.
 
     Kernels that aren't called any more are dropped.
     """

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 DTYPE = "float32"
-"""The element type of bands that are copied by a call. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
+"""The element type of bands copied by a call. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
 BITS = "int32"
 """The type that elements are copied as: their bits are combined with a 0 that LLVM doesn't know."""
 TASKS_PER_CORE = 4
