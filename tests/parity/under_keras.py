@@ -111,6 +111,18 @@ def _internal(tf):
             found = [tf.matmul(x, tf.ones([3, 2])), tf.reduce_sum(x, 1), rows]
             return [(t.shape, t.dtype) for t in found]
 
+    def of_another_graph():
+        with tf.__internal__.FuncGraph("first").as_default():
+            x = tf.compat.v1.placeholder(tf.float32, [None, 3])
+        with tf.__internal__.FuncGraph("second").as_default():
+            return tf.reduce_sum(x, 1).shape
+
+    def of_an_inner_graph():
+        with tf.__internal__.FuncGraph("outer").as_default():
+            with tf.__internal__.FuncGraph("inner").as_default():
+                x = tf.compat.v1.placeholder(tf.float32, [None, 3])
+            return _error(lambda: tf.reduce_sum(x, 1)) is not None
+
     class Tracked(tf.__internal__.tracking.AutoTrackable):
         @tf.__internal__.tracking.no_automatic_dependency_tracking
         def hide(self, value):
@@ -129,6 +141,8 @@ def _internal(tf):
     merged = tf.__internal__.distribute.interim.maybe_merge_call
     return {
         "a graph for shapes": shapes,
+        "a graph for shapes, of tensors of another": of_another_graph,
+        "a graph for shapes, of tensors of one inside": of_an_inner_graph,
         "not tracked": tracked,
         "eager mode while tracing": lambda: [tf.function(lambda: tf.constant(all(eager())))(), eager()],
         "smart cond": lambda: [smart(c, lambda: 1, lambda: 2) for c in (True, 0, tf.constant(False))],

@@ -70,5 +70,13 @@ class _Scratch(Trace):
 
     graph: FuncGraph
 
+    def encloses(self, tensor: SymbolicTensor) -> bool:
+        """Returns whether this graph may use a tensor: of any graph but those inside this one, as TensorFlow's FuncGraph.
+
+        Keras 2 infers each layer's results in a graph of its own, and what the layers pass on may hold tensors of that
+        graph: the parameters of TensorFlow Probability's distributions do.
+        """
+        return tensor._trace is self or not any(trace is self for trace in tensor._trace.enclosing())
+
 
 _install()
