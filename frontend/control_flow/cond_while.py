@@ -12,7 +12,7 @@ from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import export, hooks
 from tvtf.core.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
-from tvtf.core.specialization import UnknownSize, of_any_rank
+from tvtf.core.specialization import UnknownSize, of_any_rank, unknown_size
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.late_types import takes_type, typed_as, typed_as_returned
@@ -262,13 +262,18 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
     The branches, which were traced for unknown ranks, are traced again for the known ranks. Eagerly, as in the gradient of
     a call that a session runs op by op, the branch is simply called.
     """
-    from tvtf.ir.trace import trace_graph
+    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
 
     if state.trace is None:
         return tuple((then_branch if pred else else_branch)(*captured))
     types = [x._type for x in captured]
-    graphs = [trace_graph("branch", branch, types, state.trace) for branch in (then_branch, else_branch)]
-    return _bound_cond(pred, captured, graphs)
+    branches = [TracedFunction("branch", branch, types) for branch in (then_branch, else_branch)]
+    try:
+        check_branches(branches[0].structure, branches[1].structure, ("true_fn", "false_fn"), "cond")
+    except ValueError as error:  # known sizes may decide which branch is taken
+        raise unknown_size(error, is_required=False) from None
+    sized = lift(branches)  # tensors with dims that the operands have only in products and sums
+    return _bound_cond(pred, [*captured, *sized], [branch.graph() for branch in branches])
 
 
 def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> tuple[Any, ...]:

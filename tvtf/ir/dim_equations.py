@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from tvtf.core.shape import substitute_dim
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.shape import TensorType, fresh_dim, same_dim, substitute_dim
 
 
 def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
@@ -61,3 +62,28 @@ def with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> rela
     extended = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
     bound = extended.bind_symbolic_vars(values)
     return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)
+
+
+def with_readable_dims(types: Sequence[TensorType]) -> list[TensorType]:
+    """Returns the types of a function's parameters with a new symbol for each dim that the function couldn't compute.
+
+    A compiled function reads sizes from the shapes of its arguments. From a dim such as ``m * n`` alone it can't compute
+    ``m``, which TVM would refuse. Dims whose symbols are all dims of parameters themselves stay.
+    """
+    ranked = [ty for ty in types if not isinstance(ty.shape, AnyShape)]
+    readable = [dim for ty in ranked for dim in ty.shape if isinstance(dim, tirx.Var)]
+    renamed: list[tuple[Any, Any]] = []
+
+    def readable_dim(dim: Any) -> Any:
+        """Returns the dim, or the symbol that stands for all dims equal to it."""
+        if all(is_among(symbol, readable) for symbol in symbols_of(dim)):
+            return dim
+        known = next((symbol for other, symbol in renamed if same_dim(dim, other)), None)
+        if known is None:
+            known = fresh_dim("size")
+            renamed.append((dim, known))
+        return known
+
+    return [
+        ty if isinstance(ty.shape, AnyShape) else ty._replace(shape=tuple(map(readable_dim, ty.shape))) for ty in types
+    ]

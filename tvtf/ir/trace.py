@@ -28,7 +28,7 @@ from tvtf.errors import InaccessibleTensorError, OpError
 from tvtf.ir import dialect
 from tvtf.ir.computed_constants import ComputedConstants
 from tvtf.ir.dialect import example_shape, filled_in
-from tvtf.ir.dim_equations import is_among, solved_equations, symbols_of, with_dims
+from tvtf.ir.dim_equations import is_among, solved_equations, symbols_of, with_dims, with_readable_dims
 from tvtf.ir.graph_def import graph_def
 from tvtf.ir.python_calls import PythonCalls
 from tvtf.ir.user_lines import user_span
@@ -829,7 +829,9 @@ class Trace:
         # For example, a condition is an input of `cond`, but no argument of a branch: the first inputs are left out.
         types = prim.operands(name, input_types, attrs) if prim.operands else input_types[len(inputs) - len(params) :]
         with tracing(Trace(function.name, self)) as function_trace:
-            outputs = function(*[function_trace.add_param(t, p.name) for t, p in zip(types, params)])
+            outputs = function(
+                *[function_trace.add_param(t, p.name) for t, p in zip(with_readable_dims(types), params)]
+            )
         return function_trace.finish(outputs)
 
     def _graph_var(self, graph: Graph) -> ir.GlobalVar:
