@@ -118,8 +118,7 @@ def cpu_passes() -> tvm.transform.Pass:
     - RemoveNoOp and CommonSubexprElim, since LLVM does the same in less time, RenormalizeSplitPattern, and StmtSimplify
       before buffers are flattened: without the last three a U-Net's kernels take 8 % less time, LLVM's included;
     - NarrowDataType, but where vectors of indices are computed, of which a register holds twice as many at 32 bits:
-    LLVM
-      takes up to a fourth longer for scalar indices that it has to extend to 64 bits. It runs before loops are vectorized:
+      LLVM takes up to a fourth longer for scalar indices that it has to extend to 64 bits. It runs before loops are vectorized:
       it would also narrow vectors of int64 data;
     - CompactBufferAllocation: it would remove the padding that keeps rows of a copy from conflicting in the cache,
       and give buffers of symbolic size a size in terms of loop variables.
