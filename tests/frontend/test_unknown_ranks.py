@@ -90,21 +90,30 @@ def program(chosen):
     return run, f"{steps} -> {uses}"
 
 
-def difference(seed):
-    """A line that says where the function of unknown rank differs from the eager program; None if it doesn't."""
-    chosen = random.Random(seed)
-    run, text = program(chosen)
-    fn = tf.function(run, input_signature=[tf.TensorSpec(None)], autograph=False)
+def calls_of(run, chosen):
+    """Up to three calls of different ranks, of those that the program takes, with the eager results."""
+    found = []
     for rank in chosen.sample([1, 2, 3, 4], 3):
         sizes = [chosen.choice([1, 2, 3]) for _ in range(rank)]
-        x = tf.constant(np.random.default_rng(seed).standard_normal(sizes).astype("float32"))
+        x = tf.constant(np.random.default_rng(rank).standard_normal(sizes).astype("float32"))
         try:
-            expected = run(x)
+            found.append((x, run(x)))
         except (tf.errors.OpError, ValueError, TypeError):  # the program doesn't take this rank
             continue
-        for a, b in zip(expected, fn(x)):
+    return found
+
+
+def difference(seed):
+    """A line that says where the function of unknown rank differs from the eager program; None if it doesn't."""
+    chosen, calls = random.Random(seed), []
+    while not calls:
+        run, text = program(chosen)
+        calls = calls_of(run, chosen)
+    fn = tf.function(run, input_signature=[tf.TensorSpec(None)], autograph=False)
+    for x, expected in calls:
+        for a, b in zip(expected, fn(x), strict=True):
             if a.shape != b.shape or not np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
-                return f"{seed}: {text}, of sizes {sizes}: {a.numpy().tolist()}, compiled {b.numpy().tolist()}"
+                return f"{seed}: {text}, of shape {x.shape}: {a.numpy().tolist()}, compiled {b.numpy().tolist()}"
     return None
 
 

@@ -168,20 +168,20 @@ def _while_type(
     (condition_type,) = result_types(condition, loop_types)
     require_condition(condition_type, "the loop's condition")
     exit_types = result_types(body, loop_types)
-    # the traces for the sizes of calls are checked, an example only for what no call can have
-    is_same = may_be_same if traces_example() else same_dim
+    in_example = traces_example()  # where sizes are only refused that no call can have: traces for calls are checked
     for i, (entry_type, exit_type) in enumerate(zip(carried_types, exit_types, strict=True)):
         if entry_type.dtype is not exit_type.dtype or not _same_but(
-            varying_dims(inputs[i], shapes, i), entry_type.shape, exit_type.shape, is_same
+            varying_dims(inputs[i], shapes, i),
+            entry_type.shape,
+            exit_type.shape,
+            is_same=may_be_same if in_example else same_dim,
         ):
             raise ArgumentError(
                 f"loop variable {i} enters with shape {show_shape(entry_type.shape)} and dtype {entry_type.dtype.name}, "
                 f"but has shape {show_shape(exit_type.shape)} and dtype {exit_type.dtype.name} after one iteration; "
                 "both must be the same"
             )
-    if shapes or is_same is same_dim:
-        return carried_types
-    return tuple(map(_with_unknown_sizes, carried_types, exit_types))
+    return tuple(map(_with_unknown_sizes, carried_types, exit_types)) if in_example and not shapes else carried_types
 
 
 def _with_unknown_sizes(entry: TensorType, end: TensorType) -> TensorType:
@@ -190,11 +190,10 @@ def _with_unknown_sizes(entry: TensorType, end: TensorType) -> TensorType:
     Args:
       entry, end: the value's types before and after an iteration.
     """
-    sizes = [
-        a if same_dim(a, b) or isinstance(a, int) else fresh_dim(state.trace.root.unique("size"))
-        for a, b in zip(entry.shape, end.shape)
-    ]
-    return entry._replace(shape=tuple(sizes))
+    dims = enumerate(zip(entry.shape, end.shape))
+    return entry._replace(
+        shape=own_dims(entry, {axis for axis, (a, b) in dims if not (isinstance(a, int) or same_dim(a, b))})
+    )
 
 
 def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
