@@ -12,7 +12,15 @@ from tvm.target import Target, codegen
 from tvtf.passes.codegen import native_code
 from tvtf.passes.codegen.elf import parse_object, without_unused
 from tvtf.passes.codegen.llvm import lower_kernels
-from tvtf.passes.codegen.native_code import HAS_ELF, LEVEL, MODELS, SAFE_LEVEL, native, unrolling_less
+from tvtf.passes.codegen.native_code import (
+    HAS_ELF,
+    LEVEL,
+    LEVEL_WITHOUT_STORES,
+    MODELS,
+    SAFE_LEVEL,
+    native,
+    unrolling_less,
+)
 
 CONVERSIONS = {"__truncsfhf2", "__extendhfsf2"}
 OLD, NEW = Target({"kind": "llvm", "mcpu": "x86-64"}), Target({"kind": "llvm", "mcpu": "x86-64-v3"})
@@ -51,9 +59,18 @@ def failing_llvm(monkeypatch, message):
 
 
 def test_code_that_llvm_rejects_is_optimized_one_level_less(monkeypatch):
+    part, _ = lower_kernels(tvm.IRModule({"main": cast("float32", "int32")}), NEW)
     levels = failing_llvm(monkeypatch, "LLVM module verification failed with the following errors: ...")
-    assert native(tvm.IRModule(), Target({"kind": "llvm", "mcpu": "x86-64-v3"})) == "x86-64-v3"
+    assert native(part, NEW) == "x86-64-v3"
     assert levels == [LEVEL, SAFE_LEVEL] == [2, 1]
+
+
+def test_a_module_without_functions_is_not_optimized(monkeypatch):
+    """Every program has one, and optimizing it took longer than compiling a small kernel."""
+    levels = []
+    monkeypatch.setattr(native_code, "codegen_build", lambda _part, host: levels.append(host.attrs["opt-level"]))
+    native(tvm.IRModule(), NEW)
+    assert levels == [LEVEL_WITHOUT_STORES] == [0]
 
 
 def test_other_errors_of_llvm_are_reported(monkeypatch):
