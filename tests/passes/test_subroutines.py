@@ -99,6 +99,10 @@ def test_products_of_other_sizes_share_a_tile() -> None:
     assert called(product(320, 128, 64)) & called(product(320, 128, 128))
 
 
+def test_two_tiles_that_call_a_subroutine_are_a_loop() -> None:
+    assert [product(28, 64, columns).script().count("tvtf_sub_") for columns in (64, 128)] == [1, 1]
+
+
 def test_strides_beyond_int32_are_passed() -> None:
     func = product(32, 2**31, 64)
     assert called(func) and f"T.int64({2**31})" in func.script()

@@ -11,7 +11,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.choices import choice
-from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
@@ -239,11 +239,15 @@ def along_axis(
 
 
 def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits a loop over full tiles, but two tiles without a loop.
+    """Emits a loop over full tiles, but two tiles without a loop unless they call a subroutine.
 
-    LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory.
+    LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory. Where a subroutine sums, they
+    are in memory anyway, and a loop is half the code.
     """
-    return emit.sequence([body(index(0)), body(index(1))]) if static(count) == 2 else emit.loop(count, body)
+    if static(count) != 2:
+        return emit.loop(count, body)
+    first = body(index(0))
+    return emit.loop(count, body) if subroutine.has_calls(first) else emit.sequence([first, body(index(1))])
 
 
 def _loop_over_smaller_tiles(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
