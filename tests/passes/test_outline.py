@@ -165,6 +165,29 @@ def test_loops_of_other_sizes_share_a_subroutine():
     assert len(made) == 2  # with the mark
 
 
+def halves(row_count: int, columns: int) -> Stmt:
+    """Loops over rows that store the sums of the row's first 32 items and of the 32 from its middle on."""
+    x, out = buffer("x", (row_count, columns)), buffer("out", (row_count, 32))
+
+    def write(i, v):
+        def lanes(lane):
+            j = v * LANES + lane
+            return emit.store(out, emit.load(x, [i, j]) + emit.load(x, [i, j + columns // 2]), [i, j])
+
+        return emit.vectorized(LANES, lanes)
+
+    return emit.nest([row_count, 32 // LANES], lambda indices: write(*indices))
+
+
+def test_items_at_other_distances_share_a_subroutine():
+    made = set()
+    for sizes in ((64, 128), (64, 256), (90, 640)):
+        body = with_called_loops(emit.sequence([halves(*sizes), mark(ROW)]))
+        assert calls_and_stores(body) == (2, 0)
+        tvm_ffi.structural_walk(body, (ir.Call, lambda c: made.add(str(c.args[0].value)) if is_call(c) else None))
+    assert len(made) == 2  # with the mark
+
+
 def doubled(source: Var, place: list, local: Var) -> Stmt:
     """A call of a subroutine that stores twice the vector at a place to a local array."""
     name = subroutine.subroutine(

@@ -27,6 +27,9 @@ MAX_ARRAYS = 16
 ITEMS_PER_CYCLE = 16
 CYCLES_OF_A_CALL = 100
 """Estimated cycles of a call other than of a product tile, such as a transform of Winograd's."""
+MIN_PASSED_DISTANCE = 64
+"""Minimum distance between two accesses of an array, in elements, that is passed to a subroutine as a number. A smaller one
+is usually within a row, and the same in many kernels."""
 UNKNOWN_EXTENT = 8
 """The extent that is assumed for a loop whose extent is known only at run time, when its work is estimated."""
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
@@ -214,17 +217,23 @@ class Region:
             and loop.kind != ForKind.VECTORIZED
             and array.strides.get(loop.loop_var, 0) not in (0, 1)
         ]
+        far = self._distances_to_pass()
         numbers_of_calls = [number for call, _ in self.calls for number in subroutine.arguments(call)[2]]
 
         def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-            """Returns the subroutine's body, given its arrays and its numbers: extents, strides, then those of inner calls."""
+            """Returns the subroutine's body, given its arrays and its numbers.
+
+            The numbers are extents of loops, strides and distances of arrays, and then those of inner calls.
+            """
             remaining = iter(numbers)
             new_extents = {var: next(remaining) for var in extents}
             strides = {(id(array), var): next(remaining) for array, var, _ in moving}
+            distances = {key: next(remaining) for key in far}
             new_arrays = dict(zip(map(id, self.arrays), arrays, strict=True))
-            return _Body(self, new_arrays, new_extents, strides, remaining).statement(self.stmt)
+            return _Body(self, new_arrays, new_extents, strides, distances, remaining).statement(self.stmt)
 
-        passed = [*extents.values(), *(stride for *_, stride in moving), *numbers_of_calls]
+        passed_distances = [distance for _, distance in far]
+        passed = [*extents.values(), *(stride for *_, stride in moving), *passed_distances, *numbers_of_calls]
         name = subroutine.subroutine(
             [Array(DTYPE)] * len(self.arrays), len(passed), body, self._are_distinct(overlapping), self.results
         )
@@ -236,6 +245,15 @@ class Region:
             for array in self.arrays
         ]
         return subroutine.call(name, first_elements, passed)
+
+    def _distances_to_pass(self) -> list[tuple[int, int]]:
+        """Returns the large distances of accesses from the first element of their array, each with the array's ``id``."""
+        far = (
+            (id(location.array), location.distance)
+            for location in self.locations.values()
+            if abs(location.distance) >= MIN_PASSED_DISTANCE and not self.is_local(location.array.source)
+        )
+        return list(dict.fromkeys(far))
 
     def _are_distinct(self, overlapping: Pairs) -> bool:
         """Returns whether no array that is written shares memory with one that is only read."""
@@ -300,9 +318,16 @@ class _Body:
         arrays: Mapping[int, Var],
         extents: Mapping[Var, ir.Expr],
         strides: Mapping[tuple[int, Var], ir.Expr],
+        distances: Mapping[tuple[int, int], ir.Expr],
         numbers_of_calls: Iterator[ir.Expr],
     ) -> None:
+        """Prepares the translation of a region.
+
+        The mappings have the subroutine's arguments: an array by the ``id`` of the region's array, an extent by the
+        loop's variable, a stride by array and variable, a distance by array and its value in the region.
+        """
         self.region, self.arrays, self.extents, self.strides = region, arrays, extents, strides
+        self.distances = distances
         self.numbers_of_calls = numbers_of_calls
         self.vars = {loop.loop_var: Var(f"v{number}", loop.loop_var.ty) for number, loop in enumerate(region.loops)}
         self.locals = {
@@ -340,7 +365,7 @@ class _Body:
     def _array_and_index(self, node: BufferStore | TensorLoad, source: Var) -> tuple[Var, list[ir.Expr]]:
         """Returns the argument or local array that a load or store accesses in the subroutine, and the index in it."""
         array, distance, loops = self.region.locations[node]
-        offset: ir.Expr = emit.index(distance)
+        offset = self.distances.get((id(array), distance), emit.index(distance))
         for var in (loop.loop_var for loop in loops):
             if array.strides[var] and (var in self.extents or var in self.region.fixed):
                 offset = offset + self.vars[var] * self.strides.get((id(array), var), emit.index(array.strides[var]))
