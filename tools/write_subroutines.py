@@ -16,8 +16,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-CORES = 8
-"""Of the processor that kernels are scheduled for. With 2 or 16, 7 % of the subroutines are others."""
+CORES = (2, 8)
+"""Of the processors that kernels are scheduled for, in turns. For two cores instead of eight, 5 % of the subroutines are others."""
 LAYERS_AT_ONCE = 24
 """Layers of one program: it takes longer to compile more of them, but each takes less time."""
 BATCHES = (1, 8, 32)
@@ -47,13 +47,30 @@ FIRST_LAYERS = (
 """Sides of images, channels of images and results, windows and strides of convolutions."""
 PRODUCTS = ((784, 128), (64, 64), (256, 256), (784, 512), (256, 1024), (1024, 256), (2048, 1000))
 """Widths of arguments and results of dense layers."""
-CLASSIFIERS = ((64, 10), (128, 10), (512, 10), (512, 100))
-"""The same of the last layers of classifiers."""
+SMALL_PRODUCTS = ((784, 256), (128, 64), (64, 32), (100, 50), (13, 64), (2, 32), (32, 1))
+"""The same of small networks."""
+NARROW_WIDTHS, DEPTHS = (2, 3, 4, 5, 6, 8, 10, 12, 20), (16, 128, 512, 3136)
+"""Widths of results that are no multiple of a vector, and of their arguments."""
+CLASSES = (2, 3, 10, 100, 1000)
 ROWS = (1, 32, 64, 100, 128, 256, 1024)
+ROWS_OF_SMALL_BATCHES = (32, 64)
 ACTIVATIONS = ("leaky_relu", "tanh", "sigmoid", "gelu", "swish", "elu", "relu6")
 """Those that follow a few layers; relu follows all others."""
 ATTENTION = ((8, 4, 64, 32), (8, 4, 128, 64), (4, 8, 64, 64))
 """Batch, heads, time, and the width of each head."""
+GENERATORS = ((1, 7, 64), (32, 7, 64), (32, 14, 32), (8, 16, 64), (16, 4, 256), (64, 4, 256))
+"""Batch, sides and channels of images that layers of generative networks halve or double."""
+DEPTHWISE = ((56, 32), (28, 32), (28, 144), (14, 96), (14, 192), (7, 160))
+"""Sides and channels of images with a window for each channel (Sandler et al. 2018)."""
+FOLLOWED = (
+    ((1, 56, 56, 64), (3, 3, 64, 64), 1),
+    ((1, 56, 56, 64), (1, 1, 64, 256), 1),
+    ((1, 14, 14, 512), (3, 3, 512, 512), 2),
+    ((8, 28, 28, 128), (3, 3, 128, 128), 2),
+    ((8, 7, 7, 512), (3, 3, 512, 512), 1),
+)
+"""Images, windows and strides of convolutions that elementwise ops of all kinds follow."""
+FOLLOWED_PRODUCTS = (((64, 784), (784, 512)), ((64, 256), (256, 16)), ((8, 128, 256), (256, 256)))
 
 
 class Layer(NamedTuple):
@@ -85,6 +102,9 @@ def layers(tf: Any) -> Iterator[Layer]:
     def dense(x: Any, w: Any, b: Any, activation: Any = tf.nn.relu) -> Any:
         return activation(x @ w + b)
 
+    def linear(x: Any, w: Any, b: Any) -> Any:
+        return x @ w + b
+
     def attention(q: Any, k: Any, v: Any) -> Any:
         return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * q.shape[-1] ** -0.5) @ v
 
@@ -105,7 +125,7 @@ def layers(tf: Any) -> Iterator[Layer]:
             yield Layer(block, (image, window, window))
             yield Layer(transposed, (image, (5, 5, width // 2, width)))
     for rows in ROWS:
-        for depth, width in (*PRODUCTS, *CLASSIFIERS):
+        for depth, width in PRODUCTS:
             yield Layer(dense, ((rows, depth), (depth, width), (width,)))
     for activation in (getattr(tf.nn, name) for name in ACTIVATIONS):
         for window, stride in ((1, 1), (3, 1), (3, 2), (5, 2)):
@@ -113,12 +133,120 @@ def layers(tf: Any) -> Iterator[Layer]:
         yield Layer(partial(dense, activation=activation), ((64, 256), (256, 256), (256,)))
     for shape in ATTENTION:
         yield Layer(attention, (shape, shape, shape))
+    for rows in ROWS_OF_SMALL_BATCHES:
+        for depth, width in SMALL_PRODUCTS:
+            yield Layer(dense, ((rows, depth), (depth, width), (width,)))
+        for width in NARROW_WIDTHS:
+            for depth in DEPTHS:
+                yield Layer(linear, ((rows, depth), (depth, width), (width,)))
+    yield from _losses(tf)
+    yield from _generators(tf)
+    yield from _followed(tf)
+
+
+def _losses(tf: Any) -> Iterator[Layer]:
+    """Yields the last layers of classifiers with their losses, whose labels are computed from the input."""
+
+    def sparse(x: Any, w: Any, b: Any) -> Any:
+        labels = tf.argmax(x, 1) % b.shape[0]
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x @ w + b)
+
+    def dense(x: Any, w: Any, b: Any) -> Any:
+        return tf.nn.softmax_cross_entropy_with_logits(x[:, : b.shape[0]], x @ w + b)
+
+    def binary(x: Any, w: Any, b: Any) -> Any:
+        return tf.nn.sigmoid_cross_entropy_with_logits(x[:, : b.shape[0]], x @ w + b)
+
+    for rows in (*ROWS_OF_SMALL_BATCHES, 128, 256):
+        for classes in CLASSES:
+            yield Layer(sparse, ((rows, 128), (128, classes), (classes,)))
+        yield Layer(dense, ((rows, 128), (128, 10), (10,)))
+        yield Layer(dense, ((rows, 128), (128, 100), (100,)))
+        yield Layer(binary, ((rows, 128), (128, 1), (1,)))
+
+
+def _generators(tf: Any) -> Iterator[Layer]:
+    """Yields layers of autoencoders, generative and recurrent networks, and depthwise convolutions."""
+
+    def halved(x: Any, w: Any, b: Any) -> Any:
+        return tf.nn.leaky_relu(tf.nn.conv2d(x, w, 2, "SAME") + b)
+
+    def doubled(x: Any, w: Any, b: Any) -> Any:
+        batch, side = x.shape[:2]
+        return tf.nn.relu(tf.nn.conv2d_transpose(x, w, (batch, 2 * side, 2 * side, w.shape[2]), 2, "SAME") + b)
+
+    def valid(x: Any, w: Any, b: Any) -> Any:
+        return tf.nn.relu(tf.nn.conv2d(x, w, 1, "VALID") + b)
+
+    def pixels(x: Any, w: Any, b: Any) -> Any:
+        return tf.sigmoid(tf.nn.conv2d(x, w, 1, "SAME") + b)
+
+    def separable(x: Any, w: Any, pointwise: Any) -> Any:
+        z = tf.nn.relu6(tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME"))
+        return tf.nn.relu6(tf.nn.conv2d(z, pointwise, 1, "SAME"))
+
+    def recurrent(x: Any, w: Any, u: Any, b: Any) -> Any:
+        inputs, forget, new, output = tf.split(x @ w + x @ u + b, 4, 1)
+        return tf.sigmoid(output) * tf.tanh(tf.sigmoid(forget) + tf.sigmoid(inputs) * tf.tanh(new))
+
+    for batch, side, width in GENERATORS:
+        image = (batch, side, side, width)
+        for window in (3, 4):
+            yield Layer(halved, (image, (window, window, width, 2 * width), (2 * width,)))
+            yield Layer(doubled, (image, (window, window, width // 2, width), (width // 2,)))
+        yield Layer(valid, (image, (3, 3, width, width), (width,)))
+        for channels in (1, 3):
+            yield Layer(pixels, ((batch, 4 * side, 4 * side, 16), (3, 3, 16, channels), (channels,)))
+    for batch in BATCHES:
+        for side, width in DEPTHWISE:
+            yield Layer(separable, ((batch, side, side, width), (3, 3, width, 1), (1, 1, width, width)))
+    for width in (32, 128):
+        yield Layer(recurrent, ((32, width), (width, 4 * width), (width, 4 * width), (4 * width,)))
+
+
+def _followed(tf: Any) -> Iterator[Layer]:
+    """Yields convolutions and products that are followed by scales, offsets, residual connections and activations."""
+
+    def biased(z: Any, offset: Any) -> Any:
+        return z + offset
+
+    def scaled(z: Any, scale: Any, offset: Any) -> Any:
+        return z * scale + offset
+
+    def scaled_by_one_plus(z: Any, scale: Any, offset: Any) -> Any:
+        return z * (scale + 1.0) + offset
+
+    def normalized(z: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> Any:
+        return tf.nn.batch_normalization(z, mean, variance, offset, scale, 1e-3)
+
+    def followed(product: Any, norm: Any, is_residual: bool, activation: Any, x: Any, w: Any, *rest: Any) -> Any:
+        """``rest`` are the norm's parameters, and what a residual connection adds if there is one."""
+        parameters = rest[:-1] if is_residual else rest
+        z = norm(product(x, w), *parameters) if parameters else product(x, w)
+        return activation(z + rest[-1] if is_residual else z)
+
+    def convolved(stride: int) -> Callable[..., Any]:
+        return lambda x, w: tf.nn.conv2d(x, w, stride, "SAME")
+
+    products = [
+        (convolved(stride), image, window, (image[0], image[1] // stride, image[2] // stride, window[-1]))
+        for image, window, stride in FOLLOWED
+    ]
+    products += [(tf.matmul, rows, w, (*rows[:-1], w[-1])) for rows, w in FOLLOWED_PRODUCTS]
+    for product, image, window, result in products:
+        for norm, count in ((None, 0), (biased, 1), (scaled, 2), (scaled_by_one_plus, 2), (normalized, 4)):
+            for is_residual in (False, True):
+                parameters = [*[(window[-1],)] * count, *[result] * is_residual]
+                for activation in (tf.identity, tf.nn.relu):
+                    layer = partial(followed, product, norm, is_residual, activation)
+                    yield Layer(layer, (image, window, *parameters))
 
 
 def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
     """Returns the names of the subroutines that kernels of layers call.
 
-    The kernels are those of results with constant parameters, and of a step of training by SGD and Adam in turns.
+    The kernels are those of results with constant parameters and with Variables, and of a step of training by SGD and
+    Adam in turns.
     """
     import tvm
 
@@ -136,6 +264,9 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
     specs = [tf.TensorSpec(layer.shapes[0], tf.float32) for layer in some_layers]
 
     def results(*inputs: Any) -> list[Any]:
+        return [layer.function(x, *each) for layer, x, each in zip(some_layers, inputs, variables)]
+
+    def results_of_constants(*inputs: Any) -> list[Any]:
         constants = [[tf.zeros(shape) for shape in layer.shapes[1:]] for layer in some_layers]
         return [layer.function(x, *each) for layer, x, each in zip(some_layers, inputs, constants)]
 
@@ -147,11 +278,12 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
             ]
         gradients = tape.gradient(losses, [*inputs, *own])
         for variable, gradient, optimizer in zip(own, gradients[len(inputs) :], optimizers):
-            optimizer.apply_gradients([(gradient, variable)])
+            if gradient is not None:
+                optimizer.apply_gradients([(gradient, variable)])
         return gradients[: len(inputs)]
 
     names: set[str] = set()
-    for function in (step, results):
+    for function in (step, results, results_of_constants):
         concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
         with notify_on_new(names.add):
             lowered = lower(entry_module(concrete, None, False), target, kernels=False)
@@ -171,8 +303,8 @@ def write(model: str) -> Path:
     from tvtf.passes.schedule.cpu.subroutine import function
 
     found, names = list(layers(tf)), set()
-    target = Target({"kind": "llvm", "mcpu": model, "num-cores": CORES})
-    for first in range(0, len(found), LAYERS_AT_ONCE):
+    targets = cycle(Target({"kind": "llvm", "mcpu": model, "num-cores": cores}) for cores in CORES)
+    for first, target in zip(range(0, len(found), LAYERS_AT_ONCE), targets):
         names |= names_of(found[first : first + LAYERS_AT_ONCE], target)
     compiler = SubroutineCompiler(target_of(model), {}, None)
     code = {name: compiler.code(name, lambda name=name: function(name)) for name in sorted(names)}
