@@ -411,7 +411,7 @@ def is_named(kwargs: Any) -> bool:
         return False
     if not isinstance(name, (str, bytes)):
         raise TypeError(f"expected string or bytes-like object, got {type(name).__name__!r}: name={name!r}")
-    return bool(state.trace.has_keys and not state.trace.is_naming)
+    return bool(state.trace.has_keys and not state.trace.is_inside_op)
 
 
 fallbacks: list[Rule] = []

@@ -364,7 +364,7 @@ def _computed_when_run(compute: Callable[..., Any], inputs: list[Any], spec: Any
     """
     flat_specs = nest.flatten(spec)
     trace = current_graph().trace
-    with trace.unnamed():
+    with trace.without_op_names():
         results = py_function(lambda *arrays: nest.flatten(compute(*arrays)), inputs, flat_specs)
     trace.name_results(results, name or "IteratorGetNext", "IteratorGetNext")
     return nest.pack_sequence_as(spec, list(results))
@@ -386,7 +386,7 @@ def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = 
         iterator.begin(declared.built(values_by_id))
         return np.array(True)  # an op needs a result
 
-    with graph.trace.unnamed(), graph.trace.one_operation() as effects:
+    with graph.trace.without_op_names(), graph.trace.one_operation() as effects:
         numpy_function(begin, list(declared._inputs), TensorSpec([], "bool"))
     return Operation("MakeIterator", name or "MakeIterator", graph, effects)
 

@@ -25,7 +25,7 @@ def _declare_rate(name: str, rate: Any) -> None:
         kwargs.pop("name", None)  # TensorFlow's argument, which is not used
         if not isinstance(state.trace, GraphTrace):
             return lambda: rate(*args, **kwargs)
-        with state.trace.unnamed():
+        with state.trace.without_op_names():
             return rate(*args, **kwargs)
 
     decayed.__name__ = name
@@ -195,7 +195,7 @@ class ExponentialMovingAverage:
             return _eager_average(self).apply(var_list)
         averaged_values = trainable_variables() if var_list is None else list(var_list)
         trace = state.trace
-        with trace.unnamed():
+        with trace.without_op_names():
             for value in averaged_values:
                 self._create_average(value)
             decay = self._current_decay()

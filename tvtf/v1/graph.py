@@ -155,7 +155,8 @@ class GraphTrace(Trace):
         self._updates: set[relax.Var] = set()
         self.names: dict[Any, str] = {}
         """The names of tensors, by their variables in the IR."""
-        self.is_naming = False
+        self.is_inside_op = False
+        """Whether what is computed now is the inside of one op, which is named as a whole (`without_op_names`)."""
         self._pending: list[Effect] = []
         """The effects that must run before the op whose branch or body is being traced."""
 
@@ -170,21 +171,25 @@ class GraphTrace(Trace):
 
         The function's results become the op's outputs.
         """
-        if self.is_naming:
+        if self.is_inside_op:
             return function(*args, **kwargs)
-        with self.unnamed():  # the ops inside the function are no ops of the graph
+        with self.without_op_names():  # the ops inside the function are no ops of the graph
             result = function(*args, **kwargs)
         self.name_results(result, kwargs.get("name") or default_name, kind, (args, kwargs))
         return result
 
     @contextmanager
-    def unnamed(self) -> Iterator[None]:
-        """Gives no names to the tensors that are created in the ``with`` block: its caller names the results."""
-        outer, self.is_naming = self.is_naming, True
+    def without_op_names(self) -> Iterator[None]:
+        """Adds no op to the graph's list, and gives no tensor a name, for what is computed in the ``with`` block.
+
+        The block is the inside of one op of TensorFlow. The code around it adds that op by :meth:`name_results`, so
+        the graph has the same ops, under the same names, as in TensorFlow.
+        """
+        outer, self.is_inside_op = self.is_inside_op, True
         try:
             yield
         finally:
-            self.is_naming = outer
+            self.is_inside_op = outer
 
     def name_results(self, result: Any, name: str, kind: str, arguments: Any = ()) -> None:
         """Adds an op of type ``kind`` whose outputs, named after it, are the unnamed tensors of ``result``."""
@@ -218,14 +223,14 @@ class GraphTrace(Trace):
     def emit(self, prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         """Emits a primitive and, unless the caller names the results, makes them the outputs of an op of the graph."""
         result = super().emit(prim, inputs, attrs)
-        if not self.is_naming:
+        if not self.is_inside_op:
             callee = _callee_of(self, prim, attrs)
             self.name_results(result, _operator_name(callee), getattr(callee, "tf_name", prim.tf_name), inputs)
         return result
 
     def own_constant(self, tensor: Any, name: str | None = None) -> Tensor:
         constant = super().own_constant(tensor)
-        if not self.is_naming:
+        if not self.is_inside_op:
             self.name_results(constant, name or "Const", "Const")
         return constant
 
@@ -384,7 +389,7 @@ class GraphTrace(Trace):
         return Operation(kind, name, self.graph, [e for x in nest.flatten(inputs) for e in self.required_by(x)])
 
     def doing(self, kind: str, name: str | None, work: Callable[[], Any]) -> Operation:
-        with self.unnamed(), self.one_operation() as effects:
+        with self.without_op_names(), self.one_operation() as effects:
             work()
         return Operation(kind, name, self.graph, effects)
 
@@ -723,7 +728,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
         ``grad_ys`` are the gradients of ``ys``, by default ones. No gradient flows through the tensors in ``stop``.
         """
-        with self.trace.unnamed():
+        with self.trace.without_op_names():
             seeds = [ones_like(y) for y in ys] if grad_ys is None else [convert_to_tensor(g) for g in grad_ys]
             gradients = sweep(self._records_without(stop), zip(ys, seeds), xs)
         self.trace.name_results(gradients, name, "Gradients", ys)

@@ -95,7 +95,7 @@ class GraphVariable(ResourceVariable):
         return is_variable_initialized(self)
 
     def value(self) -> Tensor:
-        with self.graph.trace.unnamed():
+        with self.graph.trace.without_op_names():
             tensor = self._as_tensor()
         return tensor
 
@@ -190,7 +190,7 @@ def create(
     graph: Graph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
 ) -> GraphVariable:
     """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
-    with graph.trace.unnamed():
+    with graph.trace.without_op_names():
         initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
         symbol = graph.trace.own(initial_tensor)
     sizes = (

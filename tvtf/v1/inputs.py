@@ -55,7 +55,7 @@ def _row_queue(
     that it never stops.
     """
     trace = current_graph().trace
-    with trace.unnamed():
+    with trace.without_op_names():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
         is_single = len(specs) == 1
         next_epoch = _epoch_function(max_epochs, shuffle, seed)

@@ -32,19 +32,27 @@ class _Metric:
     ) -> None:
         """Creates the metric's variables. Each update adds the sums of a batch to them.
 
-        ``value`` computes the metric from the variables. The attribute ``pair`` is set to the metric before the update,
-        and the update op, which returns the metric after the update. They are added to the two entries of ``collections``.
+        The attribute ``value_and_update`` is the pair that TensorFlow's metric functions return: the metric's value
+        before the update, and the update op, which returns the value after the update.
+
+        Args:
+          name: the user's name for the metric, or None.
+          default_name: the name if ``name`` is None.
+          batch_sums: the sums of the current batch, by the name of the variable that they are added to.
+          value: computes the metric from the variables' values, which it is passed in the order of ``batch_sums``.
+          collections: a pair of lists of graph collections (or None). The value is added to the first, the update op to
+            the second.
         """
         graph = current_graph()
-        with variable_scope(name, default_name), graph.trace.unnamed():
+        with variable_scope(name, default_name), graph.trace.without_op_names():
             variables = {key: _local(key, batch_sum.shape.as_list()) for key, batch_sum in batch_sums.items()}
             current_value = value(*(v._as_tensor() for v in variables.values()))
             new_sums = [variables[key].assign_add(batch_sum) for key, batch_sum in batch_sums.items()]
             updated_value = value(*new_sums)
         graph.trace.name_results(current_value, f"{name or default_name}/value", "Identity")
         graph.trace.name_results(updated_value, f"{name or default_name}/update_op", "Identity")
-        self.pair = current_value, updated_value
-        for keys, tensor in zip(collections, self.pair):
+        self.value_and_update = current_value, updated_value
+        for keys, tensor in zip(collections, self.value_and_update):
             if keys:
                 get_default_graph().add_to_collections(keys, tensor)
 
@@ -69,10 +77,12 @@ def _mean_of(
 
     Returns the metric's value and the op that updates it.
     """
-    with current_graph().trace.unnamed():
+    with current_graph().trace.without_op_names():
         total, count = _weighted_sums(values, weights)
     sums = {"total": total, "count": count}
-    return _Metric(name, default_name, sums, lambda total, count: transform(_ratio(total, count)), collections).pair
+    return _Metric(
+        name, default_name, sums, lambda total, count: transform(_ratio(total, count)), collections
+    ).value_and_update
 
 
 @v1("metrics.mean")
@@ -90,10 +100,14 @@ def mean(
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
-def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Converts labels and predictions to tensors of equal rank.
+def _with_equal_ranks(labels: Any, predictions: Any) -> tuple[Any, Any]:
+    """Converts labels and predictions to tensors of equal rank, and returns both.
 
-    If one of them has one dim more, its last dim is removed. This dim must be 1.
+    If one of them has one dim more, its last dim is removed. This dim must be 1. For example, predictions of shape
+    (8, 1) are compared with labels of shape (8,).
+
+    Raises:
+      ValueError: the resulting shapes are incompatible.
     """
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     label_rank, prediction_rank = labels.shape.rank, predictions.shape.rank
@@ -115,16 +129,21 @@ def accuracy(
 
     Returns the share and the op that updates it.
     """
-    labels, predictions = _pair(labels, predictions)
-    with current_graph().trace.unnamed():
+    labels, predictions = _with_equal_ranks(labels, predictions)
+    with current_graph().trace.without_op_names():
         is_correct = _tf("equal", predictions, _tf("cast", labels, predictions.dtype))
     return _mean_of(name, "accuracy", is_correct, weights, (metrics_collections, updates_collections))
 
 
 def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda mean: mean) -> None:
-    """Declares the metric ``tf.compat.v1.metrics.<name_of_metric>``.
+    """Defines the public function ``tf.compat.v1.metrics.<name_of_metric>``, such as ``mean_squared_error``.
 
-    The metric is the mean of ``error(labels, predictions)`` over all batches, or ``transform`` of this mean.
+    The function's metric is the (weighted) mean of an elementwise error over the examples of all batches.
+
+    Args:
+      name_of_metric: the function's name, which is also the default name of its variables' scope.
+      error: computes the error of each example from float32 labels and predictions of equal rank.
+      transform: computes the metric from the mean error, such as the root for ``root_mean_squared_error``.
     """
 
     def metric(
@@ -132,8 +151,9 @@ def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda
         name: str | None = None,
     ) -> Any:  # fmt: skip
         """Creates the metric. Returns the mean error and the op that updates it."""
-        labels, predictions = _pair(labels, predictions)
-        with current_graph().trace.unnamed():
+        labels, predictions = _with_equal_ranks(labels, predictions)
+        # Only the metric's value and update op get names, in `_Metric`.
+        with current_graph().trace.without_op_names():
             values = error(_floats(labels), _floats(predictions))
         return _mean_of(name, name_of_metric, values, weights, (metrics_collections, updates_collections), transform)
 
@@ -155,8 +175,8 @@ def mean_relative_error(
 
     Returns the mean and the op that updates it.
     """
-    labels, predictions = _pair(labels, predictions)
-    with current_graph().trace.unnamed():
+    labels, predictions = _with_equal_ranks(labels, predictions)
+    with current_graph().trace.without_op_names():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(predictions) - _floats(labels)), _floats(normalizer))
     return _mean_of(name, "mean_relative_error", values, weights, (metrics_collections, updates_collections))
 
@@ -167,12 +187,12 @@ def percentage_below(
     name: str | None = None,
 ) -> Any:  # fmt: skip
     """Creates a metric, the share of values below a threshold. Returns the share and the op that updates it."""
-    with current_graph().trace.unnamed():
+    with current_graph().trace.without_op_names():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
 
 
-_COUNTS = {  # whether the label is true, and whether the prediction is
+_COUNTS = {  # for each kind of prediction: whether the label is true, and whether the prediction is true
     "true_positives": (True, True),
     "false_positives": (False, True),
     "false_negatives": (True, False),
@@ -180,34 +200,42 @@ _COUNTS = {  # whether the label is true, and whether the prediction is
 }
 
 
-def _count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
-    """Returns the (weighted) number of a batch's cases of one kind, such as ``true_positives``."""
+def _weighted_count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
+    """Returns the number of a batch's predictions of a kind in `_COUNTS`, such as ``true_positives``.
+
+    With weights, this is the sum of these predictions' weights.
+    """
     is_label, is_predicted = _COUNTS[kind]
-    labels, predictions = (_tf("cast", t, "bool") for t in _pair(labels, predictions))
+    labels, predictions = (_tf("cast", t, "bool") for t in _with_equal_ranks(labels, predictions))
     is_counted = _tf("logical_and", _tf("equal", labels, is_label), _tf("equal", predictions, is_predicted))
     weighted_count, _ = _weighted_sums(is_counted, weights)
     return weighted_count
 
 
-def _declare_count(kind: str) -> None:
-    """Declares the metric ``tf.compat.v1.metrics.<kind>``: a number of predictions, such as ``true_positives``."""
+def _declare_prediction_count(kind: str) -> None:
+    """Defines the public function ``tf.compat.v1.metrics.<kind>``, such as ``true_positives``.
+
+    The function's metric is the (weighted) number of predictions of this kind in all batches. ``kind`` is a key of
+    `_COUNTS`.
+    """
 
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Creates the metric. Returns the number of such predictions and the op that updates it."""
-        with current_graph().trace.unnamed():
-            sums = {"count": _count(labels, predictions, weights, kind)}
+        """Creates the metric. Returns the number of predictions, and the op that adds a batch's number to it."""
+        with current_graph().trace.without_op_names():
+            sums = {"count": _weighted_count(labels, predictions, weights, kind)}
+        # `identity` makes a new tensor, which can get the metric's name: the variable's tensor has its own.
         return _Metric(
             name, kind, sums, lambda count: _tf("identity", count), (metrics_collections, updates_collections)
-        ).pair
+        ).value_and_update
 
     v1(f"metrics.{kind}")(metric)
 
 
 for _kind in _COUNTS:
-    _declare_count(_kind)
+    _declare_prediction_count(_kind)
 
 
 def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> None:
@@ -221,12 +249,13 @@ def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> No
         name: str | None = None,
     ) -> Any:  # fmt: skip
         """Creates the metric. Returns the share of true positives and the op that updates it."""
-        with current_graph().trace.unnamed():
+        with current_graph().trace.without_op_names():
             sums = {
-                f"{kind}/count": _count(labels, predictions, weights, kind) for kind in ("true_positives", other_kind)
+                f"{kind}/count": _weighted_count(labels, predictions, weights, kind)
+                for kind in ("true_positives", other_kind)
             }
         share = lambda positives, others: _ratio(positives, positives + others)  # noqa: E731
-        return _Metric(name, name_of_metric, sums, share, (metrics_collections, updates_collections)).pair
+        return _Metric(name, name_of_metric, sums, share, (metrics_collections, updates_collections)).value_and_update
 
     v1(f"metrics.{name_of_metric}")(metric)
 
@@ -247,13 +276,13 @@ def mean_tensor(
 
     Returns the means and the op that updates them.
     """
-    with current_graph().trace.unnamed():
+    with current_graph().trace.without_op_names():
         values = _floats(values)
         weights = (
             _tf("ones_like", values) if weights is None else _tf("broadcast_to", _floats(weights), _tf("shape", values))
         )
         sums = {"total_tensor": values * weights, "count_tensor": weights}
-    return _Metric(name, "mean", sums, _ratio, (metrics_collections, updates_collections)).pair
+    return _Metric(name, "mean", sums, _ratio, (metrics_collections, updates_collections)).value_and_update
 
 
 def _confusion_matrix(labels: Any, predictions: Any, num_classes: int, weights: Any) -> Any:
@@ -284,9 +313,9 @@ def mean_iou(
             _tf("reduce_sum", _tf("cast", _tf("not_equal", union, 0.0), "float32")),
         )
 
-    with current_graph().trace.unnamed():
+    with current_graph().trace.without_op_names():
         sums = {"total_confusion_matrix": _confusion_matrix(labels, predictions, num_classes, weights)}
-    return _Metric(name, "mean_iou", sums, value, (metrics_collections, updates_collections)).pair
+    return _Metric(name, "mean_iou", sums, value, (metrics_collections, updates_collections)).value_and_update
 
 
 @v1("metrics.mean_per_class_accuracy")
@@ -295,12 +324,14 @@ def mean_per_class_accuracy(
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Creates a metric, the mean of the accuracies of all classes. Returns the mean and the op that updates it."""
-    with current_graph().trace.unnamed():
+    with current_graph().trace.without_op_names():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
         # correct predictions are on the diagonal; the sum of a row is the number of labels of a class
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
     collections = (metrics_collections, updates_collections)
-    return _Metric(name, "mean_accuracy", sums, lambda c, t: _tf("reduce_mean", _ratio(c, t)), collections).pair
+    return _Metric(
+        name, "mean_accuracy", sums, lambda c, t: _tf("reduce_mean", _ratio(c, t)), collections
+    ).value_and_update
 
 
 @v1("metrics.auc")
@@ -309,35 +340,41 @@ def auc(
     updates_collections: Any = None, curve: str = "ROC", name: str | None = None, summation_method: str = "trapezoidal",
     thresholds: Any = None,
 ) -> Any:  # fmt: skip
-    """Returns the area under the ROC curve, approximated at thresholds.
+    """Creates a metric, the area under the ROC curve, approximated by trapezoids between thresholds.
+
+    Returns the area and the op that updates it. The metric's variables have the number of predictions of each kind in
+    `_COUNTS` at each threshold.
 
     Raises:
       NotImplementedError: ``curve`` is not "ROC", or ``summation_method`` is not "trapezoidal".
     """
     if curve != "ROC" or summation_method != "trapezoidal":
         raise NotImplementedError("tf.compat.v1.metrics.auc finds the area under the ROC curve by the trapezoidal rule")
-    inner = thresholds or [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
-    with current_graph().trace.unnamed():
-        cuts = convert_to_tensor([-1e-7, *sorted(inner), 1.0 + 1e-7], "float32")
-        y, x = (_tf("reshape", t, [1, -1]) for t in _pair(labels, predictions))
-        above = _floats(x) > cuts[:, None]
-        positive = _tf("cast", y, "bool")
-        own = (
+    inner_thresholds = thresholds or [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
+    with current_graph().trace.without_op_names():
+        # The outer thresholds are just outside of [0, 1]: all predictions are above the first, and none above the last.
+        all_thresholds = convert_to_tensor([-1e-7, *sorted(inner_thresholds), 1.0 + 1e-7], "float32")
+        y, x = (_tf("reshape", t, [1, -1]) for t in _with_equal_ranks(labels, predictions))
+        is_above = _floats(x) > all_thresholds[:, None]
+        is_label = _tf("cast", y, "bool")
+        flat_weights = (
             None
             if weights is None
             else _tf("reshape", _tf("broadcast_to", _floats(weights), _tf("shape", predictions)), [1, -1])
         )
         sums = {
-            f"{k}": _tf("reduce_sum", _masked(_tf("equal", positive, a), _tf("equal", above, b), own), 1)
-            for k, (a, b) in _COUNTS.items()
+            kind: _tf("reduce_sum", _masked(_tf("equal", is_label, a), _tf("equal", is_above, b), flat_weights), 1)
+            for kind, (a, b) in _COUNTS.items()
         }
 
     def area(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-        epsilon = 1e-6
-        rate, false = (tp + epsilon) / (tp + fn + epsilon), fp / (fp + tn + epsilon)
-        return _tf("reduce_sum", (false[:-1] - false[1:]) * ((rate[:-1] + rate[1:]) / 2.0))
+        """Returns the area under the curve, from the numbers of true and false positives and negatives."""
+        epsilon = 1e-6  # TensorFlow's, against division by zero
+        true_positive_rate, false_positive_rate = (tp + epsilon) / (tp + fn + epsilon), fp / (fp + tn + epsilon)
+        widths = false_positive_rate[:-1] - false_positive_rate[1:]
+        return _tf("reduce_sum", widths * ((true_positive_rate[:-1] + true_positive_rate[1:]) / 2.0))
 
-    return _Metric(name, "auc", sums, area, (metrics_collections, updates_collections)).pair
+    return _Metric(name, "auc", sums, area, (metrics_collections, updates_collections)).value_and_update
 
 
 def _masked(a: Any, b: Any, weights: Any) -> Any:

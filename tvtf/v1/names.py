@@ -64,7 +64,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     trace = state.trace.root
     if not isinstance(trace, GraphTrace):
         return _default_with_unknown_dims(state.trace, input, shape)  # type: ignore[no-any-return]
-    with trace.unnamed():
+    with trace.without_op_names():
         tensor = _default_with_unknown_dims(trace, input, shape)
         tensor.known = None  # a fed value may differ from the default
         trace.fed.add(tensor._var)
@@ -181,7 +181,7 @@ def gradients(
     If ``ys`` do not depend on an ``x``, its gradient is None, or zero with ``unconnected_gradients="zero"``.
     """
     graph = current_graph()
-    with graph.trace.unnamed():
+    with graph.trace.without_op_names():
         flat_ys = [convert_to_tensor(y) for y in nest.flatten(ys)]
     seeds = None if grad_ys is None else nest.flatten(grad_ys)
     sources = nest.flatten(xs)

@@ -106,7 +106,7 @@ class Optimizer:
         if trace is None:
             self._apply(with_gradient, global_step)
             return done("NoOp", name)
-        with trace.unnamed():
+        with trace.without_op_names():
             self._create_slots([v for _, v in with_gradient])
             with trace.one_operation() as effects:
                 self._apply(with_gradient, global_step)

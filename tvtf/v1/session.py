@@ -351,7 +351,7 @@ class Session:
         """
         element = self._named(fetch)
         if isinstance(element, Variable):
-            with self.graph.trace.unnamed():
+            with self.graph.trace.without_op_names():
                 return self.graph.trace.read_variable(element)
         if isinstance(element, EagerTensor):
             return self.graph.trace.own(element)

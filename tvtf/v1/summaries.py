@@ -48,7 +48,7 @@ def _summary_op(name: str, tensor: Any, collections: Any, fill: Any, family: Any
         fill(summary, tag, np.asarray(value))
         return np.array(summary.SerializeToString(), object)
 
-    with graph.trace.unnamed():
+    with graph.trace.without_op_names():
         result = numpy_function(serialized, [convert_to_tensor(tensor)], TensorSpec([], string))
     with graph.name_scope(f"{tag}/"):
         graph.trace.name_results(result, "summary", "Summary")
@@ -159,7 +159,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
     """Creates an op that merges serialized summaries to one summary with the values of all."""
     graph = current_graph()
-    with graph.trace.unnamed():
+    with graph.trace.without_op_names():
         # concatenated serialized messages parse as one message, with the repeated fields of all
         merged = public_names()["strings.join"](list(inputs))
     graph.trace.name_results(merged, name or "Merge/MergeSummary", "MergeSummary")

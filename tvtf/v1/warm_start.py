@@ -96,5 +96,5 @@ def _set_initial_value(variable: Any, value: Any) -> None:
         variable.assign(value)
         return
     graph = variable.graph
-    with graph.trace.unnamed():
+    with graph.trace.without_op_names():
         graph.variables[id(variable)] = variable, graph.trace.own(convert_to_tensor(value, variable.dtype))
