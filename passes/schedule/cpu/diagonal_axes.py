@@ -52,23 +52,27 @@ def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[Join
 
 
 def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stmt:
-    """Redirects the stores of epilogues from their scratch buffers to the results, whose axes are merged.
+    """Returns loop nests that store to the kernel's results instead of the scratch buffers of `with_endings`.
 
-    An epilogue is the stage that finishes each sum of a contraction. It runs on the sums' own axes, which can be tiled.
-    The stored array has two of these axes merged, so its indices differ.
+    `with_endings` gave each epilogue (the stage that finishes each sum of a contraction) the sums' own axes, so that it
+    can be tiled like the sums. It stores to a scratch buffer of these axes, such as `joined[n, group, channel]`. The
+    result has two of the axes merged, so the store becomes `result[n, group * size + channel]`, and the scratch buffer
+    isn't needed.
+
+    Args:
+        body: the loop nests of the epilogues, as they were emitted.
+        joined_results: for each epilogue, the result that it computes and the axes that are merged.
     """
-    joined_by_buffer = {joined.ending.buffer: joined for joined in joined_results}
+    joined_by_scratch = {joined.ending.buffer: joined for joined in joined_results}
 
-    def store(node: BufferStore) -> BufferStore:
-        """Redirects a store of the scratch buffer."""
-        joined = joined_by_buffer.get(node.buffer)
-        return (
-            node
-            if joined is None
-            else BufferStore(joined.result.buffer, node.value, joined.indices_in_result(node.indices))
-        )
+    def redirect(store: BufferStore) -> BufferStore:
+        """Redirects a store to a scratch buffer; returns other stores unchanged."""
+        joined = joined_by_scratch.get(store.buffer)
+        if joined is None:
+            return store
+        return BufferStore(joined.result.buffer, store.value, joined.indices_in_result(store.indices))
 
-    return tvm_ffi.structural_map(body, (BufferStore, store))
+    return tvm_ffi.structural_map(body, (BufferStore, redirect))
 
 
 def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:

@@ -50,10 +50,10 @@ def is_parallel(
     if static_cycles is not None:
         is_unclear = threshold < static_cycles * CLEAR_CASE and static_cycles < threshold * CLEAR_CASE
         return write_nest(choice("parallel", static_cycles > threshold, lambda: (False, True) if is_unclear else ()))
-    decided = _parallel_sizes.get()
-    if decided is not None:
+    parallel_sizes = _parallel_sizes.get()
+    if parallel_sizes is not None:
         extents = set().union(*(variables(axis.extent) for stage in stages for axis in stage.spatial))
-        return write_nest(not decided.isdisjoint(extents))
+        return write_nest(not parallel_sizes.isdisjoint(extents))
     # In floats: from an integer test TVM concludes that a dim is 0 in the serial nest, and fails where that is a
     # divisor.
     is_large = cycles.astype("float64") > tirx.const(float(threshold), "float64")
@@ -61,11 +61,17 @@ def is_parallel(
 
 
 _parallel_sizes: ContextVar[frozenset[Var] | None] = ContextVar("parallel_sizes", default=None)
+"""The parameters that `PARALLEL_SIZES` of the function being scheduled lists; None if it has no such attribute."""
 
 
 @contextmanager
 def parallel_over_sizes(func: PrimFunc) -> Iterator[None]:
-    """Makes nests parallel as the attribute `PARALLEL_SIZES` of a function says, if the function has it."""
+    """Lets the attribute `PARALLEL_SIZES` of a function decide which of its loop nests are parallel.
+
+    In the ``with`` block, `is_parallel` makes a nest parallel if an axis of its results has one of the listed
+    parameters as extent. This replaces the run-time test that nests of symbolic sizes have otherwise. A function
+    without the attribute is scheduled as usual.
+    """
     positions = func.attrs.get(PARALLEL_SIZES) if func.attrs else None
     token = _parallel_sizes.set(None if positions is None else frozenset(func.params[int(i)] for i in positions))
     try:

@@ -143,16 +143,25 @@ def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[
 
 
 def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> int:
-    """Returns the number of blocks along a tiled axis whose operands fit the level-2 cache.
+    """Returns the number of blocks to split a tiled axis of a reduction into, so that a block's operands fit a cache.
 
-    Along the vector axis, each panel (the width of a tile) is a block, unless panels are small.
+    Along the vector axis, a block is one panel of the packed operand, as wide as a register tile. The axis isn't split
+    if its size is symbolic, or if panels are so small that several fit the level-1 cache. Along other axes, a block has
+    as many register tiles as have their operand in a share of the level-2 cache.
+
+    Args:
+        planned: the reduction and its plan.
+        axis: the tiled axis.
+        tile_size: the extent of a register tile along the axis.
     """
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
+    elements_per_tile = tile_size * reduce_points(planned)  # of the operand: all terms of the tile's results
     if axis.var.same_as(planned.plan.vector.var):
-        is_large = reduce_points(planned) * tile_size > ELEMENTS_OF_A_SMALL_PANEL
-        return tile_count if axis.size is not None and is_large else 1
-    bytes_per_tile = tile_size * reduce_points(planned) * planned.stage.item_bytes
+        is_large_panel = elements_per_tile > ELEMENTS_OF_A_SMALL_PANEL
+        return tile_count if axis.size is not None and is_large_panel else 1
+    # The other operand and the results pass through the cache, too. Tuning tries other shares.
     share_of_level2 = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
+    bytes_per_tile = elements_per_tile * planned.stage.item_bytes
     tiles_per_block = max(1, int(planned.target.level2_bytes * share_of_level2) // max(1, bytes_per_tile))
     return -(-tile_count // tiles_per_block)
 

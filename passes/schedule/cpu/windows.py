@@ -151,15 +151,18 @@ def as_windows(
 
 
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
-    """Returns how many stages at a position form a reduction over sliding windows, such as a pool.
+    """Returns how many stages, from a position on, form a reduction over sliding windows, such as a pool.
 
-    These are 2 with a padded copy before the reduction, 1 without one, and 0 if there is no such reduction.
+    Returns:
+        1 if the stage at `position` is such a reduction; 2 if it is the padded copy of an image, and the next stage is
+        a reduction over windows of this copy; 0 if no such reduction begins here.
     """
-    first, second = [*stages[position : position + 2], None, None][:2]  # None beyond the last stage
+    first = stages[position]
     if not isinstance(first, Stage):
         return 0
     if windows_of(None, first, target) is not None:
         return 1
+    second = stages[position + 1] if position + 1 < len(stages) else None
     return 2 if isinstance(second, Stage) and windows_of(first, second, target) is not None else 0
 
 

@@ -258,24 +258,27 @@ class Side:
         )
 
     def indices_of(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns the indices of a tile's element in shared memory.
+        """Returns where in shared memory a tile has an element, as a list of one index into the block's flat buffer.
 
         Args:
-          stage: the pipeline stage of the tile.
-          side: the element's row (of the left operand) or column (of the right one).
-          term: the element's position along the summed axis.
+          stage: the number of the tile's buffer in the software pipeline: one is multiplied while others are filled.
+          side: the element's row (of the left operand) or column (of the right one), counted from the tile's first.
+          term: the element's position along the summed axis, counted from the tile's first.
         """
         (index,) = self.indices_before_swizzling(stage, side, term)
         if not self.is_swizzled:
             return [index]
-        # Swizzling: the vector's index is XORed with the line's.
-        vectors = emit.index(self.piece // self.vector_width)
-        line = tirx.floordiv(index, emit.index(self.piece)) % vectors
+        # A piece of a line is as long as all 32 banks of shared memory. Without swizzling, the vectors at one offset in
+        # neighbouring lines would lie in the same banks, and a warp that reads them at once would wait for each in turn
+        # (a bank conflict). So the vector's number is XORed with the line's: in each line this is another permutation
+        # of the vectors, and it stays within the piece.
+        vectors_per_piece = emit.index(self.piece // self.vector_width)
+        line = tirx.floordiv(index, emit.index(self.piece)) % vectors_per_piece
         vector = tirx.floordiv(index, emit.index(self.vector_width))
         return [tirx.bitwise_xor(vector, line) * self.vector_width + index % self.vector_width]
 
     def indices_before_swizzling(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns the indices of a tile's element in shared memory, without the permutation of a swizzled tile's vectors."""
+        """Returns where in shared memory a tile has an element before the vectors of each piece are permuted."""
         line, offset = (side, term) if self.along_terms else (term, side)
         if not self.is_swizzled:
             return [self.start + (stage * self.line_count + line) * self.line_stride + offset]

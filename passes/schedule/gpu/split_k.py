@@ -70,18 +70,28 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
 
 
 def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
-    """Returns the number of equal parts to split a summed axis of a matrix product into; 1 for no split.
+    """Returns the number of equal parts to split a summed axis of a matrix product into; 1 if it isn't worth a split.
 
-    It is the largest number that gives each part enough work for a block. The parts together have at most twice as many
-    blocks as fill the GPU.
+    The number is the largest divisor of the axis's size that keeps both limits: each part sums at least `MIN_STEPS`
+    tiles of terms for each result, and all parts together have at most twice as many thread blocks as fill the GPU.
+
+    Args:
+        product: the matrix product.
+        axis: the summed axis to split; the product may have others.
+        target: the GPU.
     """
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
-    if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
+    # The number of parts is chosen while compiling, so all sizes must be static.
+    if blocks is None or terms is None or axis.size is None:
         return 1
-    most_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
-    # A part of full tiles needs no bounds test. With several summed axes, tiles don't end where this axis ends.
-    multiple = tile.terms if axis.size == terms else 1
-    return next((count for count in range(most_parts, MIN_PARTS - 1, -1) if axis.size % (count * multiple) == 0), 1)
+    # With so many blocks, the second limit allows fewer than `MIN_PARTS` parts.
+    if 2 * blocks > BLOCKS_THAT_FILL:
+        return 1
+    max_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
+    # A part of full tiles needs no bounds test. With several summed axes, a tile has terms of all of them, and doesn't
+    # end where this axis ends.
+    divisor = tile.terms if axis.size == terms else 1
+    return next((count for count in range(max_parts, MIN_PARTS - 1, -1) if axis.size % (count * divisor) == 0), 1)
 
 
 def _sum_of_parts(stage: Stage, parts: Stage) -> Stage:
