@@ -313,7 +313,16 @@ def _used_by_other_than_kernels(main: relax.Function) -> set[Any]:
 def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
     """Separates the statements of a scheduled kernel that only pack constant operands from all others.
 
-    Returns the packing statements by the buffer that they fill, and the list of the other statements.
+    To pack an operand is to copy it into a buffer in the order in which the kernel reads it. The packing of constants
+    moves to kernels of their own, which run once; their buffers become inputs of the remainder.
+
+    Args:
+      func: the kernel.
+      constants: its parameters whose arguments are constant.
+
+    Returns:
+      The packing statements, as lists by the buffer that they fill, and the list of all other statements without the
+      allocations of these buffers. If nothing is packed, the first is empty, and the second isn't used.
     """
     # Only a kernel with a root block is split.
     if not isinstance(func.body, tvm.s_tir.SBlockRealize):
@@ -324,11 +333,18 @@ def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, 
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
             writers = [s for s in statements if allocation.buffer in written_buffers(s)]
+            # Every writer must be moved, or the packed copy would depend on the kernel's other operands.
             if writers and all(_only_packs(s, allocation.buffer, constants) for s in writers):
                 packing[allocation.buffer] = writers
-    packing_statements = [s for statements_of_buffer in packing.values() for s in statements_of_buffer]
-    remainder = [s for s in statements if not any(s.same_as(other) for other in packing_statements)]
-    return packing, [s for s in remainder if not (isinstance(s, tirx.AllocBuffer) and s.buffer in packing)]
+    packing_statements = [s for writers in packing.values() for s in writers]
+
+    def is_hoisted(statement: tirx.Stmt) -> bool:
+        """Returns whether a statement fills or allocates a packed buffer."""
+        if isinstance(statement, tirx.AllocBuffer) and statement.buffer in packing:
+            return True
+        return any(statement.same_as(other) for other in packing_statements)
+
+    return packing, [s for s in statements if not is_hoisted(s)]
 
 
 def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:
