@@ -247,14 +247,15 @@ class _Update:
         # Halfway between the last of these bindings and the next; without any, before the block's first binding.
         return max([start - 0.75, *before]) + 0.5
 
-    def function(self) -> relax.Function:
-        """Builds a Relax function that contains all kernel calls of the update, for FuseTIR to turn into one kernel.
+    def grouped_function(self) -> relax.Function:
+        """Builds the Relax function that contains all kernel calls of the update, for FuseTIR to turn into one kernel.
 
-        If a call only copies an intermediate value, later calls read the copy. Values that are results of the function
-        are read themselves.
+        Its parameters are the update's operands, in order, and its result is the tuple of the update's results. It has
+        the attribute ``Primitive``, which marks the groups that FuseTIR fuses.
         """
         types = with_named_dims([x.ty for x in self.operands])
         params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
+        # The variable or parameter of the new function that has the value of each variable of `main`.
         new_vars: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
         bindings, intermediate = [], self.vars - {call.var for call in self.results}
         for call in self.calls:
@@ -263,6 +264,8 @@ class _Update:
                 relax.VarBinding(var, _with_operands(call.binding.value, [new_vars[x] for x in call.operands]))
             )
             new_vars[call.var] = var
+            # Later calls read the copy of an intermediate value (such as a slot's new value, copied into its Variable),
+            # so that the value itself needs no memory. A value that is a result is stored anyway, and is read itself.
             if call.copied in intermediate:
                 new_vars[call.copied] = var
         bindings.append(_bind_to_new_var("results", relax.Tuple([new_vars[call.var] for call in self.results])))
@@ -270,10 +273,10 @@ class _Update:
         body = Bindings.typed(relax.SeqExpr([relax.DataflowBlock(bindings)], result), result.ty)
         return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
 
-    def bindings(self, function: ir.GlobalVar) -> list[Any]:
-        """Returns the bindings that replace the update: the call of the fused function, and one for each result.
+    def replacement(self, function: ir.GlobalVar) -> list[Any]:
+        """Returns the bindings that replace the update's calls in ``main``: the call of ``function``, then each result.
 
-        The results keep their variables.
+        ``function`` is the global variable of :meth:`grouped_function`. The results keep their variables.
         """
         types = relax.TupleType([old.var.ty for old in self.results])
         call = relax.Call(function, self.operands, span=self.calls[-1].binding.value.span, ret_ty=types)
@@ -339,8 +342,8 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
     builder = relax.BlockBuilder(mod)
     updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:
-        function = builder.add_func(update.function(), f"{update.name}_update")
-        updates_by_block.setdefault(update.calls[0].block, []).append((update.sort_key, update.bindings(function)))
+        function = builder.add_func(update.grouped_function(), f"{update.name}_update")
+        updates_by_block.setdefault(update.calls[0].block, []).append((update.sort_key, update.replacement(function)))
     fused_vars = {call.var for update in updates for call in update.calls}
     blocks = []
     for block_index, block in enumerate(main.body.blocks):
