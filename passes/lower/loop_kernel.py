@@ -67,10 +67,10 @@ class LoopKernel:
         self.outputs: list[Var] = []
         self.workspaces: list[Var] = []
         self.may_fail = False
-        self.assigned_buffers: dict[Var, Var] = {}
+        self.assigned_buffers: dict[Var, Var] = {}  # by variable of the body: the carried value's buffer to overwrite
         self.dims: dict[Var, ir.Expr] = {}
         self.statements: list[Stmt | None] = []
-        self.result_buffer: Var | None = None
+        self.result_buffer: Var | None = None  # where the binding that is being emitted has to store its value
         self.results = self._write(call, used_results)
         if sum(map(_statement_count, self.statements)) > MAX_STATEMENTS:
             raise NotNative("its length")
@@ -281,17 +281,26 @@ class LoopKernel:
         return result
 
     def emit_sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
-        """Emits the statements of all bindings in a Relax sequence, and returns the value of the sequence.
+        """Emits the statements of a function's or branch's body: those of its bindings, in order, then of its result.
 
-        ``env`` has the values of variables; those that the sequence binds are added.
+        Args:
+          expr: the body, a Relax sequence (``SeqExpr``: bindings and a result) or a single expression.
+          env: the values of variables by variable; those that the sequence binds are added.
+
+        Returns:
+          The value of the sequence: a buffer, scalar or tuple.
+
+        Raises:
+          NotNative: something in the sequence has no form in a kernel.
         """
         if not isinstance(expr, relax.SeqExpr):
             return self.evaluate(expr, env)
         for block in expr.blocks:
             for binding in block.bindings:
-                # A tensor of computed size would have to be allocated in the kernel.
+                # A `MatchCast` names a size that is computed: the tensor would have to be allocated in the kernel.
                 if isinstance(binding, relax.MatchCast):
                     raise NotNative("a computed shape")
+                # A kernel that computes this value then writes it there instead of into a new buffer.
                 self.result_buffer = self.assigned_buffers.get(binding.var)
                 env[binding.var] = self.evaluate(binding.value, env)
         return self.evaluate(expr.body, env)
