@@ -245,18 +245,24 @@ def _evaluation_class(base: Any, mixin: Any) -> Any:
 
 
 def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResiduals) -> Any:
-    """Creates an evaluation (an interpreter run) of a branch or a loop's function on tensors.
+    """Creates an interpreter of a branch or a loop's condition or body, with its arguments, but doesn't run it yet.
 
-    The evaluation is not run yet: a :class:`KeepResiduals` needs ``start`` first.
+    The method ``run`` evaluates the function in the active trace. A :class:`KeepResiduals` needs ``start`` before.
 
     Args:
-      function: an attribute of a control flow primitive: a graph, or a function of a module.
-      inputs: the arguments of the function.
-      mixin: a class that changes how the evaluation binds primitives.
+      function: an attribute of a control flow primitive: the graph of a traced function, or a ``Subfunction`` (a
+        function of a module that is itself being evaluated).
+      inputs: the arguments of the function, which include its captures.
+      mixin: a class whose ``bind`` overrides what the interpreter does with each primitive.
+
+    Returns:
+      An :class:`Evaluation` with the methods of ``mixin``. For a ``Subfunction`` it also has the class of the
+      evaluation that the function belongs to.
     """
     is_graph = hasattr(function, "all_params")
     mod, name = (function.module(), "main") if is_graph else (function.mod, function.name)
-    return _evaluation_class(Evaluation if is_graph else function.kind, mixin)(mod, mod[name], inputs)
+    base_class = Evaluation if is_graph else function.kind
+    return _evaluation_class(base_class, mixin)(mod, mod[name], inputs)
 
 
 def read_by(function: Any) -> set[int]:
