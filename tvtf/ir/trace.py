@@ -476,26 +476,34 @@ class Trace:
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
-        """Assumes that two dims are equal by solving the equation for a symbol; returns whether that is possible.
+        """Assumes that two symbolic dims are equal, such as those of the operands of an addition.
 
-        The symbol is one of the two dims, or has the factor 1 or -1 in an expression of the arguments' dims. For example,
-        ``2 * n + m`` can be solved for ``m``. The compiled function checks the assumption at each call.
+        The equation is solved for one symbol, which the rest of the trace replaces by its value: after ``n == m + 1``,
+        ``n`` is ``m + 1``. The compiled function checks the assumption at each call. The symbol is one of the two dims;
+        if neither dim is a symbol, it is one with the factor 1 or -1 in the equation, as ``m`` in ``2 * n + m == 10``.
+
+        Returns:
+          Whether the equation could be solved. If not, nothing is assumed.
         """
         a, b = self.known_dim(a), self.known_dim(b)
         shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
         argument_symbols = {symbol for shape in shapes for dim in shape for symbol in symbols_of(dim)}
         for symbol, value in ((b, a), (a, b)):
-            # At run time the arguments' symbols are bound first. So one of them must not depend on a symbol that the
-            # program computes, which is bound later.
+            if not isinstance(symbol, tirx.Var) or is_among(symbol, symbols_of(value)):  # `n == n + 1` has no solution
+                continue
+            # At run time the arguments' symbols are bound first. So the value of one of them must not contain a symbol
+            # that the program computes, which is bound later. Of two symbols, either can stand for both.
             is_bound_in_time = (
                 symbol not in argument_symbols
                 or isinstance(value, tirx.Var)
                 or argument_symbols.issuperset(symbols_of(value))
             )
-            if isinstance(symbol, tirx.Var) and not is_among(symbol, symbols_of(value)) and is_bound_in_time:
+            if is_bound_in_time:
                 self._assume(symbol, value)
                 return True
-        solution = solve_for_symbol(a, b) if argument_symbols.issuperset([*symbols_of(a), *symbols_of(b)]) else None
+        # The general solution may be for any of the symbols, so all of them must be bound at the start.
+        has_only_argument_symbols = argument_symbols.issuperset([*symbols_of(a), *symbols_of(b)])
+        solution = solve_for_symbol(a, b) if has_only_argument_symbols else None
         if solution is not None:
             self._assume(*solution)
         return solution is not None
