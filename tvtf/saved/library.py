@@ -69,7 +69,7 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
     remove_leftovers(library_path.parent)
     with locked_folder(library_path.parent) as scratch:
         scratch_file = scratch / "made.so"
-        compile_module(saved.closed(), target, scratch_file, exported=True)
+        compile_module(saved.self_contained_module(), target, scratch_file, exported=True)
         _append_description(scratch_file, replace(saved.description, gpu=gpu))
         os.replace(scratch_file, library_path)
 

@@ -86,19 +86,25 @@ class SavedFunction:
         results = self(*arrays)
         return [r.numpy() for r in (results if isinstance(results, tuple) else (results,))]
 
-    def closed(self) -> ir.IRModule:
-        """Returns the program with the Variables' values as constants, to compile it as a library.
+    def self_contained_module(self) -> ir.IRModule:
+        """Returns the function's program as an IR module of its inputs alone, to compile it as a library.
 
-        Every output becomes a separate value. An output may be an argument, a constant, or the same as another output.
+        The program that was traced also takes what the function captures: the Variables and large constants. Here their
+        values become constants of the module, so that a program that loads the library passes only the inputs.
         """
         concrete = self.function.get_concrete_function()
         graph = concrete.graph
+        # The traced program is traced anew, with constants as the arguments that are captured.
         with tracing(Trace(self.description.name)) as trace:
-            params = [trace.add_param(param._type, param._var.name) for param in graph.params]
-            values = [*params, *(trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures)]
-            computed = evaluate(graph.module(), "main", values)
-            result_of_kind = {"computed": computed.__getitem__, "param": values.__getitem__, "value": trace.embed}
-            outputs = [bind.identity(result_of_kind[kind](reference)) for kind, reference in concrete.results.leaves]
+            inputs = [trace.add_param(param._type, param._var.name) for param in graph.params]
+            captured_values = [trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures]
+            arguments = [*inputs, *captured_values]
+            computed = evaluate(graph.module(), "main", arguments)
+            # A result is computed, or it is an argument or a Python value as it is; see `Results.leaves`.
+            result_of_kind = {"computed": computed.__getitem__, "param": arguments.__getitem__, "value": trace.embed}
+            # With `identity`, each output is a separate value of the module, also if it is an argument, a constant, or
+            # the same as another output.
+            outputs = [bind.identity(result_of_kind[kind](source)) for kind, source in concrete.results.leaves]
         return trace.finish(outputs).entry()
 
 
