@@ -21,6 +21,9 @@ from tvtf.ops.rules import bind
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 NOWHERE = -1
+"""The index of an element that isn't on a diagonal, and of padding, which isn't in the matrix."""
+NOT_GIVEN = -1
+"""The default of ``num_rows`` and ``num_cols`` in `tf.linalg.diag`, which stands for the smallest possible number."""
 
 
 class Band(NamedTuple):
@@ -249,16 +252,27 @@ def _diagonal_mask(size: Dim, k: int) -> Tensor:
 def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
     """Returns the numbers of rows and columns of the result of ``tf.linalg.diag``.
 
-    ``size`` is the length of the longest diagonal from ``low`` to ``high``. For ``rows`` or ``columns`` of -1, the
-    result has the smallest number that holds the diagonals.
+    Args:
+      size: the length of the longest diagonal.
+      low: the index of the lowest diagonal; it is negative below the main diagonal.
+      high: the index of the highest diagonal.
+      rows: the number of rows that the user requests, or `NOT_GIVEN`.
+      columns: the number of columns that the user requests, or `NOT_GIVEN`.
+
+    Raises:
+      ArgumentError: the matrix is too small for the diagonals, or so large that the longest one would be longer.
     """
+    # The longest diagonal takes `size` rows and columns. If all diagonals are below the main one, it begins in row
+    # `-high`; if all are above, in column `low`.
     min_rows, min_columns = size - min(high, 0), size + max(low, 0)
     for name, requested, minimum in (("rows", rows, min_rows), ("columns", columns, min_columns)):
-        if requested != NOWHERE and requested < minimum:
+        if requested != NOT_GIVEN and requested < minimum:
             raise ArgumentError(f"The number of {name} is too small.").for_op("MatrixDiagV3")
-    if rows == columns == NOWHERE:  # then the matrix is square
+    if rows == columns == NOT_GIVEN:  # then the matrix is square
         rows = columns = max(min_rows, min_columns)
-    rows, columns = (min_rows if rows == NOWHERE else rows), (min_columns if columns == NOWHERE else columns)
+    rows = min_rows if rows == NOT_GIVEN else rows
+    columns = min_columns if columns == NOT_GIVEN else columns
+    # With more rows and more columns than necessary, the longest diagonal would have more than `size` elements.
     if rows != min_rows and columns != min_columns:
         raise ArgumentError(
             "The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal."
