@@ -400,15 +400,24 @@ def conv_nd_filter_grad(
         gradient = dy(batch, *positions, group * results_per_group + result)
         return te.sum(as_dtype(value, dtype) * as_dtype(gradient, dtype), axis=[batch, *positions])
 
-    return cast(_filter_sums(window, per_group, groups, results_per_group, term), str(x.dtype))
+    return cast(_compute_filter(window, per_group, groups, results_per_group, term), str(x.dtype))
 
 
-def _filter_sums(
+def _compute_filter(
     window: list[int], channels: int, groups: int, results_per_group: int, term: Callable[..., ir.Expr]
 ) -> te.Tensor:
-    """Computes `term(*taps, channel, group, result)` for each element of a grouped convolution's filter.
+    """Computes a tensor of a grouped convolution filter's shape, `[*window, channels, groups * results_per_group]`.
 
-    Groups get an axis only if there are several groups with several results each. The axis is merged at the end.
+    With one group, or with one output channel in each group, the last axis is computed directly. Otherwise groups are
+    computed along an axis of their own, which a last stage merges with that of the output channels.
+
+    Args:
+        window: the filter's spatial extents.
+        channels: the number of input channels of each group.
+        groups: the number of groups.
+        results_per_group: the number of output channels of each group.
+        term: computes one element, given its position in the window, its input channel in the group, the group, and
+            its output channel in the group.
     """
     zero = long(0)
     if groups == 1:
@@ -431,10 +440,18 @@ def _compute_per_group(
     term: Callable[..., ir.Expr],
     name: str,
 ) -> te.Tensor:
-    """Computes `term(batch, spatial index, group, result)` for each element of a grouped convolution's result.
+    """Computes a tensor of a grouped convolution's result's shape, `[batch, *spatial, groups * results_per_group]`.
 
-    `result` is the channel's index among the results of all groups. Groups get an axis only if there are several
-    groups with several results each. The axis is merged at the end.
+    As in `_compute_filter`, groups get an axis only if there are several groups with several output channels each.
+
+    Args:
+        batch: the number of images.
+        spatial: the result's spatial extents.
+        groups: the number of groups.
+        results_per_group: the number of output channels of each group.
+        term: computes one element, given the image, the tuple of spatial indices, the group, and the output channel
+            (counted over all groups).
+        name: the name of the computed tensor.
     """
     zero = long(0)
     if groups == 1:
