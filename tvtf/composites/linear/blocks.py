@@ -234,9 +234,18 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         return self._combine_blockwise(right, "solve", "solve") or super()._linop_solve(right)
 
     def _combine_blockwise(self, right: LinearOperator, action: str, method: str) -> LinearOperator | None:
-        """Multiplies or solves by another block diagonal operator, block by block; None if ``right`` is no such operator.
+        """Multiplies this operator, or its inverse, by a block diagonal operator, one pair of blocks at a time.
 
-        ``method`` is the method of the blocks ("matmul" or "solve"), ``action`` its name in errors.
+        The result is block diagonal: its blocks are the results of the pairs. If ``right`` isn't block diagonal, the
+        result is None, and the caller uses the general method.
+
+        Args:
+          right: the operator on the right side.
+          action: what errors call the operation, in TensorFlow's words: "multiply two" or "solve".
+          method: the method of the blocks that is called with the other operator's block: "matmul" or "solve".
+
+        Raises:
+          ValueError: the operators have different numbers of blocks, or two blocks don't match in size.
         """
         if not isinstance(right, LinearOperatorBlockDiag):
             return None
@@ -245,13 +254,14 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
             raise ValueError(
                 f"Can not efficiently {action} `LinearOperatorBlockDiag`{message_end} number of blocks differ."
             )
-        pairs = list(zip(self.operators, right.operators))
-        for block, other in pairs:
-            if not may_be_same(block._dims()[-1], other._dims()[-2]):
-                sizes = f"{block.domain_dimension} but got {other.range_dimension}"
+        block_pairs = list(zip(self.operators, right.operators))
+        for left_block, right_block in block_pairs:
+            # Columns on the left must be as many as rows on the right. Symbolic sizes are assumed to match.
+            if not may_be_same(left_block._dims()[-1], right_block._dims()[-2]):
+                sizes = f"{left_block.domain_dimension} but got {right_block.range_dimension}"
                 raise ValueError(f"Blocks are incompatible. Expected `x` to have dimension {sizes}.")
-        result = [getattr(block, method)(other) for block, other in pairs]
-        return LinearOperatorBlockDiag(result, is_non_singular=hints.non_singular(self, right), is_square=True)
+        result_blocks = [getattr(left_block, method)(right_block) for left_block, right_block in block_pairs]
+        return LinearOperatorBlockDiag(result_blocks, is_non_singular=hints.non_singular(self, right), is_square=True)
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         return [each.matmul(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
