@@ -4,7 +4,7 @@ from tvtf.api import namespaces
 from tvtf.composites.extension import dispatch, elementwise, fields, types
 
 for _path in ("identity", "stop_gradient"):
-    types.each_component(_path)
+    types.apply_to_components(_path)
 namespaces.install()
 
 __all__ = ["dispatch", "elementwise", "fields", "types"]

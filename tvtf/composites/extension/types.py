@@ -118,10 +118,14 @@ def _annotations(cls: type) -> tuple[dict[str, Any], bool]:
         return unresolved, False
 
 
-def each_component(path: str) -> None:
-    """Makes the public function at ``path`` accept extension types: it is applied to each component tensor."""
+def apply_to_components(path: str) -> None:
+    """Makes a public function of one tensor accept extension types, by applying it to each tensor that they consist of.
+
+    The result is a value of the same extension type. ``path`` is the function's name below ``tf``, such as "identity".
+    """
 
     def handler(function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Applies the function to the components of the first argument; others, such as a name, have no effect."""
         value, *_ = (*args, *kwargs.values())
         return nest.map_structure(function, value, expand_composites=True)
 
