@@ -212,7 +212,16 @@ def _fits(dtype: DType, text: str) -> bool:
 
 
 def _column_indices(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
-    """Returns the sorted indices of columns that are given by name or index."""
+    """Converts the argument ``select_columns`` of ``make_csv_dataset`` to column indices, in ascending order.
+
+    Args:
+      columns: the selected columns, each by its name or its index.
+      names: the names of all columns of the file, in order.
+
+    Raises:
+      ValueError: a column doesn't exist, or is selected twice. The texts are TensorFlow's, whose "> 0  and <=" means
+        "at least 0 and less than".
+    """
     indices = []
     for column in columns:
         if isinstance(column, int) and not 0 <= column < len(names):

@@ -387,6 +387,7 @@ def _check_count(splits: np.ndarray, count: np.ndarray) -> None:
 
 
 def _check_ascending(array: np.ndarray, message: str) -> None:
+    """Raises TensorFlow's error, with ``message`` as its text, if an element is less than the one before."""
     differences = np.diff(array)
     assert_if_false((differences >= 0).all(), assert_non_negative, EagerTensor(differences), message=message)
 
@@ -397,14 +398,23 @@ def _row_count_of_ids(ids: Tensor) -> Tensor:
 
 
 def _check_ids(array: np.ndarray, row_count: np.ndarray) -> None:
-    """Checks that row ids ascend from 0 and are less than the number of rows."""
-    limit = int(row_count)
-    if limit < 0:
-        raise ValueError(f"Expected nrows >= 0; got {limit}")
-    if array.size and array[-1] >= limit:
-        raise ValueError(f"Expected nrows >= value_rowids[-1] + 1; got nrows={limit}, value_rowids[-1]={array[-1]}")
-    assert_if_false((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_IDS)
-    _check_ascending(array, _IDS)
+    """Checks the row ids of a partition, one for each value: they don't decrease, and are in [0, row_count).
+
+    The order of the checks and their texts are those of TensorFlow's ``RowPartition.from_value_rowids``.
+
+    Raises:
+      ValueError: the number of rows is negative, or the last id isn't less than it.
+      InvalidArgumentError: the first id is negative, or an id is less than the one before.
+    """
+    row_ids, nrows = array, int(row_count)
+    if nrows < 0:
+        raise ValueError(f"Expected nrows >= 0; got {nrows}")
+    # Of ids in order, the first is the least and the last the greatest.
+    if row_ids.size and row_ids[-1] >= nrows:
+        raise ValueError(f"Expected nrows >= value_rowids[-1] + 1; got nrows={nrows}, value_rowids[-1]={row_ids[-1]}")
+    first_id = row_ids[:1]  # empty if there are no ids
+    assert_if_false((first_id >= 0).all(), assert_non_negative, EagerTensor(first_id), message=_IDS)
+    _check_ascending(row_ids, _IDS)
 
 
 def _require_product(length: int, nrows: int | None, nvals: int | None, validate: bool) -> None:
