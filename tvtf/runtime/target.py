@@ -98,9 +98,11 @@ def target_of(device: str | None) -> Any:
 
 @lru_cache(maxsize=16)
 def gpu_arch(index: int) -> str:
-    """Returns the CUDA architecture, such as ``sm_80``, of the GPU with an index on this machine.
+    """Returns the CUDA architecture to compile for, such as ``sm_80``, of this machine's GPU number ``index``.
 
-    For a Hopper GPU this is ``sm_90a``: code that also has the instructions which no later GPU has.
+    A GPU of compute capability 8.0 has the architecture ``sm_80``. For a Hopper GPU (9.0) the result is ``sm_90a``
+    instead of ``sm_90``: such code may use Hopper's own matrix instructions, and runs on no later GPU. That does no
+    harm, because the code is compiled for this machine.
 
     Raises:
       RuntimeError: the GPU, its driver or the CUDA runtime is missing; the text says which.
@@ -116,5 +118,5 @@ def gpu_arch(index: int) -> str:
     device = tvm.cuda(index)
     if not device.exist:
         raise RuntimeError(f"GPU:{index} unknown device: the CUDA driver finds no GPU of that number")
-    arch = "sm_" + device.compute_version.replace(".", "")
+    arch = "sm_" + device.compute_version.replace(".", "")  # compute_version is such as "8.0"
     return HOPPER if HOPPER.startswith(arch) else arch
