@@ -693,9 +693,9 @@ class Results:
             p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
         }
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
-        self.settled = list(trace.root.python.flushed.values())
+        self.flushed = list(trace.root.python.flushed.values())
         params = {id(outer): inner._var for outer, inner in trace.captures.values() if isinstance(outer, Variable)}
-        written = [params[id(v)] for v in [*(v for v, _ in self.updates), *self.settled]]
+        written = [params[id(v)] for v in [*(v for v, _ in self.updates), *self.flushed]]
         self.written = {self._params[var] for var in written}
         self._changing = set(params.values() if trace.root.python.is_called else written)
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)

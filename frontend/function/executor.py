@@ -89,12 +89,12 @@ class GraphFunction:
         self.graph = graph
         self.written = () if graph.pure else written
         self.speculative = speculative
-        self.fixed = graph.speculated_sizes() if speculative else []
+        self.speculated_sizes = graph.speculated_sizes() if speculative else []
         self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
         self._backward: Backward | None = None
-        self._pairs: dict[tuple[int, ...], ForwardBackward | None] = {}
+        self._forward_backward: dict[tuple[int, ...], ForwardBackward | None] = {}
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Runs the graph: inlined in a trace or vectorized map, recorded if a tape watches an input, else compiled."""
@@ -112,25 +112,26 @@ class GraphFunction:
           inputs: the arguments of the graph.
           watched: the indices of the inputs that a tape watches.
         """
-        pair = self._pair(watched)
+        code = self._forward_backward_for(watched)
         # The code overwrites the memory of `written` inputs, but the tapes need the values from before the call.
         arguments = [_memory_before_call(x) if i in self.written else x for i, x in enumerate(inputs)]
-        outputs, call = (self.run(arguments), self) if pair is None else pair.run(arguments, inputs)
+        # The tapes record the residuals, or without gradients the graph itself, which then reports the missing one.
+        outputs, call = (self.run(arguments), self) if code is None else code.run(arguments, inputs)
         for tape in state.tapes:
             tape.record(call, inputs, outputs, {})
         return outputs
 
-    def _pair(self, watched: tuple[int, ...]) -> ForwardBackward | None:
+    def _forward_backward_for(self, watched: tuple[int, ...]) -> ForwardBackward | None:
         """Returns the forward and backward code for gradients with respect to the watched inputs.
 
         Returns None if an op has no gradient. The tape reports the missing gradient only when a gradient is requested.
         """
-        if watched not in self._pairs:
+        if watched not in self._forward_backward:
             try:
-                self._pairs[watched] = ForwardBackward(self, watched)
+                self._forward_backward[watched] = ForwardBackward(self, watched)
             except LookupError:
-                self._pairs[watched] = None
-        return self._pairs[watched]
+                self._forward_backward[watched] = None
+        return self._forward_backward[watched]
 
     def run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
         """Runs the compiled code on eager tensors, without recording on gradient tapes."""
@@ -145,7 +146,7 @@ class GraphFunction:
         The code assumes that certain unknown sizes are equal. If they differ, code for any sizes runs instead.
         """
         handles = list(map(handle_of, inputs))
-        if not _have_sizes(handles, self.fixed):
+        if not _have_sizes(handles, self.speculated_sizes):
             return self._for_any_sizes._run(inputs)
         run = self._executable().function()
         try:
@@ -468,31 +469,46 @@ class Compiled:
     """
 
     def __init__(self, concrete: ConcreteFunction, speculative: bool = True) -> None:
+        """Compiles a concrete function for the device in use, or loads its code from the cache.
+
+        ``speculated_sizes`` and ``inferred_sizes`` are the sizes that each call must check: (input, axis, size).
+        ``updates`` pairs each Variable that the code updates with the index of the output that is the new value.
+        ``flushed`` are the Variables that the code writes before it calls Python. ``updates_in_new_memory`` has, for
+        each device, the positions of updates whose new value isn't in the Variable's donated memory.
+
+        Args:
+          concrete: the traced function.
+          speculative: whether the code may assume that unknown sizes are equal; see :class:`GraphFunction`.
+        """
         graph, results = concrete.graph, concrete.results
         self.concrete = concrete
         self.speculative = speculative and bool(graph.speculated_equalities)
-        self.fixed = graph.speculated_sizes() if self.speculative else []
+        self.speculated_sizes = graph.speculated_sizes() if self.speculative else []
         self.inferred_sizes = graph.inferred_sizes
         self.name = concrete.name
         self.graph = graph
         self.results = results
         self.captures: list[Any] = concrete.captures
         self.updates: list[tuple[Variable, int]] = results.updates
-        self.count = len(results.computed)
-        self.single = self.count == 1
+        self.output_count = len(results.computed)
+        self.has_single_output = self.output_count == 1
         self.only_computes = not self.updates and all(kind == "computed" for kind, _ in results.leaves)
         self.holds_texts: bool = graph.holds_texts
-        self.simple = (
-            not graph.holds_texts and results.is_bare and self.single and not self.updates and not self.captures
+        self.takes_shortest_path = (
+            not graph.holds_texts
+            and results.is_bare
+            and self.has_single_output
+            and not self.updates
+            and not self.captures
         )
-        self.settled: list[Variable] = results.settled
+        self.flushed: list[Variable] = results.flushed
         self.leading = leading_call(graph, self.captures)
         self.calls_python: bool = graph.root.python.is_called and not (self.leading and self.leading.is_only)
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}
         self.alias_counter = -1
-        self.moving: dict[str | None, list[int]] = {}
+        self.updates_in_new_memory: dict[str | None, list[int]] = {}
         self._codes: dict[str | None, Code] = {}
         self.code()
 
@@ -518,7 +534,7 @@ class Compiled:
         if leading_results is None:
             leading_results = () if self.leading is None else self.leading.run([*tensors, *self.captures])
         try:
-            if self.simple:  # one computed result, no Variables, captures or strings: the shortest path
+            if self.takes_shortest_path:  # one computed result, no Variables, captures or strings: the shortest path
                 return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
             if self.holds_texts:
                 with string_table():  # strings are passed to compiled code as indices in this table
@@ -583,7 +599,7 @@ class Compiled:
         if updates:
             # The code writes new values into the Variables' memory. No thread may see that memory: keep the lock.
             return self._call(leading_results, tensors, captures, updates)
-        for variable in self.settled:
+        for variable in self.flushed:
             # The code writes these Variables before it calls Python: no tensor may share their memory.
             if variable._seen:
                 variable.own_memory()
@@ -619,7 +635,7 @@ class Compiled:
         outputs = self._execute(handles)
         if self.only_computes:
             return self._pack_outputs(outputs)
-        by_index = dict(zip(code.outputs, [outputs] if self.single else _items(outputs, len(code.outputs))))
+        by_index = dict(zip(code.outputs, [outputs] if self.has_single_output else _items(outputs, len(code.outputs))))
         return self._assign_and_pack(tensors, captures, updates, by_index)
 
     def _own_memory(self, updates: list[tuple[Variable, int]]) -> None:
@@ -642,10 +658,10 @@ class Compiled:
         code = self._codes.get(state.device)
         if code is None:
             # A function without computed results and effects needs no code.
-            executable = executable_for(self.module()) if self.count or not self.graph.pure else None
+            executable = executable_for(self.module()) if self.output_count or not self.graph.pure else None
             constants = [handle_of(c) for c in self.captures if is_constant(c)]
             prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
-            outputs = executable.outputs(self.count) if executable else []
+            outputs = executable.outputs(self.output_count) if executable else []
             code = self._codes[state.device] = Code(executable, prepared, outputs)
         return code
 
@@ -664,7 +680,7 @@ class Compiled:
             return ()
         if self.inferred_sizes:
             _check_inferred_sizes(self.graph, handles)
-        if self.fixed and not _have_sizes(handles, self.fixed):
+        if self.speculated_sizes and not _have_sizes(handles, self.speculated_sizes):
             raise OtherSizes
         run = executable.function()
         try:
@@ -676,7 +692,7 @@ class Compiled:
 
     def _pack_outputs(self, outputs: Any) -> Any:
         """Packs the code's outputs into the function's result; used if every part of the result is an output."""
-        tensors = [tensor_of(x) for x in ([outputs] if self.single else _items(outputs, self.count))]
+        tensors = [tensor_of(x) for x in ([outputs] if self.has_single_output else _items(outputs, self.output_count))]
         return self.results.packed([tensors[index] for _, index in self.results.leaves])
 
     def _assign_and_pack(
@@ -715,11 +731,11 @@ class Compiled:
         A program without branches donates the same Variables in every call on a device. The positions of the other
         updates are cached for such a program.
         """
-        cached = self.moving.get(state.device)
+        cached = self.updates_in_new_memory.get(state.device)
         moving = [i for i, (_, index) in enumerate(updates) if index in outputs] if cached is None else cached
         moved = [i for i in moving if updates[i][0].take(outputs[updates[i][1]])]
         if cached is None and not self.graph.subgraphs:
-            self.moving[state.device] = moved
+            self.updates_in_new_memory[state.device] = moved
 
 
 _item = tvm_ffi.get_global_func("ffi.ArrayGetItem")

@@ -85,7 +85,7 @@ def test_a_tape_around_a_compiled_function_is_given_the_borders_alone():
         with tf.GradientTape() as tape:
             loss = function(X)
         tape.gradient(loss, weights)
-        (pair,) = function.get_concrete_function(X)._pure._pairs.values()
+        (pair,) = function.get_concrete_function(X)._pure._forward_backward.values()
         sizes.append(sum(np.prod(t.shape) for t in pair.forward.graph.output_types))
     assert sizes[1] <= (BLOCKS + 1) * BATCH * WIDTH + 1 < sizes[0] / 4
 

@@ -150,7 +150,7 @@ def test_the_machine_leaves_new_values_where_variables_lie():
     step = tf.function(adam(variables, tf.constant(X)), autograph=False)
     step()
     call = step.get_concrete_function().code()
-    assert call.moving[None] == []
+    assert call.updates_in_new_memory[None] == []
 
 
 def test_a_gradient_over_sizes_that_no_value_has_alone():
