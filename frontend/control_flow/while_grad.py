@@ -145,42 +145,48 @@ class _Loop:
         return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.extended_start)]
 
     def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
-        """Emits the backward loop, and returns the cotangents of all inputs.
+        """Emits the backward loop, and returns the cotangents of all inputs, None for inputs without one.
 
         The loop carries the number of forward iterations left, the cotangents of the active loop variables, and for
         each invariant the sum of its cotangents so far, because every iteration reads the invariant. An iteration reads
         the residuals of one forward iteration from the stacks, from the last to the first.
+
+        Args:
+          cts: the cotangents of the forward loop's results.
+          outputs: the forward loop's results.
         """
         iteration = _Sweep(self)
         count, stacks = self.forward(iteration, outputs)
-        entry = [cts[i] for i in self.active]
+        active_cts = [cts[i] for i in self.active]
         sums = [iteration.sum_start(index) for index in iteration.summed]
-        start_types, shape_types = self.types(), self.types()
-        types = [start_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
+        # A size that differs between iterations has one symbolic dim as the step's parameter, and another one as a loop
+        # invariant shape.
+        step_types, loop_types = self.types(), self.types()
+        ct_types = [step_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, active_cts)]
         backward_step = TracedFunction("while_grad", lambda i, *rest: self.backward_step(iteration, stacks, i, rest), [
-            count._type, *types, *(s._type for s in sums)
+            count._type, *ct_types, *(s._type for s in sums)
         ])  # fmt: skip
         condition = TracedFunction(
             "while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in backward_step.params]
         )
         without_unused(backward_step.trace, backward_step.leaves)
         # Loop functions are closed: tensors that they capture from this trace become inputs of the loop.
-        shared = lift([condition, backward_step])
-        carried = 1 + len(entry) + len(sums)
+        captured = lift([condition, backward_step])
         results = while_primitive.bind(
             count,
-            *entry,
+            *active_cts,
             *sums,
-            *shared,
+            *captured,
             condition=condition.graph(),
             body=backward_step.graph(),
-            carried=carried,
+            carried=1 + len(active_cts) + len(sums),
             bound=self.bound,
-            shapes=((), *(shape_types[i].shape for i in self.active), *(s._type.shape for s in sums))
+            shapes=((), *(loop_types[i].shape for i in self.active), *(s._type.shape for s in sums))
             if self.vary
             else (),
         )
-        return self.cotangents_by_input(iteration, results[1 : 1 + len(entry)], results[1 + len(entry) :])
+        first_sum = 1 + len(active_cts)
+        return self.cotangents_by_input(iteration, results[1:first_sum], results[first_sum:])
 
     def cotangents_by_input(self, iteration: _Sweep, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
         """Returns the cotangents in the order of the loop's inputs, None for inputs without a cotangent.
