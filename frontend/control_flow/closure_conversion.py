@@ -110,7 +110,15 @@ def lift(functions: Sequence[TracedFunction]) -> list[Tensor]:
 def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
     """Gives traces the same captured tensors in the same order, and returns these tensors for the active trace.
 
-    The two branches of a cond must have the same arguments, and so must the condition and the body of a loop.
+    This is closure conversion (lambda lifting): what a branch or body captures from the traces around it becomes
+    further parameters. The two branches of a cond must have the same parameters, and so must the condition and the body
+    of a loop, so each trace gets a parameter also for what only the others capture.
+
+    Args:
+      traces: the traces of the functions that one primitive of control flow calls.
+
+    Returns:
+      The arguments for these parameters, in order, which the caller adds to the primitive's operands.
     """
     if any(trace.is_after_python for trace in traces):
         # A function calls the user's Python, which reads the Variables' memory: write assigned values there first.
@@ -119,13 +127,14 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
         state.trace.root.python.barriers += 1
     for trace in traces:
         define_dims(trace)
-    outers = {key: outer for trace in traces for key, (outer, _) in trace.captures.items()}
+    # `captures` maps an id to a pair: the tensor or Variable outside, and the parameter for it.
+    captured_by_any = {key: outer for trace in traces for key, (outer, _) in trace.captures.items()}
     for trace in traces:
-        for outer in outers.values():
+        for outer in captured_by_any.values():
             trace.capture(outer, outer._type, "captured")
-        trace.captures = {key: trace.captures[key] for key in outers}
-    with state.trace.seeing_assignments_before(outers.values()) if state.trace is not None else nullcontext():
-        return [read_in_active_trace(outer) for outer in outers.values()]
+        trace.captures = {key: trace.captures[key] for key in captured_by_any}  # in the same order
+    with state.trace.seeing_assignments_before(captured_by_any.values()) if state.trace is not None else nullcontext():
+        return [read_in_active_trace(outer) for outer in captured_by_any.values()]
 
 
 def read_in_active_trace(outer: Tensor) -> Tensor:

@@ -432,8 +432,18 @@ def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any
 
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
-    """Traces a ``while`` with ``maximum_iterations``, using a counter that is carried before the loop variables."""
+    """Traces a ``while`` with ``maximum_iterations``: a counter of iterations becomes the first loop variable.
 
+    Args:
+      cond, body, loop_vars, shape_invariants: as for ``tf.while_loop``.
+      limit: the maximum number of iterations, an integer or a scalar tensor.
+
+    Returns:
+      The final loop variables, without the counter.
+
+    Raises:
+      ValueError: the limit is not a scalar.
+    """
     max_iterations = convert_to_tensor(limit)
     if max_iterations.ndim:
         raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {max_iterations.shape}")
