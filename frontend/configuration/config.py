@@ -345,6 +345,9 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 def get_memory_growth(device: PhysicalDevice) -> bool:
     """Returns the value that ``set_memory_growth`` has stored for a GPU.
 
+    Raises:
+      ValueError: ``device`` is not one of ``list_physical_devices``.
+
     >>> import tvtf as tf
     >>> [tf.config.experimental.get_memory_growth(gpu) for gpu in tf.config.list_physical_devices("GPU")]
     []

@@ -414,7 +414,11 @@ class RandomShuffleQueue(QueueBase):
         self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None, names: Any = None,
         seed: int | None = None, shared_name: str | None = None, name: str = "random_shuffle_queue",
     ) -> None:  # fmt: skip
-        """Creates an empty queue that keeps ``min_after_dequeue`` rows while open. ``seed`` is for its random order."""
+        """Creates an empty queue that keeps ``min_after_dequeue`` rows while open. ``seed`` is for its random order.
+
+        Raises:
+          ArgumentError: ``min_after_dequeue`` is not less than the capacity, so that no row could be removed.
+        """
         min_remaining = attribute_int(min_after_dequeue, "min_after_dequeue", -(2**31))
         self._min_remaining, self._random = min_remaining, random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)

@@ -147,8 +147,8 @@ def ctc_greedy_decoder(
     if not -classes <= blank < classes:
         message = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
         raise ArgumentValueError(message).for_op("CTCGreedyDecoder")
-    *parts, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merges)
-    return [SparseTensor(*parts)], sums
+    *components, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merges)
+    return [SparseTensor(*components)], sums
 
 
 # -- the best labels by the sum of their paths
@@ -252,10 +252,11 @@ def ctc_beam_search_decoder(
         raise ArgumentError("requested more paths than the beam width.").for_op("CTCBeamSearchDecoder")
     lengths = operand(sequence_length, int32, 1)
     counts = tuple(unknown_dim() for _ in range(top_paths))
-    *parts, scores = bind.ctc_beam(
+    # The primitive returns three tensors for each path (indices, values and dense shape), then the scores.
+    *components, scores = bind.ctc_beam(
         defaulted(inputs, (float32, float64), float32), lengths, counts=counts, width=beam_width
     )
-    return [SparseTensor(*parts[3 * i : 3 * i + 3]) for i in range(top_paths)], scores
+    return [SparseTensor(*components[3 * i : 3 * i + 3]) for i in range(top_paths)], scores
 
 
 # -- labels
