@@ -179,9 +179,19 @@ class _Objects:
     ) -> None:
         """Prepares the compilation of kernels, without object files yet.
 
-        ``subroutine_code`` will hold the object code of subroutines that kernels share, by name. ``claimed`` has the
-        names of subroutines that a thread compiles or has compiled, and ``kernel_code`` the object code of kernels by
-        their keys, as soon as a thread has begun with it.
+        Attributes:
+          code: the object files, by name.
+          subroutine_code: the object code of subroutines that kernels share, by name.
+          claimed: the names of subroutines that a thread compiles or has compiled.
+          kernel_code: the object code of kernels by their keys, as soon as a thread has begun with it.
+          claims: guards ``claimed``, ``kernel_code`` and the progress, which the threads share.
+
+        Args:
+          target: the target of the kernels, whose host runs the library.
+          finish: schedules and lowers kernels whose code isn't stored; None if they are lowered already.
+          stored: the store of object code from earlier compilations, or None.
+          subroutines: compiles the subroutines, or finds their code; by default a new one.
+          progress: shows how many parts are compiled; by default nothing is shown.
         """
         self.target, self.host = target, host_target(target)
         self.finish, self.stored = finish, stored
