@@ -40,7 +40,9 @@ def as_edges(
     kernel: Kernel,
     target: CpuTarget,
 ) -> Edges | None:
-    """Returns a depthwise convolution's filter gradient that reads the image itself instead of a padded copy, or None.
+    """Rewrites a depthwise convolution's filter gradient to read the image itself instead of a padded copy.
+
+    Returns None if the stages are no such gradient, or if something else reads the copy.
 
     Args:
         source: the padded copy. It is never made, so nothing but the gradient may read it.

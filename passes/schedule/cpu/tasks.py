@@ -63,27 +63,32 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
         planned: the reduction and its plan.
         ranges: the part of each reduction axis to sum.
         parallel: whether the tasks are parallel.
-        fixed: the values of some result axes.
+        fixed: the values of some result axes, over which the caller loops.
     """
     tile_sizes, fixed = tiled_sizes(planned), fixed or {}
     untiled = [axis for axis in planned.stage.spatial if axis.var not in tile_sizes and axis.var not in fixed]
     tiled = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
+    # The vector axis comes first here: it is the outermost loop over the tiles of a block.
     tiled.sort(key=lambda axis: not axis.var.same_as(planned.plan.vector.var))
     task_axes, loop_axes = _split_untiled(untiled, planned.target) if parallel else (untiled, [])
     # With a large filter, cores process all images with one panel before the next, not the complete filter for each image.
+    # So that the panel stays in the cache, the loop over blocks is outside of that over images (an untiled axis).
     keeps_panel = not fixed and vector_operand_bytes(planned.stage, planned.plan.vector) > planned.target.level2_bytes
     block_counts = (
         _block_counts(planned, tiled, task_axes) if parallel or keeps_panel else {axis.var: 1 for axis in tiled}
     )
+    # Among the blocks, the index along the vector axis changes fastest.
     block_order = sorted(tiled, key=lambda axis: axis.var.same_as(planned.plan.vector.var))
 
     if parallel and task_axes and prod(block_counts.values()) > 1:
         keeps_panel = choice("panels outside", keeps_panel, lambda: (False, True))
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops."""
-        # The block indices come first where a panel is kept in the cache over all images.
-        if keeps_panel:
+        """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops.
+
+        ``indices`` are those along ``task_axes`` and those of the block, in the order of ``extents`` below.
+        """
+        if keeps_panel:  # the indices of the block come first in `extents`
             indices = [*indices[len(block_order) :], *indices[: len(block_order)]]
         point = {**fixed, **{axis.var: index_value for axis, index_value in zip(task_axes, indices, strict=False)}}
         block_indices = {

@@ -333,9 +333,15 @@ class _FilterGradientWriter:
     def _operand_indices(
         self, position_in_image: list[ir.Expr], first_channel: int, lane: ir.Expr
     ) -> dict[Var, ir.Expr]:
-        """Returns the value of each axis for a position (image, row, column), a first channel, and a lane after it.
+        """Returns the value of each axis of the gradient at which an operand is read for an element of a tile.
 
-        Images count planes and phases, too; channels count groups and the planes of a window.
+        Planes of volumes and phases of dilated windows are treated as more images: the image index counts both. Groups,
+        and the taps along a window's planes, are treated as more channels.
+
+        Args:
+            position_in_image: the image index, row and column.
+            first_channel: the first channel of a vector; channels count groups and plane taps.
+            lane: the element's channel, counted from the first.
         """
         axes, outer_axes = self.axes, (self.axes.image, *self.axes.planes)
         *outer_indices, row_phase, column_phase = emit.unflatten(
@@ -344,7 +350,7 @@ class _FilterGradientWriter:
         plane_tap, channel_in_plane = (
             divmod(first_channel, int(axes.channel.extent)) if axes.plane_taps else (0, first_channel)
         )
-        # Taps are part of the position, and groups of the channels, so that both axes stay at zero.
+        # The rows and columns include the taps, and the channels include the groups, so both axes stay at zero.
         zeros = [*axes.taps, *([] if axes.group is None else [axes.group])]
         return {
             **{axis.var: index(0) for axis in zeros},
