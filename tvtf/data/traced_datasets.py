@@ -83,19 +83,24 @@ def _deferred(
     """Returns a DeferredDataset for the call ``maker(*args, **kwargs)``; each run of the traced program makes the call.
 
     Args:
+      maker: the function that makes the dataset from eager tensors.
       arguments: the nested structure of ``args`` and ``kwargs``.
       leaves: the flattened arguments.
       tensors: the symbolic tensors on which they depend; each run passes their values.
     """
 
-    def call(values: Sequence[Any]) -> Any:
-        args, kwargs = nest.pack_sequence_as(arguments, values, expand_composites=True)
+    def call(eager_leaves: Sequence[Any]) -> Any:
+        """Makes the dataset from flattened arguments without symbolic tensors."""
+        args, kwargs = nest.pack_sequence_as(arguments, eager_leaves, expand_composites=True)
         return maker(*args, **kwargs)
 
     def build(*arrays: np.ndarray) -> Any:
+        """Makes the dataset of a run, given the values of ``tensors`` in the run."""
         run_values = iter(arrays)
         return call([_with_run_values(leaf, run_values) for leaf in leaves])
 
+    # Tracing needs to know the type of the elements: it is that of datasets made from ones, at two sizes of unknown
+    # dims.
     with init_scope():
         examples = [call([_with_example_values(leaf, example) for leaf in leaves]) for example in range(len(EXAMPLES))]
     return DeferredDataset(tensors, build, examples, relaxed(*(dataset.element_spec for dataset in examples)))

@@ -228,7 +228,14 @@ def _with_row_count(dense: Tensor, default: Tensor, count: int) -> Tensor:
 
 
 def merge_dims(value: Any, outer: int, inner: int) -> Any:
-    """Merges the axes from ``outer`` to ``inner`` of a ragged or dense tensor into one, as `RaggedTensor.merge_dims`."""
+    """Merges the axes from ``outer`` to ``inner`` of a ragged or dense tensor into one, as `RaggedTensor.merge_dims`.
+
+    A ragged tensor consists of a partition of its values into rows (axes 0 and 1) and of the values, whose axis 0 is
+    the ragged tensor's axis 1. The recursion removes partitions until the axes to merge are at the start.
+
+    Raises:
+      ValueError: ``outer`` is greater than ``inner``.
+    """
     if outer == inner:
         return value
     if outer > inner:
@@ -237,9 +244,9 @@ def merge_dims(value: Any, outer: int, inner: int) -> Any:
         shape = value._type.shape
         size = int(np.prod(shape[outer : inner + 1]))
         return bind.reshape(value, shape=(*shape[:outer], size, *shape[inner + 1 :]))
-    if outer == 0:
+    if outer == 0:  # axes 0 and 1 merge by dropping the partition into rows
         return merge_dims(value.values, 0, inner - 1)
-    if outer == 1:
+    if outer == 1:  # merges axes 1 and 2, and then the next ones
         return merge_dims(_merge_inner_axes(value), 1, inner - 1)
     return value.with_values(merge_dims(value.values, outer - 1, inner - 1))
 
