@@ -118,7 +118,7 @@ def _with_text(error: Exception, text: str) -> Exception:
     error_type = type(error)
     if isinstance(error, OpError):
         return error_type(error.node_def, error.op, text)
-    if error_type is KeyError:
+    if error_type is KeyError:  # Python prints a KeyError's text quoted, on one line
         return MultilineKeyError(text)
     has_constructor = any(
         base.__module__ != "builtins" and ("__init__" in vars(base) or "__new__" in vars(base))

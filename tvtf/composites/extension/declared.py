@@ -126,6 +126,9 @@ def _add_spec(cls: Any) -> None:
     """Creates the type spec of an extension type, its nested class ``Spec``.
 
     It has the type's fields, and the attributes of the user's own ``Spec`` if there is one.
+
+    Raises:
+      ValueError: the type has a batch encoder, but its values can't be batched.
     """
     name = f"{cls.__qualname__}.Spec"
     attributes = {"value_type": cls, "__module__": cls.__module__, **_user_spec_attributes(cls, name)}

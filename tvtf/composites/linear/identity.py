@@ -36,7 +36,12 @@ from tvtf.state.variable import Variable
 
 
 def _as_size(value: Any, name: str) -> Dim:
-    """Converts the argument ``name``, a non-negative integer scalar, to a dim; raises an error for other values."""
+    """Converts the argument ``name``, a non-negative integer scalar, to a dim.
+
+    Raises:
+      TypeError: the value is a Variable ("reference type" in TensorFlow's text), or not an integer.
+      ValueError: the value is not a scalar, or is negative.
+    """
     if isinstance(value, Variable):
         raise TypeError(f"Argument {name} cannot be reference type. Found: {type(value)}.")
     tensor = convert_to_tensor(value) if not is_tensor(value) else value
@@ -348,6 +353,12 @@ class LinearOperatorZeros(_SizedOperator):
         assert_proper_shapes: bool = False,
         name: str = "LinearOperatorZeros",
     ) -> None:
+        """Creates the operator from its sizes.
+
+        Raises:
+          TypeError: a size is not an integer.
+          ValueError: a size is negative or not a scalar, or a hint isn't true for a zero matrix of these sizes.
+        """
         if not is_self_adjoint and is_square:
             raise ValueError("A zero operator is always self adjoint.")
         if is_non_singular:
