@@ -354,17 +354,19 @@ def acos(x: ir.Expr) -> ir.Expr:
     """Computes the arc cosine within 3 ulp. Numbers beyond -1 and 1 give NaN."""
 
     def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
-        """Computes the arc cosine as pi / 2 minus the arc sine, and beyond 1 / 2 as twice a half angle.
+        """Computes the arc cosine of ``x``, given the absolute value of ``x``.
 
-        Near 1 the difference would lose accuracy.
+        Up to 1 / 2 it is pi / 2 minus the arc sine. Beyond, where this difference would lose accuracy, acos(m) is twice
+        asin(sqrt((1 - m) / 2)), and acos(-m) = pi - acos(m).
         """
-        is_far, is_left = magnitude > like(0.5, x), x < like(0, x)
+        is_far, is_negative = magnitude > like(0.5, x), x < like(0, x)
         arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
 
-        def from_arc(arc_sine: ir.Expr) -> ir.Expr:
-            far = tirx.Select(is_left, like(pi, x) - (arc_sine + arc_sine), arc_sine + arc_sine)
+        def from_arc_sine(arc_sine: ir.Expr) -> ir.Expr:
+            """Computes the arc cosine from the arc sine of the magnitude, or of the half angle's sine."""
+            far = tirx.Select(is_negative, like(pi, x) - (arc_sine + arc_sine), arc_sine + arc_sine)
             return tirx.Select(is_far, far, like(pi / 2, x) - with_sign(arc_sine, x))
 
-        return let(arc, from_arc)
+        return let(arc, from_arc_sine)
 
     return let(tirx.abs(x), of_magnitude)

@@ -99,11 +99,20 @@ def _max_grad_for_unit_strides(
 ) -> te.Tensor:
     """Computes max pooling's gradient for strides of one.
 
-    Each position of ``x`` sums the gradients ``dy`` of the windows in which the position is the first maximum.
-    ``winners`` has the index of the first maximum in each window.
+    Each position of ``x`` sums the gradients ``dy`` of the windows in which the position is the first maximum. With
+    strides of one, these windows begin at consecutive positions: the sum is a reduction over a window of ``dy``, in
+    which the taps (positions in a window) run backwards.
+
+    Args:
+        dy: the gradient for the result.
+        winners: for each window, the row-major index of its first maximum's tap.
+        x: the input, of which only the shape is used.
+        window: the extents of the window.
+        padding: the positions before and after each spatial dim of ``x``.
     """
-    taps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
-    numbers = [extent - 1 - tap for extent, tap in zip(window, taps, strict=True)]
+    steps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
+    # The further right a window begins, the further left in it is the position.
+    taps = [extent - 1 - step for extent, step in zip(window, steps, strict=True)]
     gradient_padding = [
         (extent - 1 - before, extent - 1 - after) for extent, (before, after) in zip(window, padding, strict=True)
     ]
@@ -112,15 +121,16 @@ def _max_grad_for_unit_strides(
     def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Sums the gradients of the windows that have their first maximum at one element of ``x``."""
         *spatial_index, channel = index
-        # the index of the window that has the element at a tap (a tap: a position in the window)
+        # the index of the window that has the element at the tap
         source = [
-            position + tap - before
-            for position, tap, (before, _after) in zip(spatial_index, taps, gradient_padding, strict=True)
+            position + step - before
+            for position, step, (before, _after) in zip(spatial_index, steps, gradient_padding, strict=True)
         ]
-        is_winner = winners(batch, *source, channel) == _tap_index(numbers, window)
+        is_winner = winners(batch, *source, channel) == _tap_index(taps, window)
         value = as_dtype(dy(batch, *source, channel), dtype)
+        # Near the edge, some of the windows would lie outside of the padded input: they don't exist.
         return te.sum(
-            _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=taps
+            _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=steps
         )
 
     return cast(compute(x.shape, body, "max_pool_grad"), str(dy.dtype))

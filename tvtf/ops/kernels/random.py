@@ -321,18 +321,19 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
     """Draws standard normal random numbers, truncated to (-2, 2) by rejection.
 
-    The elements form groups. A group takes numbers from its own Philox blocks until it is full. Mostly two blocks
-    suffice. A loop completes the other groups.
+    The elements form groups of as many numbers as a Philox block gives. A group takes numbers from its own blocks,
+    which other groups don't use, until it is full. Mostly two blocks suffice. A loop completes the other groups.
     """
     width = group_width(dtype)
     reserved = width * RESERVED_BLOCKS // 4  # blocks of each group
     state = generator_state(seed)
 
-    def value(group: Any, place: Any) -> Any:
+    def value(group: Any, index_in_group: Any) -> Any:
+        """Computes one number from the first blocks of its group; NaN if these have too few numbers in the range."""
         names = Names()
         blocks = [block_at(names, state, group * long(reserved) + long(number)) for number in range(TRIED_BLOCKS)]
-        numbers = [value_in_block for words in blocks for value_in_block in normals(names, words, dtype)]
-        return names.around(pick(place, first_within(names, numbers, width)))
+        numbers = [number for words in blocks for number in normals(names, words, dtype)]
+        return names.around(pick(index_in_group, first_within(names, numbers, width)))
 
     drawn_numbers = compute((groups(shape, width), width), value, "first_within")
     complete_numbers = completed(drawn_numbers, state, shape, reserved)
