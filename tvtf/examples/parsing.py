@@ -152,6 +152,17 @@ def parse_single_sequence_example(
 ) -> tuple[Tensors, Tensors]:
     """Parses one serialized ``tf.train.SequenceExample`` into tensors; see ``tf.io.parse_sequence_example``.
 
+    Args:
+      serialized: scalar string tensor.
+      context_features: what to parse of the context, by key.
+      sequence_features: what to parse of the feature lists, by key.
+
+    Returns:
+      Two dicts by key: the tensors of the context, and those of the feature lists, whose first axis is time.
+
+    Raises:
+      ValueError: both dicts of features are empty, or ``serialized`` is not a scalar.
+
     >>> import tvtf as tf
     >>> row = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
     >>> lists = tf.train.FeatureLists(feature_list={"rows": tf.train.FeatureList(feature=[row, row])})

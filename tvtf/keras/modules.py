@@ -234,6 +234,7 @@ def restore_unbuilt_variables(module: ModuleType) -> None:
         return None
 
     def _tensor_specs(self: Any) -> Any:
+        """Returns what a checkpoint must contain for the variable: by key, a shape and a dtype."""
         return {VARIABLE_VALUE: (tuple(self._shape), tvtf.as_dtype(self._dtype).as_numpy_dtype)}
 
     variable_class._restore_from_tensors, variable_class._tensor_specs = _restore_from_tensors, _tensor_specs

@@ -324,6 +324,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     x, diagonals = convert_to_tensor(input), convert_to_tensor(diagonal, convert_to_tensor(input).dtype)
     if (number := _symbolic_diagonal_number(x, k, align)) is not None and diagonals.ndim:
         rows, columns = x._type.shape[-2:]
+        # The faster form for symbolic sizes needs square matrices, whose diagonal's length is known in terms of them.
         if same_dim(rows, columns) and same_dim(diagonals._type.shape[-1], simplify_dim(rows - abs(number))):
             return _set_symbolic_diagonal(diagonals, x, number)
     return _replace_diagonals(diagonals, _band(x, k, align), x, "MatrixSetDiagV3")

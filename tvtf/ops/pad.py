@@ -272,7 +272,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 
     Args:
       input: tensor.
-      repeats: int, or ints known while tracing, one for each element along the axis.
+      repeats: int, or ints, one for each element along the axis. They may be computed by the program.
       axis: int in [-rank, rank).
 
     >>> import tvtf as tf
@@ -281,6 +281,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 
     Raises:
       ValueError: the number of repeats is not that of elements along the axis.
+      TypeError: ``repeats`` is a tensor of another dtype than an integer one.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/repeat
     """
@@ -298,7 +299,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     values = dims_value(repeats, "repeats")
     counts = list(values) if isinstance(values, (list, tuple)) else [values]
     if any(count is None for count in counts):
-        convert_to_tensor(repeats)
+        convert_to_tensor(repeats)  # raises TensorFlow's error for None
     return _repeated_equally(x, counts[0], axis) if len(counts) == 1 else _repeated_by_counts(x, counts, axis)
 
 

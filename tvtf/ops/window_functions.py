@@ -126,6 +126,14 @@ def kaiser_bessel_derived_window(
 ) -> Tensor:
     """Returns the Kaiser Bessel derived window, shape (window_length,), for an even length.
 
+    Its first half are the square roots of the running sums of a Kaiser window, divided by the total. The second half
+    mirrors the first.
+
+    Args:
+      window_length: int scalar.
+      beta: the Kaiser window's parameter: the larger, the narrower the window.
+      dtype: a floating dtype.
+
     >>> import tvtf as tf
     >>> tf.signal.kaiser_bessel_derived_window(4).numpy().round(3)
     array([0.007, 1.   , 1.   , 0.007], dtype=float32)

@@ -73,7 +73,8 @@ class Checkpoint(AutoTrackable):
         If ``root`` is passed, the checkpoint saves ``root`` itself, with the other arguments as further children of
         ``root``.
         """
-        self._attached: dict[str, Trackable] = _untracked({})
+        # Of the checkpoint's own attributes only the keyword arguments are saved: the others are untracked.
+        self._attached: dict[str, Trackable] = _untracked({})  # children of `root` that aren't its attributes
         self._save_counter: Any = _untracked(None)
         root = root() if isinstance(root, weakref.ref) else root  # a Keras model passes a weak reference to itself
         if root is not None:

@@ -316,6 +316,8 @@ def sampled_addmm(
         raise ValueError(
             f"Dense shape: {shape} does not match output shape: {EagerTensor(np.array(product_shape, np.int32))}"
         )
+    # Each index of the result is (batch..., row, column): its element is the product of this row of `a` and this column
+    # of `b`. The rest of the dense product isn't computed.
     batch = a.ndim - 2
     columns = bind.concat(positions[..., :-2], positions[..., -1:], axis=positions.ndim - 1)
     selected_rows = gather_nd(a, positions[..., :-1], batch_dims=batch)
