@@ -20,22 +20,28 @@ MAX_PATH_LENGTH = 3
 
 
 def captured_names(function: Callable[..., Any] | None, captures: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the names by which the Python function refers to its captures, by their names in the IR.
+    """Returns the expressions by which a Python function refers to its captures, by the captures' names in the IR.
 
-    Only captures with a default name get one.
+    For example, ``{"captured_1": "self.w"}``. Captures that have a name of their own aren't in the result, nor are
+    those that the function reaches by no path.
+
+    Args:
+      function: the Python function that was traced, or None if it no longer exists.
+      captures: the captured tensors and Variables, by name.
     """
-    unnamed = {id(value): name for name, value in captures.items() if _is_default(name)}
-    if function is None or not unnamed:
+    default_names = {id(value): name for name, value in captures.items() if _is_default(name)}
+    if function is None or not default_names:
         return {}
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for path, value in _reachable(function):
-        name = unnamed.pop(id(value), None)
-        if name is not None:
-            found[name] = path
-    return found
+        default_name = default_names.pop(id(value), None)
+        if default_name is not None:
+            paths[default_name] = path
+    return paths
 
 
 def _is_default(name: str) -> bool:
+    """Returns whether tracing made up a name, such as ``Variable`` or ``captured_2``."""
     base, _, number = name.rpartition("_")
     return name in DEFAULT_NAMES or (base in DEFAULT_NAMES and number.isdigit())
 

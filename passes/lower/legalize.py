@@ -411,21 +411,22 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
     """Returns the calls of Python functions in a module that a gradient uses, and that are recorded for it."""
-    return {call for f in mod.functions.values() if isinstance(f, relax.Function) for call in _recorded_in(f)}
+    return {call for f in mod.functions.values() if isinstance(f, relax.Function) for call in _recorded_calls_in(f)}
 
 
-def _recorded_in(function: relax.Function) -> set[relax.Call]:
-    """Returns the differentiable calls of Python in a function that a gradient uses.
+def _recorded_calls_in(function: relax.Function) -> set[relax.Call]:
+    """Returns the calls of Python in a function that must be recorded, because a gradient uses the record.
 
-    The last result of such a call is the number of its record. Only a gradient reads this number.
+    The last result of a differentiable call is the number of its record, which only a gradient reads. So a call is
+    recorded if anything in the function uses this number.
     """
     bindings = [b for block in function.body.blocks for b in block.bindings]
     calls = {b.var: b.value for b in bindings if _is_differentiable_python_call(b.value)}
     if not calls:
         return set()
     items = [b for b in bindings if isinstance(b.value, relax.TupleGetItem) and b.value.tuple_value in calls]
-    last_items = [b for b in items if b.value.index == len(b.value.tuple_value.ty.fields) - 1]
-    call_of_number = {b.var: calls[b.value.tuple_value] for b in last_items}
+    record_numbers = [b for b in items if b.value.index == len(b.value.tuple_value.ty.fields) - 1]
+    call_of_number = {b.var: calls[b.value.tuple_value] for b in record_numbers}
     values = [*(b.value for b in bindings), function.body.body]
     used = {var for value in values for var in relax.analysis.free_vars(value)}
     return {call for var, call in call_of_number.items() if var in used}
