@@ -363,11 +363,18 @@ class _Loop:
     def computed_shapes(
         self, with_zeros: tuple[Any, ...], after_iteration: tuple[Any, ...]
     ) -> Iterator[tuple[int, TensorShape]]:
-        """Yields pairs of a leaf index and a shape invariant, for placeholders that lack a size computed by an iteration.
+        """Yields shape invariants for placeholders whose shape isn't that of the variable after an iteration.
+
+        A variable that only the loop's body defines starts as a placeholder: zeros. A size that the body computes isn't
+        known before the loop, and the placeholder has another size there. So the variable's shape is unknown in this
+        dim.
 
         Args:
           with_zeros: the user's variables before the loop, with zeros as placeholders.
           after_iteration: the user's variables after an iteration.
+
+        Yields:
+          pairs of the index of a leaf among all variables' leaves, and the leaf's shape invariant.
         """
         first_index = 0
         for zero_value, inferred, missing in zip(with_zeros, after_iteration, self.missing):

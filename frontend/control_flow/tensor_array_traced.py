@@ -138,7 +138,12 @@ class TracedArray:
         return array
 
     def checked(self, value: Tensor) -> Tensor:
-        """Checks that the dtype and shape of an element fit the array, and returns the element."""
+        """Checks that the dtype and shape of an element fit the array, and returns the element.
+
+        Raises:
+          InvalidArgumentError: the element's dtype is another one.
+          ValueError: its shape isn't compatible with that of the elements.
+        """
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
