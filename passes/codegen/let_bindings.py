@@ -196,7 +196,7 @@ def _substitute(value: ir.Expr, replacements: dict[Var, ir.Expr]) -> ir.Expr:
 def _without_lets(value: ir.Expr, lets: LetBindings) -> ir.Expr:
     """Removes the `Let`s from an expression, and appends them to ``lets`` in order; returns the expression.
 
-    A branch of an `if_then_else` keeps its `Let`s.
+    A branch of an `if_then_else` keeps its `Let`s, because their values must be computed only if the branch is taken.
     """
     branches: dict[Var, ir.Expr] = {}
 

@@ -125,7 +125,7 @@ class _FunctionCheck:
         """Runs all checks of the function that apply after the current phase."""
         self.bound = set(self.func.params)
         result = self.check_sequence(self.func.body, set(self.func.params))
-        self.binding = None
+        self.binding = None  # errors from here on name no binding: they are about the function's result or the function
         self.check_uses(self.func.body.body, result)
         if not self.stage.has_free_dims:
             self.check_dims()

@@ -291,6 +291,9 @@ def _match_mask(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...]
     """Splits a call that masks scores into the scores, the masks and the fill value of hidden scores.
 
     The call is ``select(mask, scores, fill)`` or ``scores + mask``. An additive mask has fill value 0.
+
+    Raises:
+      NoMatch: the call has neither form.
     """
     if producer.name == "select":
         condition, x, filled = producer.inputs
@@ -372,9 +375,15 @@ def _match_gradient_of_scores(graph: Graph, site: Site, x: relax.Var) -> dict[re
     """Matches the part of attention's gradient between the softmax's gradient and the cotangents of query and key.
 
     Args:
+      graph: the calls of the function.
+      site: the forward attention whose gradient this may be.
       x: the result of ``softmax_grad``, the cotangent of the masked scores.
 
-    Returns the operand's name, such as "query", for each variable that holds a cotangent of query or key.
+    Returns:
+      The operand's name, such as "query", for each variable that holds a cotangent of query or key.
+
+    Raises:
+      NoMatch: another call uses the cotangent, or the calls aren't the gradient of this attention's mask and scale.
     """
     scale = 1.0
     use = graph.only_use(x)

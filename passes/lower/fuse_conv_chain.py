@@ -82,7 +82,7 @@ class _KernelCalls:
                 producer
                 for producer in producers
                 if self.only_reader(producer) is binding and self._has_one_contraction(producer, is_convolution)
-            ][:1]
+            ][:1]  # at most one convolution before
             for chain in ([*before, binding, *after], [binding, *after], [*before, binding]):
                 if len(chain) > 1 and any(_bytes_of(b.var) > SHARE_OF_LEVEL2 * target.level2_bytes for b in chain[:-1]):
                     yield chain

@@ -31,6 +31,9 @@ def align_up(size: int) -> int:
 def assign_offsets(intervals: Sequence[Interval]) -> list[int]:
     """Assigns each interval an offset in one block of memory; intervals that are in use at the same step don't overlap.
 
+    The largest intervals are placed first, each in the smallest gap that fits between those that are placed already.
+    The result has the offsets in the order of the intervals.
+
     >>> assign_offsets([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     [128, 0, 128]
     """
