@@ -280,6 +280,10 @@ def row_tile(
 
 
 LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
+"""Emits the addition of consecutive terms to as many lanes of the accumulators, which are vectors.
+
+The arguments are the vector and the lane of the first accumulator, the first term, and the number of terms.
+"""
 
 
 def _in_vector_groups(range_: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
@@ -287,6 +291,12 @@ def _in_vector_groups(range_: Range, lanes: int, vectors: int, body: LaneBody) -
 
     An addition waits for the previous one to the same sum. The vectors of a group belong to different sums, which hides
     this latency.
+
+    Args:
+        range_: the terms.
+        lanes: the elements of a vector.
+        vectors: the vectors of a group, as many as there are vectors of accumulators.
+        body: emits the addition of some terms to accumulators.
     """
     group_size = lanes * vectors
     extent = emit.as_expr(range_.extent)
@@ -319,8 +329,7 @@ def _loop_unless_empty(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt 
 def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
     """Emits the terms after the last full vector: in shorter vectors if their number is static, else one by one."""
     static_count = static(remaining)
-    # `body` is passed a vector and a lane of the accumulators, the first term, and the number of terms. These are added
-    # to vector 0, starting at lane 0.
+    # The terms are added to the first lanes of the first vector.
     if static_count == 0:
         return None
     if static_count is not None:

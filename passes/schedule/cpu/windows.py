@@ -330,6 +330,7 @@ def _bound_of_test(test: ir.Expr, position: Axis, tap: Axis | None) -> tuple[int
     with constant factors of the same sign. With others, the indices inside aren't an interval.
     """
     left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
+    # The test is `value >= 0`: among integers, `left > right` is `left - right - 1 >= 0`.
     value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
     axes = [position] if tap is None else [position, tap]
     strides = [access.stride(value, axis.var) for axis in axes]
