@@ -190,7 +190,10 @@ def sample_from_datasets(
     """Takes each element from a random dataset; with seeds the choices are TensorFlow's.
 
     Args:
+      datasets: the datasets to take elements from.
       weights: the probability of each dataset, or a dataset of such tensors; equal by default.
+      seed: the seed of the choices, with the global seed.
+      stop_on_empty_dataset: whether to end when a dataset has no more elements; else the others continue.
       rerandomize_each_iteration: whether each iteration makes different choices.
 
     Raises:

@@ -263,7 +263,14 @@ def _dense_column(
 ) -> list[np.ndarray]:
     """Returns the dense array of a FixedLenFeature, with a row for each example.
 
-    ``values`` has the values of each example; None stands for an example without the feature, which has the default.
+    Args:
+      values: the values of each example, None for an example without the feature.
+      prefix: returns the start of an error about an example, given its number.
+      key: the feature's key.
+      dtype: the dtype of the values.
+      shape: the shape of an example's values.
+      optional: whether the feature may be missing.
+      default: the array that an example without the feature gets: a scalar, or of ``shape``.
 
     Raises:
       ArgumentError: an example has a wrong number of values, or lacks a feature that is not optional.

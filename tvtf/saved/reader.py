@@ -354,7 +354,13 @@ def _concrete(model: _Model, node_id: int, node: dict[str, Any]) -> ConcreteFunc
 
 
 def _signatures(model: _Model, node_id: int, node: dict[str, Any]) -> SignatureMap:
-    """Creates the map of a loaded model's signatures. A signature is traced when it is first used."""
+    """Creates the map of a loaded model's signatures. A signature is traced when it is first used.
+
+    Args:
+      model: the model that is being loaded.
+      node_id: not used; it is passed to the creators of all kinds of objects.
+      node: the map's node; its children are pairs of a signature's key and the ID of the signature's node.
+    """
 
     def trace_function_of(child: int) -> Callable[[], ConcreteFunction]:
         """Returns a function that traces the signature at node ID ``child``.

@@ -150,6 +150,9 @@ def variable_of_graph(
 ) -> Any:
     """Creates a variable for ``tf.Variable`` in a graph.
 
+    The arguments after ``graph`` are those of ``tf.Variable``. Those without effect in tvtf are ``validate_shape``,
+    ``caching_device``, ``variable_def``, ``import_scope`` and ``experimental_enable_variable_lifting``.
+
     Raises:
       ValueError: the initial value's shape is not compatible with ``shape``.
     """

@@ -39,8 +39,11 @@ def _slice_parameter(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: 
 def _slice_batch_dims(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
     """Slices the batch dims of one parameter of a linear operator: a tensor, or an operator.
 
-    ``slices`` index ``batch``, the batch dims of the whole operator, along some of which the parameter may broadcast. A
-    tensor has ``rank`` further dims.
+    Args:
+      parameter: the tensor or operator, which may broadcast along some batch dims.
+      rank: the number of the parameter's dims after the batch dims, if it is a tensor.
+      slices: what is between the brackets of ``operator[...]``: it indexes the batch dims of the whole operator.
+      batch: the batch dims of the whole operator.
     """
     is_operator = hasattr(parameter, "_matrix_ranks")
     dims = parameter._dims() if is_operator else dims_of(parameter)

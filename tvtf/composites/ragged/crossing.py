@@ -84,13 +84,23 @@ def _feature(value: Any, position: int) -> RaggedTensor:
 def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTensor:
     """Returns the feature crosses: for each row, all combinations of one value of each feature.
 
-    ``key`` is the key of the hash. The row splits are int32 only if all features are ragged with int32 row splits.
+    The row splits are int32 only if all features are ragged with int32 row splits.
+
+    Args:
+      inputs: the features: a list of dense or ragged matrices of integers or strings.
+      hashed: whether a combination becomes an int64 hash; else it is text such as "a_X_b".
+      num_buckets: hashes are less than this number; 0 for the largest int64.
+      key: the key of the hash.
+
+    Raises:
+      TypeError: ``inputs`` is not a list.
+      ValueError: a feature has another dtype or rank.
     """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
     features = [_feature(value, position) for position, value in enumerate(inputs)]
     has_int32_splits = all(isinstance(v, RaggedTensor) and v.row_splits.dtype is int32 for v in inputs)
-    arrays = []
+    arrays = []  # the values and the row splits of each feature in turn
     for each in features:
         arrays += [cast(each.values, int64) if each.dtype.is_integer else each.values, cast(each.row_splits, int64)]
     attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": "_X_"}

@@ -127,6 +127,7 @@ def ragged_fill_empty_rows_grad(
     if value_positions.ndim != 1:
         raise ArgumentError(f"reverse_index_map must be a vector, saw: {brackets(value_positions._type.shape)}")
     ones = bind.broadcast_to(number(1, value_positions), shape=value_positions._type.shape)
+    # An output that no value was copied to is the default, in a row that was empty.
     value_counts = bind.unsorted_segment_sum(ones, value_positions, num_segments=gradients._type.shape[0])
     default_gradients = bind.select(bind.equal(value_counts, number(0, value_counts)), gradients, number(0, gradients))
     return RaggedFillEmptyRowsGrad(

@@ -92,9 +92,8 @@ def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
         return ragged
     # Consecutive eager rows have consecutive values, which needn't be gathered.
     if key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
-        first, last, _ = slice(*map(_static_int, (key.start, key.stop))).indices(
-            len(ragged.row_splits.eager_array()) - 1
-        )
+        row_count = len(ragged.row_splits.eager_array()) - 1
+        first, last, _ = slice(*map(_static_int, (key.start, key.stop))).indices(row_count)
         splits = ragged.row_splits[first : max(first, last) + 1]
         start, limit = (int(splits.eager_array()[i]) for i in (0, -1))
         return RaggedTensor(ragged.values[start:limit], splits - splits[0], ragged._uniform_row_length)

@@ -240,11 +240,13 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS_MESSAGE)
     sp = of_shape(SparseTensor(indices, sp.values, sp.dense_shape), sp.shape)
     rows = sp.indices[:, 0]
+    # The number of elements in each row.
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     row_lengths = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     is_empty = bind.equal(row_lengths, number(0, row_lengths))
     empty_rows = nonzero_indices(is_empty)
     zeros = bind.broadcast_to(number(0, empty_rows), shape=(empty_rows._type.shape[0], rank_of(sp) - 1))
+    # The default values are appended at (row, 0, ...), and then sorted into the other elements by their rows.
     indices = bind.concat(sp.indices, bind.concat(empty_rows, zeros, axis=1) if rank_of(sp) > 1 else empty_rows, axis=0)
     values = bind.concat(sp.values, bind.broadcast_to(default, shape=empty_rows._type.shape[:1]), axis=0)
     order = bind.argsort(indices[:, 0], descending=False)
