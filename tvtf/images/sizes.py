@@ -258,6 +258,10 @@ def _check_positive(target_height: int, target_width: int) -> None:
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
     """Crops an image around its center, or pads it with zeros if it is too small.
 
+    Args:
+      image: tensor of shape (height, width, channels) or (batch, height, width, channels).
+      target_height, target_width: positive integer scalars.
+
     >>> import tvtf as tf
     >>> tf.image.resize_with_crop_or_pad(tf.reshape(tf.range(9), [3, 3, 1]), 1, 5).numpy()[..., 0]
     array([[0, 3, 4, 5, 0]], dtype=int32)

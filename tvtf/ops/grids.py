@@ -53,6 +53,12 @@ def eye(
 ) -> Tensor:
     """Returns the identity matrix, or a batch of them.
 
+    Args:
+      num_rows: integer scalar.
+      num_columns: integer scalar; as many as rows by default.
+      batch_shape: vector of integers; None for a single matrix.
+      dtype: the result's dtype.
+
     >>> import tvtf as tf
     >>> tf.eye(2).numpy()
     array([[1., 0.],
@@ -328,6 +334,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
         return constant(np.array(result, dtype.np))
     sizes = _broadcast_sizes(shape_x, shape_y)  # checks the sizes that are unknown while tracing
     if isinstance(sizes, SymbolicTensor):
+        # The result's value is known in terms of symbolic dims. The alias is another tensor, so `sizes` keeps its own.
         sizes = sizes.alias()
         sizes.known = np.array([*result], object)
     return sizes

@@ -397,6 +397,11 @@ def crop_to_bounding_box(
 ) -> Tensor:
     """Crops an image, or each of a batch, to a rectangle of the target size that begins at the offset.
 
+    Args:
+      image: tensor of shape (height, width, channels) or (batch, height, width, channels).
+      offset_height, offset_width: the row and the column at which the rectangle begins.
+      target_height, target_width: the size of the rectangle.
+
     >>> import tvtf as tf
     >>> tf.image.crop_to_bounding_box(tf.reshape(tf.range(9), [3, 3, 1]), 1, 0, 2, 2).numpy().ravel()
     array([3, 4, 6, 7], dtype=int32)

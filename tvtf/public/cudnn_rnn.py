@@ -147,6 +147,7 @@ def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
     sigmoid, tanh = tf["sigmoid"], tf["tanh"]
 
     def lstm(input_term: Tensor, state_term: Tensor, h: Tensor, c: Tensor) -> Any:
+        """Computes one step of an LSTM: the next output and the next cell state."""
         input_gate, forget_gate, candidate, output_gate = tf["split"](input_term + state_term, 4, axis=-1)
         cell = sigmoid(forget_gate) * c + sigmoid(input_gate) * tanh(candidate)
         return sigmoid(output_gate) * tanh(cell), cell

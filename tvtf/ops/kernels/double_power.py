@@ -50,14 +50,14 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     is_usual = tirx.And(
         tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x)), tirx.abs(y) <= large
     )
-    usual = _let_all((x, y), _power_of_usual)
+    usual = _let_all((x, y), _power_of_normal)
     return let(usual, lambda value: tirx.if_then_else(tirx.likely(is_usual), value, tirx.pow(x, y)))
 
 
-def _power_of_usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+def _power_of_normal(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """Computes x to the power y in float64. |x| must be a normal number and y must not be huge.
 
-    The sign of the result is determined apart from its magnitude, the power of |x|.
+    The magnitude of the result is the power of |x|. Its sign depends on whether y is odd.
     """
     is_negative = x < like(0.0, x)
     is_whole = tirx.EQ(tirx.floor(y), y)
@@ -65,6 +65,7 @@ def _power_of_usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     is_odd = let(y * like(0.5, y), lambda half_exponent: tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent))
 
     def with_sign(magnitude: ir.Expr) -> ir.Expr:
+        """Returns the magnitude, negated if the base is negative and the exponent odd."""
         return tirx.Select(tirx.And(is_negative, is_odd), magnitude * like(-1.0, magnitude), magnitude)
 
     # a negative base has a negative power if the exponent is odd, and none if it isn't whole

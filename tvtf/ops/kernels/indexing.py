@@ -240,13 +240,17 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
             (old, index_vectors, new), out = map(_flat, ins), _flat(outs[0])
 
             def copy(first: Any, size: Any) -> None:
+                """Emits the copy of ``size`` elements of the old tensor, starting at ``first``."""
                 with T.serial(long(0), size, annotations={**INDEPENDENT, COPY: True}) as i:
                     out[first + i] = as_dtype(old[first + i], accumulation_dtype)
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
-                """Emits a loop over all index vectors.
+                """Emits a loop over all index vectors, which updates the slices that belong to the current block.
 
-                The loop updates the slices for which ``is_own`` holds.
+                Args:
+                    first: the first element of each slice that is updated.
+                    width: the number of elements.
+                    is_own: returns whether a slice, given by its number, is in the block.
                 """
                 with T.serial(long(0), count) as i:
                     slice_number, is_valid = _slice_number(index_vectors, i, depth, x.shape)
