@@ -227,30 +227,26 @@ def _has_windows(reduction: Stage) -> bool:
 def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     """Returns the border tests of a padded copy, and the reduction reading the image itself instead of the copy.
 
-    The copy is then never made. Returns None if the copy has another form.
+    The copy is then never made. Returns None unless the copy is ``if_then_else(is_inside, image, border)`` with a
+    border that changes no result, and the reduction reads each of its elements for one result, at one index.
     """
     source_loads = access.reads_of(reduction, source.buffer)
-    if (
-        source.reduce
-        or not source_loads
-        or not all(tvm_ffi.structural_equal(source_loads[0], load) for load in source_loads)
-    ):
+    if source.reduce or not source_loads:
         return None
-    if (
-        _is_reused(source_loads[0], reduction)
-        or not is_choice(source.value)
-        or not _is_neutral(source.value.args[2], reduction)
-    ):
+    load = source_loads[0]
+    if not all(tvm_ffi.structural_equal(load, other) for other in source_loads) or _is_reused(load, reduction):
         return None
-    if not isinstance(source.value.args[1], TensorLoad):
+    if not is_choice(source.value):
         return None
-    tests = _conjunction(with_value(source, source.value.args[0]).at(list(source_loads[0].indices)))
-    bare = with_value(source, source.value.args[1])
-    return (
-        None
-        if tests is None
-        else (tests, with_value(reduction, replace_loads(reduction.value, source.buffer, bare.at)))
-    )
+    is_inside, image, border = source.value.args
+    # An image that is computed here would be computed anew for each window.
+    if not _is_neutral(border, reduction) or not isinstance(image, TensorLoad):
+        return None
+    tests = _conjunction(with_value(source, is_inside).at(list(load.indices)))
+    if tests is None:
+        return None
+    without_border = with_value(source, image)
+    return tests, with_value(reduction, replace_loads(reduction.value, source.buffer, without_border.at))
 
 
 def _is_reused(load: TensorLoad, reduction: Stage) -> bool:
