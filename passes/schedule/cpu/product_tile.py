@@ -242,7 +242,7 @@ def _product(key: _TileKey) -> str:
     """Makes the subroutine that computes a tile of a matrix product, and returns its name.
 
     Its arguments are the result, both factors, the extents of the reduction axes, and the strides that aren't compiled
-    in.
+    in. ``key`` describes the tile: kernels with equal keys call the same subroutine.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:

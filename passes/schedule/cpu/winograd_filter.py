@@ -548,7 +548,15 @@ class _FilterGradientWriter:
     def _write_result_vector(
         self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, first_lane: ir.Expr, lanes: int
     ) -> Stmt:
-        """Emits the transform of one vector of an input channel's results, and the epilogue on each tap of a window."""
+        """Emits the transform of one vector of an input channel's results, and the epilogue on each tap of a window.
+
+        Args:
+            panel: the indices of the group, of the panel of input channels, and of the panel of output channels.
+            sums_at: the indices of the panel's sums in their buffer.
+            channel: the input channel, counted from the panel's first.
+            first_lane: the vector's first output channel, counted from the panel's first.
+            lanes: the number of output channels in the vector.
+        """
         gradient = self.gradient.fused_stages[0]
         epilogue = Epilogue(gradient, tuple(self.stores))
 

@@ -78,8 +78,11 @@ def _emit_one_kernel(
     """Emits a reduction as one GPU kernel. Each block computes some of the results, each by several threads.
 
     Args:
+      stage: the reduction.
       combine: combines two partial results; None if a result must be reduced by one thread.
       stores: the reduction and the elementwise stages that follow it.
+      needed: the buffers to store.
+      target: the GPU.
     """
     split = split_of(stage, combine, target.threads, access.iteration_count(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
@@ -92,6 +95,7 @@ def _emit_one_kernel(
         """Emits the work of one block: it computes ``split.results`` results, each by several threads."""
 
         def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
+            """Returns the indices of a thread's result, and whether it exists: the last block may have fewer."""
             index = block.index * split.results + split.result_of(thread)
             indices = emit.unflatten(index, extents)
             values = {axis.var: index for axis, index in zip(stage.spatial, indices, strict=True)}
