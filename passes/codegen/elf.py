@@ -237,7 +237,8 @@ def _read_relocations(
 def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
     """Renames the symbol ``old`` to ``new`` in a 64-bit little-endian ELF object, and returns the new object file.
 
-    The table of names is copied to the end of the file, followed by the new name.
+    The table of names is copied to the end of the file, followed by the new name: there it can grow without moving
+    other sections, whose offsets are all over the file.
     """
     result = bytearray(image)
     headers = _section_headers(image)

@@ -89,6 +89,7 @@ def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
     allocations: list[Stmt] = []
 
     def with_bindings(stores: list[BufferStore]) -> Stmt:
+        """Returns stores with the bindings of their values before them."""
         statements = _BindingStatements(max_size, loop.extent, loop.loop_var)
         bound_stores = [part for store in stores for part in statements.bind_for(store)]
         allocations.extend(statements.allocations)

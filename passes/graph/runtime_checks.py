@@ -106,11 +106,15 @@ class _Guarded(Evaluation):
         self.memory_of_value: dict[int, Any] = {}
         # New value and memory of each pending assignment, by the memory's `id`.
         self.pending: dict[int, tuple[Any, Any]] = {}
+        # In a branch or loop body, its operands and results: values that it doesn't compute itself, and that may be
+        # a Variable's memory. Then the `id`s of the operands that are the memory of a Variable that it assigns.
         self.operands: list[Any] = []
         self.memories: set[int] = set()
         # The Variable's memory that a value is a copy of, by the copy's `id`.
         self.copied_memory: dict[int, Any] = {}
+        # The expressions of the conditions that were guarded, by which another guard of the same is left out.
         self.checked: set[Any] = set()
+        # The results of computed size that are checked after each variable.
         self.sized = sized_after(self.function)
         if state.trace.parent is not None:
             self._enter_subfunction()
