@@ -37,21 +37,30 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     names_and_variables = [
         pair
         for name, target in sorted(pairs, key=lambda pair: pair[0])
-        for pair in _pairs(name, target, known, shapes, ckpt_dir_or_file)
+        for pair in _checked_assignments(name, target, known, shapes, ckpt_dir_or_file)
     ]
     for name, variable in names_and_variables:
         _set_initial_value(variable, reader.get_tensor(name))
 
 
-def _pairs(name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkpoint: Any) -> Iterator[tuple[str, Any]]:
+def _checked_assignments(
+    name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkpoint: Any
+) -> Iterator[tuple[str, Any]]:
     """Yields pairs of a name in the checkpoint and a variable to initialize, for one entry of the assignment map.
 
-    ``target`` is a variable, the name of one of the ``known`` variables, or a scope. ``shapes`` holds the shapes of the
-    checkpoint's tensors by name.
+    Args:
+      name: the entry's key: the name of a tensor or a scope in the checkpoint.
+      target: the entry's value: a variable, the name of one of the ``known`` variables, or a scope.
+      known: the graph's variables by name.
+      shapes: the shapes of the checkpoint's tensors by name.
+      checkpoint: the checkpoint's folder or prefix, for errors.
+
+    Raises:
+      ValueError: the checkpoint lacks a tensor, or has it with another shape.
     """
     variable = target if isinstance(target, Variable) else known.get(target)
     if variable is None:
-        yield from _pairs_of_scope(name, target, known, shapes, checkpoint)
+        yield from _assignments_of_scope(name, target, known, shapes, checkpoint)
         return
     if name not in shapes:
         raise ValueError(f"Tensor {name} is not found in {checkpoint} checkpoint {shapes}")
@@ -63,7 +72,7 @@ def _pairs(name: str, target: Any, known: Mapping[str, Any], shapes: Any, checkp
     yield name, variable
 
 
-def _pairs_of_scope(
+def _assignments_of_scope(
     scope: str, target_scope: str, known: Mapping[str, Any], shapes: Any, checkpoint: Any
 ) -> Iterator[tuple[str, Any]]:
     """Pairs the variables of a graph's scope with a checkpoint's names in another scope.
