@@ -118,7 +118,14 @@ class Call:
     """A gradient rule that replaces the gradient of the called function."""
 
     def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
-        """Takes a function and its arguments as ``structure`` and ``leaves``; the leaves at ``places`` are tensors."""
+        """Creates a deferred call. The types of its results aren't known until `learn` has inferred them.
+
+        Args:
+          function: the public function to call.
+          structure: the nested structure of the arguments: a pair of positional and keyword arguments.
+          leaves: the arguments, flattened.
+          places: the indices of the leaves that are tensors.
+        """
         self.function = function
         self._naming_errors = name_errors(function) if type(function) is FunctionType else function
         self.structure = structure

@@ -371,6 +371,9 @@ class Signature:
         """Binds the arguments of a call to ``input_signature``.
 
         Arguments without a spec are Python values, which the trace embeds.
+
+        Raises:
+          TypeError: the call has more or fewer arguments than specs, or an argument doesn't fit its spec.
         """
         values, keyword_values = self._structure(args, kwargs)
         specs = self.specs or ()
