@@ -133,8 +133,14 @@ def _split_batch(
     positions in all values.
 
     Args:
-      rows: a ragged tensor with a row for each example.
+      rows: the values: a ragged tensor with a row for each example.
+      partition: a uniform row length, or names the column of row splits, lengths, starts, limits or row ids.
+      columns: the parsed columns by key; a column has a row for each example.
+      feature: the feature.
       in_feature_lists: whether the values come from feature lists, which have a row for each feature instead.
+
+    Returns:
+      A ragged tensor with the rows of the partition inside the rows of the examples.
     """
     validate = feature.validate
     if isinstance(partition, UniformRowLength):

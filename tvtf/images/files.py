@@ -151,7 +151,16 @@ def image_of_file(contents: Tensor, kind: str, dtype: DType, channels: Any, size
 def _decode_contents(
     contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: bool = False, ratio: int = 1
 ) -> Tensor:
-    """Decodes a tensor with the contents of an image file; sizes that only the file determines become unknown dims."""
+    """Decodes a tensor with the contents of an image file; sizes that only the file determines become unknown dims.
+
+    Args:
+      contents: string scalar.
+      kind: the format that is accepted, or "any".
+      channels: the number of channels of the result; 0 or None for that of the file.
+      dtype: the dtype of the result.
+      frames: whether the result has an axis of frames before those of the image, as for a GIF.
+      ratio: by which the size of a JPEG is divided.
+    """
     requested_channels = int(channels or 0)
     sizes = tuple(unknown_dim() for _ in range(3 if frames else 2))
     channel_dim = requested_channels or unknown_dim()

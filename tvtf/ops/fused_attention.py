@@ -112,14 +112,22 @@ def _grad_array(
     fill: float,
     causal: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the cotangents of query, key and value of attention, from the cotangent ``ct`` of the output ``out``.
+    """Computes the gradient of attention with all scores in memory, as the reference for the fused kernel.
 
-    The probabilities are recomputed from ``log``, the logarithm of each row's sum of exponentials.
+    Args:
+      ct: the cotangent of the output.
+      out: the output of the attention.
+      log: the logarithm of each row's sum of exponentials, from which the probabilities are recomputed.
+      q, k, v, masks, scale, fill, causal: the operands and attributes of the attention; see :func:`_scores`.
+
+    Returns:
+      The cotangents of query, key and value.
     """
     order = rows_first(q.ndim)
     ct, out = (upcast(x).transpose(order) for x in (ct, out))
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
     ct_probabilities = np.matmul(ct, np.swapaxes(upcast(v), -1, -2))
+    # The softmax's gradient is p * (ct_p - sum(ct_p * p)), and this sum is that of ct * out.
     ct_scores = probabilities * (ct_probabilities - np.sum(ct * out, -1, keepdims=True))
     ct_scores = ct_scores * probabilities.dtype.type(scale)
     for mask in masks:

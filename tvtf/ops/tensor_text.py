@@ -39,6 +39,7 @@ def _elements(array: Any, depth: int, edge_count: int) -> str:
     first_parts = [_elements(array[i], depth + 1, edge_count) for i in range(min(edge_count, count))]
     ellipsis = ["..."] if count > 2 * edge_count else []
     last_parts = [_elements(array[i], depth + 1, edge_count) for i in range(max(edge_count, count - edge_count), count)]
+    # Without edge elements, TensorFlow writes the separator before the ellipsis, too.
     return (
         "["
         + ("" if first_parts or not ellipsis else separator)

@@ -172,6 +172,13 @@ class Checkpoint(AutoTrackable):
 
         A checkpoint of TensorFlow 1, which has no graph of objects, is restored by the variables' names.
 
+        Args:
+          save_path: the prefix that `write` returned; None restores nothing.
+          options: see `CheckpointOptions`.
+
+        Returns:
+          A status, whose methods check that all values or all objects were matched.
+
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#read
         """
         if save_path is None:

@@ -135,7 +135,7 @@ def serialize(view: View) -> dict[str, Any]:
     """Returns what a checkpoint stores, by key: the objects' values, and last the serialized object graph."""
     nodes, graph, tensors = view.nodes(), TrackableObjectGraph(), {}
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
-    owned_count = len(view.paths())
+    owned_count = len(view.paths())  # the nodes after these are slot variables, which have no children
     # Locked together, so that all values are of one moment.
     with locked(node.trackable for node in nodes):
         values = [node.trackable._serialize_to_tensors() for node in nodes]
@@ -147,6 +147,7 @@ def serialize(view: View) -> dict[str, Any]:
         for original, name, slot in node.slots:
             proto.slot_variables.add(original_variable_node_id=original, slot_name=name, slot_variable_node_id=slot)
         for name, value in values[number].items():
+            # The values of one attribute, such as a table's keys and values, differ in the suffix of the key.
             suffix = next(
                 value_suffix for value_suffix in node.trackable._value_suffixes if name.endswith(value_suffix)
             )

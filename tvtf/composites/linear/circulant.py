@@ -278,7 +278,11 @@ class LinearOperatorToeplitz(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorToeplitz",
     ) -> None:
-        """Creates a Toeplitz operator from its first column and its first row, which must have the same size."""
+        """Creates a Toeplitz operator from its first column and its first row.
+
+        Raises:
+          ValueError: the column or row is a scalar, both have different sizes, or ``is_square`` is False.
+        """
         self._row, self._col = as_parameter(row), as_parameter(col)
         for argument, parameter in (("row", self._row), ("col", self._col)):
             if not dims_of(parameter):

@@ -362,6 +362,7 @@ def ngrams(
     if padding_width is not None and padding_width < 1:
         raise ValueError(f"padding_width must be greater than 0. Received: padding_width={padding_width}")
     left, right = pad_values if isinstance(pad_values, (list, tuple)) else (pad_values or "",) * 2
+    # -1 stands for the default, which depends on the width.
     pad = (-1 if padding_width is None else int(padding_width)) if pad_values is not None else 0
     attrs = {
         "widths": widths,
