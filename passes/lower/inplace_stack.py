@@ -28,18 +28,18 @@ class InPlace:
         self.carried: dict[str, set[int]] = {}
         bodies = {loop.attrs["body"].name_hint: loop.attrs["carried"] for loop in _loops(mod)}
         for name, count in bodies.items():
-            self._scan(name, mod[name], count)
+            self._find_overwritable(name, mod[name], count)
 
-    def _scan(self, name: str, body: relax.Function, count: int) -> None:
-        """Finds the writes to stacks in a loop's body that may happen in place.
+    def _find_overwritable(self, name: str, body: relax.Function, count: int) -> None:
+        """Finds the stacks that writes in a loop's body may overwrite, and adds them to ``owned`` and ``carried``.
 
-        A write may overwrite a carried stack, or the result of an earlier write, if nothing else uses this value.
+        A write may overwrite a carried stack, or the result of an earlier write, if nothing else uses this value later.
 
         Args:
           name: the name of the body.
           body: the loop's body. Its first ``count`` parameters are the carried values.
         """
-        uses = _uses(body)
+        uses = _uses(body)  # the number of uses of each variable that are still to come
         params = {p: position for position, p in enumerate(body.params[:count])}
         overwritable = set(params)
         self.carried[name] = set()

@@ -164,7 +164,10 @@ def with_scalar_pairs(body: Stmt) -> Stmt:
 
 
 def _scatters_pairs(node: For) -> bool:
-    """Returns whether the pairs that a loop loads from a buffer, or stores in it, aren't one or next to each other."""
+    """Returns whether a loop loads or stores pairs (vectors of two, for complex numbers) that are scattered in memory.
+
+    They aren't if all iterations access one pair (a stride of 0), or each iteration the next one (a stride of 1).
+    """
     accesses: list[tuple[Var, list[ir.Expr]]] = []
     structural_walk(
         node.body,
@@ -173,5 +176,6 @@ def _scatters_pairs(node: For) -> bool:
             (BufferStore, lambda store: accesses.append((store.buffer, list(store.indices)))),
         ],
     )
-    steps = [stride(flat_offset(*access), node.loop_var) for access in accesses if "x" in str(access[0].ty.dtype)]
-    return any(step is None or static(step) not in (0, 1) for step in steps)
+    accesses_of_pairs = [access for access in accesses if "x" in str(access[0].ty.dtype)]  # such as float32x2
+    strides = [stride(flat_offset(*access), node.loop_var) for access in accesses_of_pairs]
+    return any(step is None or static(step) not in (0, 1) for step in strides)

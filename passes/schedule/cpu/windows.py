@@ -365,9 +365,9 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     if 2 * channels < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
         return None
     vectors = -(-channels // lanes)
-    max_results, side_by_side = _max_results(stage, windows.sliding_axes[-1].taps, target)
+    max_results, max_along_channels = _max_results(stage, windows.sliding_axes[-1].taps, target)
     # Tiles of equal height, as few as the registers allow.
-    tile_count = -(-size // (max_results // min(vectors, side_by_side)))
+    tile_count = -(-size // (max_results // min(vectors, max_along_channels)))
     height = -(-size // tile_count)
     default_shape = height, min(vectors, max(1, max_results // height))
     # Tuning also tries these heights and numbers of vectors.
