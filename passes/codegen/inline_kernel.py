@@ -23,6 +23,7 @@ def inlined_body(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, lis
     The caller must allocate the large buffers.
 
     Args:
+      func: the kernel.
       operands: the buffers, or expressions for scalars, that replace the kernel's parameters.
     """
     func = s_tir.renew_defs(without_blocks(func))

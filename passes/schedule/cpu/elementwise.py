@@ -261,6 +261,7 @@ def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
     analyzer = sym.Analyzer()
 
     def outcome_of(test: ir.Expr) -> ir.Expr:
+        """Returns a comparison's outcome as far as it is known; comparisons without `var` are returned unchanged."""
         if var not in access.free_variables(test):
             return test
         return analyzer.simplify(substitute(test, {var: index(start)}))

@@ -219,7 +219,12 @@ def _copy_whole_panel(
 def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
     """Emits the copy of some rows of a panel (a packed piece of an operand), in vectors along the width.
 
-    `point` holds the operand's outer indices. `start` is the first row.
+    Args:
+        operand: the operand, which is packed `operand.step` rows at a time.
+        panel: the index of the panel.
+        point: the operand's outer indices.
+        start: the first row.
+        width: the number of elements to copy of each row.
     """
     spans = emit.vector_spans(width, operand.lanes)
 
@@ -239,6 +244,8 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
         vectors = emit.loop(looped, copy_gathered) if looped else None
         return emit.sequence([vectors, *(_copy_vector(operand, panel, row_values, *span) for span in spans[looped:])])
 
+    # Rows of whole vectors may be copied by a subroutine, which copies a band of an image: here one row of the image,
+    # whose columns are the panel's rows and whose channels are the width.
     call = width % operand.lanes == 0 and called_copy(
         lambda at: _packed_element(operand, panel, row_point(start + at[1]), at[2]),
         lambda at: _source_element(operand, panel, row_point(start + at[1]), at[2]),

@@ -134,11 +134,13 @@ def _value_at(value: ir.Expr, axis: Axis, position: int) -> ir.Expr:
     analyzer = sym.Analyzer()
 
     def decide(test: ir.Expr) -> ir.Expr:
+        """Returns a test's outcome at the index; tests without the axis are returned unchanged."""
         if axis.var not in access.free_variables(test):
             return test
         return analyzer.simplify(substitute(test, {axis.var: index(position)}))
 
     def select(choice: tirx.Select) -> ir.Expr:
+        """Returns the value that a decided choice selects."""
         if not isinstance(choice.condition, tirx.IntImm):
             return choice
         return choice.true_value if int(choice.condition) else choice.false_value
