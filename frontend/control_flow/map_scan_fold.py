@@ -481,7 +481,19 @@ def _scan_of_any_rank(
 ) -> Any:
     """Traces the function of a ``scan`` for slices of unknown rank, and defers the scan until the rank is known.
 
-    ``start`` is the initial carry: with ``from_first``, the first slice. Returns the scan's results as a list.
+    Args:
+      fn: the function of the carry and a slice.
+      flat: the elements as a list of tensors.
+      elems: the structure of the elements.
+      start: the initial carry: with ``from_first``, the first slice.
+      reverse: whether to scan from the last slice to the first.
+      from_first: whether the scan has no initializer, and starts with the first slice.
+
+    Returns:
+      The scan's results as a list.
+
+    Raises:
+      UnknownRank: the function assigns Variables, which a deferred call can't.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
@@ -489,6 +501,7 @@ def _scan_of_any_rank(
     types = [x._type for x in values] + [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
 
     def step(*tensors: Any) -> Any:
+        """Calls the user's function on the flattened carry and slice."""
         values_so_far, row = tensors[: len(values)], tensors[len(values) :]
         return fn(nest.pack_sequence_as(start, values_so_far), nest.pack_sequence_as(elems, row))
 

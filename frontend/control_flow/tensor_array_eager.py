@@ -96,6 +96,10 @@ class EagerArray:
         """Checks the dtype and shape of an element to write, and returns the element.
 
         With ``infer_shape``, elements that are written later must have the same shape.
+
+        Raises:
+          InvalidArgumentError: the dtype is not that of the array.
+          ValueError: the shape isn't compatible with that of the elements.
         """
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(

@@ -264,7 +264,17 @@ def _results(returned: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor
 
 
 def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
-    """Converts one value that Python returned to a tensor, and checks its dtype and shape against the declared spec."""
+    """Converts one value that Python returned to a tensor, and checks its dtype and shape against the declared spec.
+
+    Args:
+      value: the value.
+      spec: the declared spec.
+      index: the value's index among the results, for errors.
+      op: the name of TensorFlow's op, which also determines what is converted.
+
+    Raises:
+      InvalidArgumentError: the value has another dtype, or an incompatible shape.
+    """
     dtype: DType = spec.dtype
     is_array = isinstance(value, (np.ndarray, np.generic))
     if is_array and op == "EagerPyFunc":
