@@ -299,7 +299,20 @@ class Csv(Dataset):
         select_cols: Sequence[int] | None = None,
         exclude_cols: Sequence[int] | None = None,
     ) -> None:
-        """Stores the files' format; ``record_defaults`` has a dtype or a default for each column that is returned."""
+        """Stores the names and the format of the files.
+
+        Args:
+          filenames: the names, a tensor or a dataset of them.
+          record_defaults: a dtype or a default for each column that is returned.
+          compression_type: "GZIP", "ZLIB", or none.
+          buffer_size: accepted without effect.
+          header: whether to skip the first line.
+          field_delim: the character between fields.
+          use_quote_delim: whether double quotes may enclose a field.
+          na_value: the text that also stands for a missing value.
+          select_cols: the indices of the columns to return; all by default.
+          exclude_cols: the indices of the columns not to return.
+        """
         self.names, self.compression, self.header = filenames, compression_type, header
         dtypes_and_defaults = [_column(default) for default in record_defaults]
         self.dtypes = [dtype for dtype, _ in dtypes_and_defaults]

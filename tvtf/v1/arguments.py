@@ -388,6 +388,7 @@ def string_split(
         texts = convert_to_tensor(source)
         for char in delimiters[1:]:  # strings.split takes one delimiter: replace all others by the first
             texts = tf_("strings.regex_replace")(texts, re.escape(char), delimiters[0])
+        # Without a delimiter (an empty string) each byte is a word.
         words = tf_("strings.split")(texts, delimiters[:1]) if delimiters else tf_("strings.bytes_split")(texts)
         if skip_empty:
             words = tf_("ragged.boolean_mask")(words, tf_("math.not_equal")(words, ""))

@@ -73,14 +73,17 @@ def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) ->
     """Gathers slices of ragged tensors with batch dims, as ``tf.gather``.
 
     Indices that count within one batch item are converted to indices that count through the whole batch.
+
+    Raises:
+      ValueError: the batch dims of ``params`` and ``indices`` are incompatible.
     """
     params_batch, indices_batch = params.shape[:batch_dims], indices.shape[:batch_dims]
     if not params_batch.is_compatible_with(indices_batch):
         raise ValueError(f"batch shape from indices {indices_batch} does not match params shape {params.shape}")
-    if batch_dims > 1:
+    if batch_dims > 1:  # below the outermost axis, the same with one batch dim less
         rows, row_indices = _as_ragged(params), _as_ragged(indices)
         return rows.with_values(_gather(rows.values, row_indices.values, axis - 1, batch_dims - 1))
-    if axis > 1:
+    if axis > 1:  # the indices of each batch item are repeated for each of its rows: one batch dim more
         rows = _as_ragged(params)
         row_numbers = rows.with_values(rows.value_rowids())
         return _gather_in_batches(rows, _gather(indices, cast_values(row_numbers), 0, 0), axis, 2)
