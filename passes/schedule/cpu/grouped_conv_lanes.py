@@ -83,17 +83,24 @@ def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool
     """Returns whether several groups of a grouped convolution fill a vector exactly, with as many inputs as results.
 
     A group must be at most a quarter of a vector: larger groups fill vectors by themselves.
+
+    Args:
+        sums: the convolution, whose groups and output channels of a group are separate axes.
+        joined: the stage that merges these axes, and the number of output channels of a group.
+        target: the CPU.
     """
     group_size, lanes = joined.size, target.lanes(sums.item_bytes)
-    is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
+    # The axes of the groups and of the group's output channels are the last; the last summed axis has its inputs.
+    has_groups_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
     is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)
     factors = [sums.value.b.a, sums.value.b.b] if is_sum else []
     is_product = len(factors) == 2 and all(isinstance(factor, TensorLoad) for factor in factors)
-    is_small = MIN_GROUPS_PER_VECTOR * group_size <= lanes and lanes % group_size == 0
-    is_near = group_size * sums.item_bytes <= MAX_BYTES_OF_A_GROUP and all(
+    fills_exactly = MIN_GROUPS_PER_VECTOR * group_size <= lanes and lanes % group_size == 0
+    # See the constants: elements are shuffled over a short distance, and shuffled operands fit the registers.
+    is_worth_shuffling = group_size * sums.item_bytes <= MAX_BYTES_OF_A_GROUP and all(
         (axis.size or 0) <= MAX_TAPS for axis in sums.reduce
     )
-    return is_small and is_near and is_last and is_product
+    return fills_exactly and is_worth_shuffling and has_groups_last and is_product
 
 
 def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, list[Stage]]:

@@ -293,7 +293,10 @@ class Region:
 
     @cached_property
     def fixed(self) -> set[Var]:
-        """The variables of loops with constant extents, which aren't passed: of vectors, and over elements of local arrays."""
+        """The variables of loops whose extents are compiled into the subroutine instead of being passed as arguments.
+
+        These are the loops that become vectors, and those over the elements of local arrays, which have constant sizes.
+        """
         over_locals = {
             var
             for location in self.locations.values()

@@ -261,6 +261,7 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
         return _estimated_cycles_with_blocks(shape, tiling, target)
     lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
+    # The tiles and the output channels of one task.
     tiles, results = tiling.rows * tiling.tiles(shape.width), tiling.panels(shape) * tiling.width / tiling.groups
     tasks = shape.images * tiling.tiles(shape.height) // tiling.rows * tiling.groups
     tasks_per_core = -(-tasks // target.cores)
@@ -270,6 +271,7 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
     filter_bytes = products * shape.in_channels * results * FLOAT32_BYTES
     is_cached = filter_bytes * min(tiling.groups, target.cores) <= target.level2_bytes // 2
     fetch_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE)
+    # Transformed inputs that don't stay in the level-2 cache are fetched again for each panel.
     if _task_bytes(shape, tiling) > target.level2_bytes:
         fetch_cycles += (
             products * tiles * shape.in_channels * FLOAT32_BYTES * results / tiling.width * CYCLES_PER_LEVEL3_BYTE
