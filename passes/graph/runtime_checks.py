@@ -106,8 +106,8 @@ class _Guarded(Evaluation):
         self.memory_of_value: dict[int, Any] = {}
         # New value and memory of each pending assignment, by the memory's `id`.
         self.pending: dict[int, tuple[Any, Any]] = {}
-        # In a branch or loop body, its operands and results: values that it doesn't compute itself, and that may be
-        # a Variable's memory. Then the `id`s of the operands that are the memory of a Variable that it assigns.
+        # Values that may share a Variable's memory: the operands of a branch or loop body, and the results of branches
+        # and loops. Then the `id`s of the operands that are the memory of a Variable that the function assigns.
         self.operands: list[Any] = []
         self.memories: set[int] = set()
         # The Variable's memory that a value is a copy of, by the copy's `id`.
