@@ -145,6 +145,15 @@ def weighted_moments(
 ) -> tuple[Tensor, Tensor]:
     """Computes the weighted mean and variance over axes. ``frequency_weights`` broadcasts with ``x``.
 
+    Args:
+      x: floating tensor.
+      axes: the axes to reduce.
+      frequency_weights: tensor of how often each element counts.
+      keepdims: whether to keep the reduced axes, with size 1.
+
+    Returns:
+      The mean and the variance, in the dtype of ``x``; 16-bit floats are summed in float32.
+
     >>> import tvtf as tf
     >>> [float(m) for m in tf.nn.weighted_moments(tf.constant([1., 3.]), [0], tf.constant([3., 1.]))]
     [1.5, 0.75]

@@ -179,10 +179,16 @@ def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend
 
 
 def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
-    """Computes the logarithm of (number + addend) from the number's bits ``b`` and its binary exponent.
+    """Computes the logarithm of (number + addend) from the number's bits and its binary exponent.
 
-    The number is scaled to a mantissa near 1, and ``addend`` is scaled by the same factor. ``adjust`` corrects the
-    exponent.
+    The number is scaled to a mantissa near 1, and ``addend`` is scaled by the same factor.
+
+    Args:
+        b: the bits of the number, as an integer.
+        exponent: the power of two by which the number is divided, as an integer.
+        form: the format of the number's dtype.
+        adjust: corrects the exponent, if the caller has scaled the number.
+        addend: what is added to the number.
     """
     mantissa_bits = integer(form.mantissa_bits, form)
     mantissa = tirx.reinterpret(form.dtype, b - (exponent << mantissa_bits))

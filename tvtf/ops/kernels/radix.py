@@ -73,7 +73,8 @@ def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsign
     result = tirx.reinterpret(unsigned, x)
     if is_float:
         sign_mask = tirx.reinterpret(f"int{bits}", x) >> tirx.const(int(bits) - 1, f"int{bits}")
-        # all bits of a negative float are inverted, of others only the sign bit
+        # All bits of a negative float are inverted, of others only the sign bit. The mask has all bits of a negative
+        # one, because the shift of a signed integer copies the sign bit.
         result = result ^ (tirx.reinterpret(unsigned, sign_mask) | sign_bit)
     elif not is_unsigned:
         result = result ^ sign_bit  # negative integers then come before the others
