@@ -33,8 +33,10 @@ def _sparse_components(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.n
     return indices, np.array(values, np.int64), np.array([len(rows), widest], np.int64)
 
 
-def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
+def _checked_lengths(inputs: np.ndarray, lengths: np.ndarray, op: str) -> np.ndarray:
     """Checks the inputs of a CTC decoder, and raises TensorFlow's errors if they are empty or don't fit.
+
+    Returns the number of frames to decode of each row, which is 0 for a negative length as in TensorFlow.
 
     Args:
       inputs: the scores, of shape (frames, batch, classes).
@@ -51,6 +53,7 @@ def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
     for i, length in enumerate(lengths):
         if length > len(inputs):
             raise FailedPreconditionError(None, op, f"sequence_length({i}) <= {len(inputs)} [Op:{op}] name: ")
+    return np.maximum(lengths, 0)
 
 
 def _decoded_types(
@@ -95,9 +98,8 @@ def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, me
     Returns:
       the components of a sparse tensor of labels, and for each row the negative sum of the best logits.
     """
-    _check(inputs, lengths, "CTCGreedyDecoder")
     rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
-    for i, length in enumerate(lengths):
+    for i, length in enumerate(_checked_lengths(inputs, lengths, "CTCGreedyDecoder")):
         best = inputs[:length, i].argmax(-1).tolist()
         scores[i] = -inputs[:length, i].max(-1, initial=-np.inf).sum() if length else 0
         labels = [label for label, _ in groupby(best)] if merges else best
@@ -160,8 +162,10 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
     Returns the components of sparse tensors, one for each of ``counts``: of the best labels, the second best, and
     so on. The last result has the log-probabilities of the labels, of shape (batch, paths).
     """
-    _check(inputs, lengths, "CTCBeamSearchDecoder")
-    paths_by_row = [_prefix_beam_search(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
+    frame_counts = _checked_lengths(inputs, lengths, "CTCBeamSearchDecoder")
+    paths_by_row = [
+        _prefix_beam_search(inputs[:count, i], width)[: len(counts)] for i, count in enumerate(frame_counts)
+    ]
     if any(len(row_paths) < len(counts) for row_paths in paths_by_row):
         raise ArgumentError("requested more paths than the beam width.")
     components = [
@@ -311,7 +315,7 @@ def _collapsed(labels: np.ndarray, lengths: np.ndarray, size: Any) -> tuple[np.n
     Returns the merged rows, padded with zeros to the longest, and their lengths. ``size`` is not used: only the result
     type needs this symbolic dim.
     """
-    rows = [[label for label, _ in groupby(row[:count])] for row, count in zip(labels.tolist(), lengths)]
+    rows = [[label for label, _ in groupby(row[:count])] for row, count in zip(labels.tolist(), np.maximum(lengths, 0))]
     counts = np.array([len(row) for row in rows])
     padded = np.zeros((len(rows), counts.max(initial=0)), labels.dtype)
     for padded_row, row in zip(padded, rows):

@@ -59,6 +59,8 @@ def _decoders(tf):
         "greedy, first is blank": lambda: greedy(x, [5, 4], blank_index=0),
         "beam": lambda: beam(x, [5, 4], beam_width=8, top_paths=3),
         "wide beam": lambda: beam(x, [5, 5]),
+        "greedy, a negative length": lambda: greedy(x, [-1, 4]),
+        "beam, a negative length": lambda: beam(x, [-2, 4], beam_width=8),
         "more frames than there are": lambda: greedy(x, [5, 6]),
         "more frames than there are for the beam": lambda: beam(x, [5, 6]),
         "more paths than prefixes": lambda: beam(x, [5, 5], beam_width=2, top_paths=3),
@@ -75,6 +77,7 @@ def _others(tf):
     return {
         "unique labels": lambda: tf.nn.ctc_unique_labels([[3, 4, 4, 3], [1, 2, 3, 0]]),
         "collapsed": lambda: tf.nn.collapse_repeated([[1, 1, 2, 2, 1], [1, 1, 1, 2, 3]], [5, 4]),
+        "collapsed, a negative length": lambda: tf.nn.collapse_repeated([[1, 1, 2], [1, 1, 3]], [-1, 3]),
         "collapsed, traced": lambda: tf.function(tf.nn.collapse_repeated)([[1, 1, 2, 2, 1], [1, 1, 1, 2, 3]], [5, 4]),
         "half": lambda: tf.nn.ctc_loss(LABELS, tf.cast(LOGITS, tf.float16), [2, 3], [5, 4]).dtype,
         "sparse without blank": lambda: tf.nn.ctc_loss(_sparse(tf), LOGITS, None, [5, 4]),
