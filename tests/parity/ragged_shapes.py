@@ -286,7 +286,18 @@ def _traced(tf):
             y = x * tf.reduce_sum(x, axis=1, keepdims=True)
         return tape.gradient(y.flat_values, x.flat_values)
 
+    def merged(outer, inner, *inner_shape):
+        values = tf.reshape(tf.range(24.0), [-1, *(3 if size is None else size for size in inner_shape)])
+        splits = tf.constant([0, 1, values.shape[0]])
+        merge = lambda v, s: tf.RaggedTensor.from_row_splits(v, s).merge_dims(outer, inner)  # noqa: E731
+        specs = [tf.TensorSpec([None, *inner_shape]), tf.TensorSpec([None], tf.int32)]
+        return lambda: tf.function(merge, input_signature=specs)(values, splits)
+
     return {
+        "traced merge": merged(0, 2, 4),
+        "traced merge of unknown sizes": merged(0, 2, None),
+        "traced merge of rows": merged(0, 1, 4),
+        "traced merge in rows": merged(1, 2, None, 2),
         "traced column": lambda: tf.function(lambda x, c: x + c)(rows, tf.constant([[1.0], [2.0], [3.0]])),
         "traced keepdims": lambda: run(lambda x: x / tf.reduce_sum(x, axis=1, keepdims=True)),
         "traced softmax": lambda: tf.round(run(tf.nn.softmax) * 1000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -242,7 +243,7 @@ def merge_dims(value: Any, outer: int, inner: int) -> Any:
         raise ValueError(f"Expected outer_axis ({outer}) to be less than or equal to inner_axis ({inner})")
     if not isinstance(value, RaggedTensor):
         shape = value._type.shape
-        size = int(np.prod(shape[outer : inner + 1]))
+        size = math.prod(shape[outer : inner + 1])
         return bind.reshape(value, shape=(*shape[:outer], size, *shape[inner + 1 :]))
     if outer == 0:  # axes 0 and 1 merge by dropping the partition into rows
         return merge_dims(value.values, 0, inner - 1)
@@ -262,7 +263,7 @@ def _merge_inner_axes(ragged: RaggedTensor) -> RaggedTensor:
     row_count, row_length, *inner_shape = values._type.shape
     return RaggedTensor(
         bind.reshape(values, shape=(row_count * row_length, *inner_shape)),
-        bind.multiply(splits, convert_to_tensor(row_length, splits.dtype)),
+        bind.multiply(splits, cast(dim(values, 1), splits.dtype)),
     )
 
 
