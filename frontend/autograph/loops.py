@@ -447,8 +447,10 @@ def _claimed_in(code: CodeType) -> Iterator[str]:
     """
     last_loaded = ""
     for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):
-            last_loaded = instruction.argval
+        # Python 3.13 joins instructions of two variables, as LOAD_FAST_LOAD_FAST and STORE_FAST_LOAD_FAST.
+        if "LOAD_FAST" in instruction.opname or instruction.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
+            name = instruction.argval
+            last_loaded = name[-1] if isinstance(name, tuple) else name
         elif instruction.argval == "set_shape":
             yield last_loaded
     for constant in code.co_consts:

@@ -10,6 +10,7 @@ import pytest
 from program_files import loaded
 
 import tvtf as tf
+from tvtf.frontend.autograph import loops
 
 
 def line_of(function, text):
@@ -772,3 +773,14 @@ def test_equal_code_in_two_files_keeps_its_own_file(tmp_path):
         module = loaded(tmp_path / name, "def plus_one(x):\n    return x + 1.0\n")
         files.append(str(tf.function(module.plus_one).ir(tf.TensorSpec([2]))))
     assert "first_of_two.py:2" in files[0] and "second_of_two.py:2" in files[1]
+
+
+def test_a_shape_is_claimed_for_the_variable_that_was_loaded_last():
+    """Python 3.13 stores and loads a variable in one instruction, if they are in one line."""
+
+    def body():
+        w = 1.0
+        y = w; y.set_shape([1])  # fmt: skip # noqa: E702
+        return w
+
+    assert loops.claimed_names(body, ("w", "y")) == {"y"}
