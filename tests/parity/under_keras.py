@@ -1,5 +1,14 @@
 """Functions of TensorFlow that Keras uses besides those of the guides: raw ops, internals, wrapped tensors."""
 
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class NamedPair(NamedTuple):
+    first: Any
+    second: Any
+
 
 def programs(tf):
     return {
@@ -7,6 +16,7 @@ def programs(tf):
         **_projected(tf),
         **_buckets(tf),
         **_internal(tf),
+        **_encoded(tf),
         **_stand_ins(tf),
         **_mapped(tf),
         **_framed(tf),
@@ -152,6 +162,39 @@ def _internal(tf):
         "no merge call": tf.__internal__.distribute.strategy_supports_no_merge_call,
         "TensorFlow 2": tf.__internal__.tf2.enabled,
     }
+
+
+def _encoded(tf):
+    class Named(tf.experimental.ExtensionType):
+        __name__ = "under_keras.Named"
+        x: tf.Tensor
+        count: int = 3
+
+    class Nameless(tf.experimental.ExtensionType):
+        x: tf.Tensor
+
+    encode, decode = tf.__internal__.saved_model.encode_structure, tf.__internal__.saved_model.decode_proto
+
+    def both_ways(value):
+        message = encode(value)
+        return message.SerializeToString(deterministic=True), decode(message)
+
+    values = {
+        "plain values": [None, True, -5, 2.5, "text"],
+        "containers": ((1, [2]), {"a": ({},)}, NamedPair(1, [2])),
+        "shapes": [tf.TensorShape([1, None]), tf.TensorShape(None), tf.TensorShape([])],
+        "dtypes": (tf.float32, tf.string, tf.bool, tf.complex128),
+        "specs": [tf.TensorSpec([None, 2], tf.int32, "x"), tf.TensorSpec(None)],
+        "ragged and sparse specs": (tf.RaggedTensorSpec([None, None], tf.int32), tf.SparseTensorSpec([3, None])),
+        "slices": tf.IndexedSlicesSpec([2]),
+        "a dataset's spec": tf.data.DatasetSpec(tf.TensorSpec([])),
+        "a registered type": Named(x=tf.constant(1.0))._type_spec,
+        "a type without a name": Nameless(x=tf.constant(1.0))._type_spec,
+        "tensors": [tf.constant([1.0, 2.0]), tf.constant(["a", "bc"]), np.array([[1, 2]])],
+        "bytes": b"text",
+        "an array's number": np.float32(2.0),
+    }
+    return {f"encoded {label}": lambda value=value: both_ways(value) for label, value in values.items()}
 
 
 def _stand_ins(tf):

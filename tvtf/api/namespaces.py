@@ -89,6 +89,7 @@ LATE = {
         "__internal__.tf2": "enabled",
         "__internal__.tracking": "AutoTrackable Trackable no_automatic_dependency_tracking",
     },
+    "composites.value_proto": {"__internal__.saved_model": "decode_proto encode_structure"},
     "composites.linear": {
         "linalg": "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorBlockLowerTriangular "
         "LinearOperatorCirculant LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition "

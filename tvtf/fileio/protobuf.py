@@ -10,7 +10,9 @@ from google.protobuf.message import DecodeError
 
 from tvtf.errors import DataLossError
 
-_KINDS: Final = ("int32", "int64", "uint32", "uint64", "fixed32", "float", "double", "bool", "string", "bytes")
+_KINDS: Final = (
+    *("int32", "int64", "sint64", "uint32", "uint64", "fixed32", "float", "double", "bool", "string", "bytes"),
+)
 _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{name.upper()}") for name in _KINDS}
 
 

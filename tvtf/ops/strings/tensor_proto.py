@@ -17,20 +17,18 @@ from tvtf.dtypes import DType, as_dtype, from_array
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.fileio.protobuf import declare
 
-_CLASSES: Final = declare(
-    "tvtf.core.tensor",
-    {
-        "Dim": ("1 int64 size", "2 string name"),
-        "TensorShapeProto": ("2 Dim* dim", "3 bool unknown_rank"),
-        "TensorProto": (
-            *("1 int32 dtype", "2 TensorShapeProto tensor_shape", "3 int32 version_number", "4 bytes tensor_content"),
-            *("5 float* float_val", "6 double* double_val", "7 int32* int_val", "8 bytes* string_val"),
-            *("9 float* scomplex_val", "10 int64* int64_val", "11 bool* bool_val", "12 double* dcomplex_val"),
-            *("13 int32* half_val", "16 uint32* uint32_val", "17 uint64* uint64_val"),
-        ),
-    },
-)
-TensorProto: Final = _CLASSES["TensorProto"]
+DECLARATIONS: Final = {
+    "Dim": ("1 int64 size", "2 string name"),
+    "TensorShapeProto": ("2 Dim* dim", "3 bool unknown_rank"),
+    "TensorProto": (
+        *("1 int32 dtype", "2 TensorShapeProto tensor_shape", "3 int32 version_number", "4 bytes tensor_content"),
+        *("5 float* float_val", "6 double* double_val", "7 int32* int_val", "8 bytes* string_val"),
+        *("9 float* scomplex_val", "10 int64* int64_val", "11 bool* bool_val", "12 double* dcomplex_val"),
+        *("13 int32* half_val", "16 uint32* uint32_val", "17 uint64* uint64_val"),
+    ),
+}
+"""The messages of a tensor, as `declare` takes them."""
+TensorProto: Final = declare("tvtf.core.tensor", DECLARATIONS)["TensorProto"]
 MOST_ELEMENTS: Final = 1 << 40
 """TensorFlow's limit of a tensor's elements, ``kMaxElements`` in ``tensor_shape.cc`` of its first versions."""
 
