@@ -176,3 +176,14 @@ def enable_strict_mode() -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/enable_strict_mode
     """
+
+
+@export("enable_v2_behavior")
+def enable_v2_behavior() -> None:
+    """Does nothing: TensorFlow 2's behaviour is always on. Programs call it as ``tf.compat.v2.enable_v2_behavior``.
+
+    >>> import tvtf as tf
+    >>> tf.compat.v2.enable_v2_behavior()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/enable_v2_behavior
+    """

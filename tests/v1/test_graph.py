@@ -107,6 +107,7 @@ def test_tensorflow_2_has_a_name_for_itself():
     import tvtf.compat.v2 as v2
 
     assert v2 is tf is tf.compat.v2
+    assert v2.enable_v2_behavior() is tf1.enable_v2_behavior() is None
 
 
 def test_events_of_a_file(tmp_path):

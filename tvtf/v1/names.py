@@ -310,8 +310,7 @@ def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
 
 
 names |= {
-    **dict.fromkeys(("enable_v2_behavior", "enable_resource_variables"), lambda: None),
-    **dict.fromkeys(("enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
+    **dict.fromkeys(("enable_resource_variables", "enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
     **dict.fromkeys(
         ("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), raise_unsupported
