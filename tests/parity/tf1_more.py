@@ -101,6 +101,26 @@ def programs(tf):
         with tf.name_scope("x"), tf.name_scope("y"):
             print(tf.get_default_graph().get_name_scope(), tf.constant(1).op.name)
 
+    def fed_constants(print):
+        x, count = tf.constant([1.0, 2.0]), tf.constant(3)
+        large, complex_ = tf.constant(np.arange(5000.0)), tf.constant(1.0 + 2.0j)
+        total = tf.add(2, 5)
+        chosen = tf.cond(x[0] > 0, lambda: x * 2, lambda: x * 3)
+        looped = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x])[1]
+        of_function = tf.function(lambda y: y * x)(tf.constant(2.0))
+        fetches = {
+            "itself": x, "product": x * tf.constant([3.0, 4.0]) + x, "power": tf.pow(tf.constant(3.0), x), "cond": chosen,
+            "loop": looped, "function": of_function, "gradient": tf.gradients(x * x, x)[0], "size": tf.shape(x) + 0,
+            "mask": tf.boolean_mask(tf.range(2), x > 0),
+        }  # fmt: skip
+        text = tf.strings.length(tf.constant("ab", name="text"))
+        with tf.Session() as sess:
+            print(rounded(sess.run(fetches, {x: [-5.0, 6.0]})))
+            print(rounded(sess.run(fetches)))
+            print(sess.run(count * 2, {count: 7}), sess.run(count * total, {total: 15}), sess.run(total * 3))
+            print(sess.run(tf.reduce_sum(large), {large: np.ones(5000)}), sess.run(complex_ * 2, {complex_: 3j}))
+            print(sess.run(text, {"text:0": "abcd"}), tf.get_default_graph().is_feedable(x))
+
     def constants_of_graph(print):
         a = tf.constant([1, 2, 3, 4, 5, 6], shape=[2, 3], name="a")
         filled = tf.constant(-1.0, shape=[2, 3])

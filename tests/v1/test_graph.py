@@ -125,3 +125,32 @@ def test_dicts_of_fetches_keep_their_order_and_queue_ops_have_names():
         assert list(session.run({"b": b, "a": a})) == ["b", "a"]
         put = tf1.FIFOQueue(2, tf.int32).enqueue(1)
         assert (a.name, b.name, put.name, put.type) == ("zeros:0", "ones:0", "fifo_queue_enqueue", "QueueEnqueueV2")
+
+
+def of_traced(body, *arguments):
+    return tf.function(body)(*arguments)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda n: tf1.reshape(tf1.range(6.0), tf1.stack([n, -1])),
+        lambda n: tf1.reshape(tf1.range(6.0), [n + 1, 2]),
+        lambda n: tf1.zeros([n]),
+        lambda n: tf1.reduce_sum(tf1.ones([2, 3, 4]), n - 1),
+        lambda n: tf1.range(tf1.cast(tf1.cast(n, tf.float32) * 2.0, tf.int32)),
+        lambda n: tf1.while_loop(lambda i: i < n, lambda i: i + 1, [0]),
+        lambda n: of_traced(lambda y: tf1.reshape(y, [n, 3]), tf1.ones([6])),
+        lambda n: tf1.cond(tf1.placeholder_with_default(True, []), lambda: tf1.ones([n * 2]), lambda: tf1.ones([4])),
+        lambda n: tf1.constant(tf.get_static_value(n)),
+    ],
+)
+def test_a_constant_that_determined_the_graph_is_not_fed(build):
+    with tf1.Graph().as_default() as graph, tf1.Session() as session:
+        n = tf1.constant(2)
+        built, apart = build(n), tf1.placeholder_with_default(2, []) * 2
+        session.run(built)
+        assert not graph.is_feedable(n)
+        with pytest.raises(ValueError, match="Const:0 may not be fed"):
+            session.run(built, {n: 3})
+        assert session.run(apart, {apart: 5}) == 5

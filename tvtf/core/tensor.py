@@ -342,14 +342,24 @@ class SymbolicTensor(Tensor):
     them, but compiled code does not rely on them.
     """
 
-    __slots__ = ("_var", "_type", "_trace", "known", "claimed")
+    __slots__ = ("_var", "_type", "_trace", "_known", "claimed")
 
     def __init__(self, var: Any, tensor_type: TensorType, trace: Any) -> None:
         self._var = var
         self._type = tensor_type
         self._trace = trace
-        self.known: np.ndarray | None = None
+        self._known: np.ndarray | None = None
         self.claimed: TensorShape | None = None
+
+    @property
+    def known(self) -> np.ndarray | None:
+        if self._known is not None and self._trace.static_uses is not None:
+            self._trace.note_static_use(self._var)
+        return self._known
+
+    @known.setter
+    def known(self, value: np.ndarray | None) -> None:
+        self._known = value
 
     def __hash__(self) -> int:
         """Hashes a tensor of a TensorFlow 1 graph by identity, as a key of a ``feed_dict``; others are unhashable."""
@@ -476,6 +486,7 @@ def static_value(tensor: Any) -> np.ndarray | None:
     from tvm import ir
 
     if isinstance(tensor._var, ir.Constant):
+        tensor._trace.note_static_use(tensor._var)
         return np.array(tensor._var.value.numpy(), tensor.dtype.np)
     known = tensor.known  # an AnyValue, not an array, where it depends on an unknown rank
     if not isinstance(known, np.ndarray) or not all(isinstance(d, int) for d in known.flat):

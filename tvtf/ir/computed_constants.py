@@ -62,6 +62,8 @@ class ComputedConstants:
 
         The value is an array, or a tuple of arrays. ``depth`` counts the recursive calls.
         """
+        if depth == 0:
+            self._note_use(var)
         if isinstance(var, ir.Constant):
             return np.array(var.value.numpy(), dialect.from_relax_type(var.ty).dtype.np)
         # A `feed_dict` may replace the variable's value.
@@ -70,6 +72,11 @@ class ComputedConstants:
         if var not in self.values:
             self.values[var] = self._evaluate(var, depth + 1)
         return self.values[var]
+
+    def _note_use(self, var: Any) -> None:
+        """Records that the program uses the value of a variable, if it is constant, while it is traced."""
+        if self.trace.static_uses is not None and self.value(var, 1) is not None:
+            self.trace.note_static_use(var)
 
     def _evaluate(self, var: Any, depth: int) -> Any:
         """Evaluates a Relax variable: runs the call bound to it or, for a parameter, evaluates the captured tensor.

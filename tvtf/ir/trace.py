@@ -269,6 +269,8 @@ class Trace:
         self.pure: bool = True
         self.fed: set[Any] = set()
         """The variables that a ``feed_dict`` may replace: no constant value of them is known."""
+        self.static_uses: set[Any] | None = parent.static_uses if parent else caller.static_uses if caller else None
+        """In a TensorFlow 1 graph: the variables and constants whose values determined its shapes, attributes or ops."""
         self.holds_texts: bool = False
         self.call_args: Sequence[Any] = ()  # the arguments of the call that it is traced for
         outside = parent or caller
@@ -372,8 +374,27 @@ class Trace:
                 f"in {self.name!r}."
             )
         inner = self.capture(tensor, tensor._type, "captured")
-        inner.known, inner.claimed = tensor.known, tensor.claimed
+        inner.known, inner.claimed = tensor._known, tensor.claimed
         return inner
+
+    def note_static_use(self, var: Any) -> None:
+        """Records in a TensorFlow 1 graph that the value of ``var``, known while tracing, is used: it can't be fed anymore.
+
+        In a trace inside the graph, the captured tensors from which the value is computed are recorded, too.
+        """
+        if self.static_uses is None:
+            return
+        self.static_uses.add(var)
+        captured = [(outer, inner._var) for outer, inner in self.captures.values() if isinstance(outer, SymbolicTensor)]
+        if not captured or isinstance(var, ir.Constant):
+            return
+        sources = {var}
+        for binding in reversed(self.bindings):
+            if binding.var in sources:
+                sources.update(relax.analysis.free_vars(binding.value))
+        for outer, inner_var in captured:
+            if inner_var in sources:
+                outer._trace.note_static_use(outer._var)
 
     def encloses(self, tensor: SymbolicTensor) -> bool:
         return any(tensor._trace is trace for trace in self.enclosing())
@@ -930,7 +951,12 @@ def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: d
     For example, the elements of ``tf.shape(x)`` are known as dims.
     """
     if prim.value is not None:
-        result.known = _as_dtype(prim.value(*inputs, **attrs), result._type.dtype)
+        trace = result._trace
+        outer_uses, trace.static_uses = trace.static_uses, None  # the elements pass on; nothing is decided by them
+        try:
+            result.known = _as_dtype(prim.value(*inputs, **attrs), result._type.dtype)
+        finally:
+            trace.static_uses = outer_uses
     return result
 
 

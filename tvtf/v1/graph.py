@@ -22,7 +22,7 @@ from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.granularity import rank_error
-from tvtf.ir.dialect import read
+from tvtf.ir.dialect import is_dialect, read
 from tvtf.ir.trace import Graph as FinishedTrace
 from tvtf.ir.trace import Trace
 from tvtf.ops.rules import bind, ones_like
@@ -115,6 +115,14 @@ class Operation(AnyOperation):
         (session or current("Cannot execute operation using `run()`")).run(self, feed_dict)
 
 
+def _operands(value: Any) -> list[Any]:
+    """Returns the variables and constants whose values a binding uses; the sizes of a tensor are not its value."""
+    if not is_dialect(value):
+        return list(relax.analysis.free_vars(value))
+    bound = read(value)
+    return [] if bound.primitive.name == "shape" else list(bound.inputs)
+
+
 class _Records(Recorder):
     """A recorder of everything in the graph, because gradients are requested while it is built."""
 
@@ -140,6 +148,7 @@ class GraphTrace(Trace):
     def __init__(self, graph: Graph) -> None:
         """Creates the trace of a TensorFlow 1 graph. The trace stays open: ops are added to it at any time."""
         super().__init__("graph", specialization=Specialization(runs_eagerly=True))
+        self.static_uses = set()
         self.graph = graph
         self.effects: list[Effect] = []
         """All effects, in program order."""
@@ -207,6 +216,19 @@ class GraphTrace(Trace):
                 return outer if isinstance(outer, EagerTensor) else None
         static = static_value(tensor)
         return None if static is None else EagerTensor(np.array(static))
+
+    def determines_graph(self, tensor: SymbolicTensor) -> bool:
+        """Returns whether the graph was built for the constant value of a tensor, or of a tensor computed from it."""
+        uses = self.static_uses or set()
+        is_constant = tensor._known is not None or self.computed_constants.value(tensor._var, 1) is not None
+        if not uses or not is_constant:
+            return False
+        dependent = {tensor._var}
+        for binding in self.bindings:
+            operands = _operands(binding.value)
+            if not dependent.isdisjoint(operands):
+                dependent.add(binding.var)
+        return not dependent.isdisjoint(uses)
 
     def name_of(self, tensor: SymbolicTensor) -> str:
         return self.names.get(tensor._var) or f"{getattr(tensor._var, 'name', 'Const')}:0"
@@ -635,7 +657,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         self.finalized = True
 
     def is_feedable(self, tensor: Any) -> bool:
-        return isinstance(self.as_graph_element(tensor), SymbolicTensor)
+        element = self.as_graph_element(tensor)
+        return isinstance(element, SymbolicTensor) and not self.trace.determines_graph(element)
 
     def is_fetchable(self, tensor_or_op: Any) -> bool:
         return True

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import ir, relax
 
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
@@ -56,8 +56,13 @@ class _PrunedGraph:
         self._effects_to_run: set[Effect] = set()
         self.needed = self._reachable([t._var for t in tensors], effects)
         self.effects = [e for e in trace.effects if e in self._effects_to_run and e.variable is not None]
-        self.feeds = [tensor for var, tensor in fed.items() if var in self.needed]
-        self.captures = [(outer, inner) for outer, inner in trace.captures.values() if inner._var in self.needed]
+        self._params_of_constants = {var: _param_for(t) for var, t in fed.items() if isinstance(var, ir.Constant)}
+        self.feeds = [t for var, t in fed.items() if var in self.needed or var in self._params_of_constants]
+        self.captures = [
+            (outer, inner)
+            for outer, inner in trace.captures.values()
+            if inner._var in self.needed and inner._var not in fed
+        ]
         self.missing = [
             placeholder for var, placeholder in graph.placeholders.items() if var in self.needed and var not in fed
         ]
@@ -103,7 +108,7 @@ class _PrunedGraph:
         """
         graph_trace = self.graph.trace
         trace = Trace("run")
-        trace.params = self.feeds
+        trace.params = [self._params_of_constants.get(t._var, t) for t in self.feeds]
         trace.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
         trace.bindings = list(self._bindings())
         trace.subgraphs, trace.assumptions, trace.holds_texts = (
@@ -114,7 +119,8 @@ class _PrunedGraph:
         trace.speculated_equalities = graph_trace.speculated_equalities
         trace.pure = not any(e.var in self.needed for e in graph_trace.effects if e.variable is None)
         new_values = [e.value for e in self.effects if e.value is not None]
-        return GraphFunction(Function(trace, [*self.tensors, *new_values]))
+        fetched = [self._params_of_constants.get(t._var, t) for t in self.tensors]
+        return GraphFunction(Function(trace, [*fetched, *new_values]))
 
     def _bindings(self) -> Iterator[relax.VarBinding]:
         """Yields the bindings (computed values) that a run needs, in program order.
@@ -130,12 +136,18 @@ class _PrunedGraph:
                 continue
             effect = updates.get(binding.var)
             previous = None if effect is None else latest_values.get(id(effect.variable))
-            if previous is None:
-                yield binding
-            else:
-                yield relax.VarBinding(binding.var, _with_first_input(previous, binding.value))
+            value = binding.value if previous is None else _with_first_input(previous, binding.value)
+            yield relax.VarBinding(binding.var, self._with_fed_constants(value))
             if binding.var in assignments:
                 latest_values[id(assignments[binding.var].variable)] = binding.var
+
+    def _with_fed_constants(self, value: Any) -> Any:
+        """Returns an expression with the parameters of fed constants in place of the constants."""
+        if not self._params_of_constants or not is_dialect(value):
+            return value
+        bound = read(value)
+        inputs = [self._params_of_constants[x]._var if x in self._params_of_constants else x for x in bound.inputs]
+        return write(bound.primitive, inputs, bound.attrs, value.ty, value.span)
 
     @cached_property
     def read(self) -> set[relax.Var]:
@@ -173,6 +185,11 @@ class _PrunedGraph:
             graph = trace_graph("run", lambda *arguments: evaluate(module, "main", arguments, Instance), types)
             self._by_ranks[ranks] = GraphFunction(graph)
         return self._by_ranks[ranks]
+
+
+def _param_for(constant: SymbolicTensor) -> SymbolicTensor:
+    """Returns a parameter that replaces a constant of a graph in a run that feeds it."""
+    return SymbolicTensor(relax.Var("fed", constant._var.ty), constant._type, constant._trace)
 
 
 def _read(call: Any) -> list[relax.Var]:
@@ -440,6 +457,7 @@ class Session:
 
         Raises:
           TypeError: the key is no tensor of this graph.
+          ValueError: the tensor is a constant whose value determined how the graph was built.
         """
         prefix = "Cannot interpret feed_dict key as Tensor: "
         try:
@@ -452,6 +470,11 @@ class Session:
             raise TypeError(f"{prefix}Can not convert a {type(key).__name__} into a Tensor.")
         if not self.graph.trace.owns(tensor):
             raise TypeError(f"{prefix}Tensor {tensor} is not an element of this graph.")
+        if self.graph.trace.determines_graph(tensor):
+            raise ValueError(
+                f"Tensor {tensor.name} may not be fed: shapes, attributes or branches of the graph were determined by its "
+                "value. Build the graph with tf.compat.v1.placeholder_with_default in its place."
+            )
         return tensor
 
 
