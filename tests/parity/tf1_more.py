@@ -121,6 +121,29 @@ def programs(tf):
             print(sess.run(tf.reduce_sum(large), {large: np.ones(5000)}), sess.run(complex_ * 2, {complex_: 3j}))
             print(sess.run(text, {"text:0": "abcd"}), tf.get_default_graph().is_feedable(x))
 
+    def jacobians(print):
+        def show(pair):
+            print(rounded(pair, 2), [each.dtype.name for each in pair])
+
+        x, w, point = tf.constant([0.5, 1.0, 2.0]), tf.constant([1.0, 2.0, 3.0]), np.array([1, 2, 4], np.float32)
+        y = tf.reduce_sum(x * w) * x + w
+        z, table = tf.constant([1 + 2j, 3j], tf.complex64), tf.constant(np.arange(6.0).reshape(3, 2))
+        one, others = tf.placeholder(tf.float64, []), tf.placeholder(tf.float64, [None])
+        variable, empty = tf.Variable([2.0]), tf.zeros([0, 2])
+        compute = tf.test.compute_gradient
+        with tf.Session():
+            show(compute(x, [3], y, [3], point))
+            for pair in compute([x, w], [[3], [3]], y, [3], [point, point + 4]):
+                show(pair)
+            show(compute(table, [3, 2], tf.gather(table, [0, 2, 0]), [3, 2]))
+            show(compute(z, [2], z * z, [2], np.array([1 + 1j, 2 - 1j], np.complex64)))
+            show(compute(one, [], one * others, [2], np.array(3.0), extra_feed_dict={others: [1.0, 2.0]}))
+            show(compute(x, x.shape, variable * x, [3], init_targets=[variable.initializer]))
+            show(compute(empty, [0, 2], empty * 2, [0, 2]))
+            print(tf.test.compute_gradient_error(empty, [0, 2], empty * 2, [0, 2]) == 0)
+            print(tf.test.compute_gradient_error([x, w], [[3], [3]], y, [3]) < 1e-2)
+            print(tf.test.compute_gradient_error(x, [3], tf.sin(x), [3], point, delta=0.5) > 1e-2)
+
     def constants_of_graph(print):
         a = tf.constant([1, 2, 3, 4, 5, 6], shape=[2, 3], name="a")
         filled = tf.constant(-1.0, shape=[2, 3])

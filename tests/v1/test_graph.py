@@ -3,6 +3,7 @@
 import threading
 from operator import attrgetter
 
+import numpy as np
 import pytest
 
 import tvtf as tf
@@ -154,3 +155,12 @@ def test_a_constant_that_determined_the_graph_is_not_fed(build):
         with pytest.raises(ValueError, match="Const:0 may not be fed"):
             session.run(built, {n: 3})
         assert session.run(apart, {apart: 5}) == 5
+
+
+def test_jacobians_of_a_constant_result():
+    with tf1.Graph().as_default(), tf1.Session():
+        x = tf1.constant(2.0)
+        with pytest.raises(ValueError, match="does not depend"):
+            tf1.test.compute_gradient(x, [], tf1.constant(1.0), [])
+        with pytest.raises(ValueError, match="shape"):
+            tf1.test.compute_gradient(x, [], x * 2, [], np.zeros([2], "f"))

@@ -13,6 +13,7 @@ from typing import Any
 _FILES = (
     *("names", "variables", "initializers", "arguments", "nn", "composites", "losses", "optimizers", "decays"),
     *("saver", "warm_start", "supervision", "metrics", "inputs", "datasets", "summaries", "app_and_flags"),
+    "gradient_checker",
 )
 
 
