@@ -10,6 +10,7 @@ def programs(tf):
         **_loops(tf),
         **_python_in_maps(tf),
         **_squeezed(tf),
+        **_captured(tf),
         "the unknown shape of an unknown shape": lambda: tf.TensorShape(tf.TensorShape(None)),
     }
 
@@ -93,3 +94,34 @@ def _squeezed(tf):
         return f(tf.ones([rows, 1, 3]))
 
     return {f"all axes of size 1 of {n} rows": lambda n=n: run(n) for n in (2, 0)}
+
+
+def _captured(tf):
+    """Functions inside a function of unknown rank that use its argument without taking it."""
+    bodies = {
+        "its shape": lambda x: tf.shape(x),
+        "its rank": lambda x: tf.rank(x),
+        "its sum": lambda x: tf.reduce_sum(x, -1),
+        "its elements": lambda x: tf.reshape(x, [-1]) * 2,
+        "its shape among others": lambda x: tf.concat([[7], tf.shape(x)], 0),
+    }
+
+    def inside(body, is_concrete):
+        @tf.function(input_signature=[tf.TensorSpec(None)], autograph=False)
+        def outer(x):
+            inner = tf.function(lambda: body(x), autograph=False)
+            return inner.get_concrete_function()() if is_concrete else inner()
+
+        return [outer(tf.ones([2, 3])), outer(tf.ones([4]))]
+
+    def in_graph(body):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x = tf.compat.v1.placeholder(tf.float32, None)
+            y = tf.function(lambda: body(x), autograph=False)()
+            return [session.run(y, {x: [1.0, 2.0]}), session.run(y, {x: [[1.0, 2.0, 3.0]]})]
+
+    return {
+        **{f"a captured tensor, {label}": lambda b=body: inside(b, False) for label, body in bodies.items()},
+        **{f"a captured tensor, {label}, concrete": lambda b=body: inside(b, True) for label, body in bodies.items()},
+        **{f"a captured placeholder, {label}": lambda b=body: in_graph(b) for label, body in bodies.items()},
+    }
