@@ -121,6 +121,27 @@ def programs(tf):
             print(sess.run(tf.reduce_sum(large), {large: np.ones(5000)}), sess.run(complex_ * 2, {complex_: 3j}))
             print(sess.run(text, {"text:0": "abcd"}), tf.get_default_graph().is_feedable(x))
 
+    def consumers(print):
+        x, c = tf.placeholder(tf.float32, [4, 4]), tf.constant(1.0)
+        y, v = tf.exp(x), tf.Variable(1.0)
+        z = tf.nn.softmax(x) + c
+        parts = tf.split(x, 2, 1)
+        chosen = tf.cond(tf.reduce_sum(x) > 0, lambda: z, lambda: z * 2)
+        v.assign_add(tf.reduce_sum(y), use_locking=True)
+        for each in (x, y, c, chosen, parts[1]):
+            print([op.type.lower().removesuffix("v") for op in each.consumers()])
+        found = []
+
+        @tf.function
+        def traced(x):
+            y = tf.exp(x)
+            z = tf.matmul(x, y)
+            found.extend([op.type for op in each.consumers()] for each in (x, y, z))
+            return z
+
+        traced(x)
+        print(found)
+
     def jacobians(print):
         def show(pair):
             print(rounded(pair, 2), [each.dtype.name for each in pair])

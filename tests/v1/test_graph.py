@@ -164,3 +164,18 @@ def test_jacobians_of_a_constant_result():
             tf1.test.compute_gradient(x, [], tf1.constant(1.0), [])
         with pytest.raises(ValueError, match="shape"):
             tf1.test.compute_gradient(x, [], x * 2, [], np.zeros([2], "f"))
+
+
+def test_callables_from_options():
+    message = pytest.importorskip("tensorboard.compat.proto.config_pb2", reason="the messages are the extra's")
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        x, y, v = tf1.placeholder(tf.float32, [2], "x"), tf1.placeholder(tf.float32, [], "y"), tf1.Variable(1.0)
+        _, twice = tf1.reduce_sum(x * y, name="total"), tf1.multiply(v, 2.0, name="twice")
+        update = v.assign_add(y).op
+        options = message.CallableOptions(feed=["x:0"], fetch=["total:0"], target=[update.name])
+        options.tensor_connection.add(from_tensor=twice.name, to_tensor="y:0")
+        session.run(v.initializer)
+        run = session._make_callable_from_options(options)
+        assert run([3.0, 4.0]) == [14.0]
+        assert session.run(v) == 3.0
+        assert run([3.0, 4.0], run_metadata=None) == [42.0]

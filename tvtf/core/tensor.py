@@ -377,6 +377,10 @@ class SymbolicTensor(Tensor):
         """Evaluates the tensor of a TensorFlow 1 graph in the given session, or the default one."""
         return self._trace.evaluate(self, feed_dict, session)
 
+    def consumers(self) -> list[Any]:
+        """Returns the ops that take the tensor as an input."""
+        return self._trace.consumers_of(self)  # type: ignore[no-any-return]
+
     @property
     def graph(self) -> Any:
         return getattr(self._trace, "graph", self._trace)

@@ -225,6 +225,11 @@ def read(call: relax.Call) -> Bound:
     return Bound(primitive_of(call), args[len(graphs) :], attrs)
 
 
+def operands(value: ir.Expr) -> list[ir.Expr]:
+    """Returns the variables and constants that an expression uses; of a dialect call, without those of its sizes."""
+    return read(value).inputs if is_dialect(value) else list(relax.analysis.free_vars(value))
+
+
 def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
     """Returns the dtypes of a call's inputs, then those of the results. ``bound`` is the decoded call."""
     results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]

@@ -325,6 +325,29 @@ class Trace:
         """Returns the op that computes a tensor."""
         return self._operation(tensor, {b.var: b.value for b in self.bindings}.get(tensor._var))
 
+    def consumers_of(self, tensor: SymbolicTensor) -> list[Operation]:
+        """Returns the ops that take a tensor as an input, in the order of tracing."""
+        consumers: dict[int, Operation] = {}
+        dependent = {tensor._var}
+        for binding in self.bindings:
+            if dependent.isdisjoint(dialect.operands(binding.value)):
+                continue
+            operation = self._operation_binding(binding)
+            if operation is None:  # a part of an op
+                dependent.add(binding.var)
+            else:
+                consumers[id(operation)] = operation
+        return list(consumers.values())
+
+    def _operation_binding(self, binding: relax.VarBinding) -> Operation | None:
+        """Returns the op that computes a binding, or None if the binding is only a part of an op."""
+        if not dialect.is_dialect(binding.value):
+            return None
+        outputs = [self.tensors[b.var] for b in self.bindings if b.var in self.tensors and _is_result(b, binding.var)]
+        kind = dialect.read(binding.value).primitive.tf_name
+        name = self.name_of(outputs[0]).removesuffix(":0") if outputs else kind
+        return Operation.of(name, kind, self, [], outputs)
+
     def operations(self) -> list[Operation]:
         """Returns the ops that compute the trace's tensors, in the order of tracing."""
         values = {b.var: b.value for b in self.bindings}
@@ -936,6 +959,14 @@ def _tuple_result(outputs: Sequence[SymbolicTensor]) -> list[Any]:
     result = relax.Tuple([t._var for t in outputs])
     var = relax.Var("outputs", result.ty)
     return [relax.VarBinding(var, result), var]
+
+
+def _is_result(binding: relax.VarBinding, call_var: relax.Var) -> bool:
+    """Returns whether a binding is that of a call, or of one of the results in the call's tuple."""
+    value = binding.value
+    return (
+        binding.var.same_as(call_var) or isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(call_var)
+    )
 
 
 def _set_type(expr: Any, ty: Any) -> None:

@@ -22,7 +22,7 @@ from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.granularity import rank_error
-from tvtf.ir.dialect import is_dialect, read
+from tvtf.ir.dialect import is_dialect, operands, read
 from tvtf.ir.trace import Graph as FinishedTrace
 from tvtf.ir.trace import Trace
 from tvtf.ops.rules import bind, ones_like
@@ -87,6 +87,7 @@ class Operation(AnyOperation):
         self._effects = (*graph.trace.required, *effects)
         self.outputs, self.inputs = list(outputs), list(inputs)
         self.control_inputs: list[Any] = []
+        self._control_outputs: list[Any] = []
         self.device = ""
         graph.add(self)
 
@@ -113,14 +114,6 @@ class Operation(AnyOperation):
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Runs the op in a session, by default the current one."""
         (session or current("Cannot execute operation using `run()`")).run(self, feed_dict)
-
-
-def _operands(value: Any) -> list[Any]:
-    """Returns the variables and constants whose values a binding uses; the sizes of a tensor are not its value."""
-    if not is_dialect(value):
-        return list(relax.analysis.free_vars(value))
-    bound = read(value)
-    return [] if bound.primitive.name == "shape" else list(bound.inputs)
 
 
 class _Records(Recorder):
@@ -225,8 +218,9 @@ class GraphTrace(Trace):
             return False
         dependent = {tensor._var}
         for binding in self.bindings:
-            operands = _operands(binding.value)
-            if not dependent.isdisjoint(operands):
+            # the sizes of a tensor are not its value
+            is_of_sizes = is_dialect(binding.value) and read(binding.value).primitive.name == "shape"
+            if not is_of_sizes and not dependent.isdisjoint(operands(binding.value)):
                 dependent.add(binding.var)
         return not dependent.isdisjoint(uses)
 
@@ -238,6 +232,14 @@ class GraphTrace(Trace):
         if tensor._var not in self.names:
             Operation("Identity", getattr(tensor._var, "name", "Const"), self.graph, outputs=[tensor])
         return self.graph.operations[self.names[tensor._var].partition(":")[0]]
+
+    def _operation_binding(self, binding: relax.VarBinding) -> AnyOperation | None:
+        """Returns the op of the graph that has a binding's value as an output, or that runs the binding's effect, or None."""
+        name = self.names.get(binding.var)
+        if name is not None:
+            return self.graph.operations[name.partition(":")[0]]
+        effects = (op for op in self.graph.operations.values() if any(e.var.same_as(binding.var) for e in op._effects))
+        return next(effects, None)
 
     def evaluate(self, tensor: SymbolicTensor, feed_dict: Any, session: Any) -> Any:
         return (session or current("Cannot evaluate tensor using `eval()`")).run(tensor, feed_dict)

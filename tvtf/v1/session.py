@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -306,6 +306,25 @@ class Session:
         """Returns a function of the values of ``feed_list`` that runs ``fetches``."""
         keys = list(feed_list or ())
         return lambda *values: self.run(fetches, dict(zip(keys, values)))
+
+    def _make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
+        """Returns a function of the values of feeds that runs fetches and targets. Keras 2 runs its models by it.
+
+        ``callable_options`` is a ``CallableOptions`` message: the names of the feeds, of the fetched tensors and of the ops
+        to run, and pairs of a computed tensor and the placeholder to which its value is fed.
+        """
+        feeds, fetches, targets = (
+            list(each) for each in (callable_options.feed, callable_options.fetch, callable_options.target)
+        )
+        connections = [(pair.from_tensor, pair.to_tensor) for pair in callable_options.tensor_connection]
+
+        def run(*values: Any, run_metadata: Any = None) -> list[Any]:
+            """Runs the fetches and targets, and returns the values of the fetches."""
+            computed = self.run([source for source, _ in connections])
+            fed = {**dict(zip(feeds, values)), **{name: value for (_, name), value in zip(connections, computed)}}
+            return self.run([*fetches, *targets], fed)[: len(fetches)]  # type: ignore[no-any-return]
+
+        return run
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> dict[Any, Any]:
         """Returns the handle of a partial run, which collects what is fed."""
