@@ -86,7 +86,9 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
     if state.trace is None:
         return None
     for each in nest.flatten(inputs):
-        if each is not None and not isinstance(each, Operation) and not is_tensor(each):
+        # in a function, whose effects all run, an op without a result may be None
+        is_none = each is None and not state.trace.has_keys
+        if not is_none and not isinstance(each, Operation) and not is_tensor(each):
             raise TypeError(
                 f"'inputs' should be zero or more (nested) Tensors. Received '{each}' with type '{type(each)}'."
             )

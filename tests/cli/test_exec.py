@@ -474,6 +474,24 @@ def test_the_updates_of_keras_2s_old_optimizers(op, slots, options, expected):
     assert np.allclose(var.numpy(), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("op, slots, options, expected", UPDATES[:3])
+def test_the_updates_of_keras_2s_old_optimizers_in_graphs(op, slots, options, expected):
+    """The op is returned, so that Keras counts steps after it."""
+    update, tf1 = private.names()["raw_ops"][op], tf.compat.v1
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        var, step = tf.Variable([1.0, 2.0]), tf.Variable(0)
+        held = {name: tf.Variable(tf.zeros(2)) for name in slots.split()}
+        gradient = {"delta" if op.endswith("GradientDescent") else "grad": tf.constant([2.0, 2.0])}
+        done = update(var=var.handle, **{name: slot.handle for name, slot in held.items()}, **options, **gradient)
+        with tf.control_dependencies([tf.group(done)]):
+            counted = step.assign_add(1, read_value=False)
+        session.run(tf1.global_variables_initializer())
+        session.run(counted)
+        session.run(done)
+        assert np.allclose(session.run(var), expected, atol=1e-5)
+        assert session.run(step) == 1
+
+
 @pytest.mark.parametrize("op, slots, options, expected", OF_ROWS)
 def test_the_updates_of_keras_2s_old_optimizers_for_rows(op, slots, options, expected):
     """Two updates of the last row and the first, as TensorFlow's kernels do them: the numbers are theirs."""

@@ -179,3 +179,8 @@ def test_callables_from_options():
         assert run([3.0, 4.0]) == [14.0]
         assert session.run(v) == 3.0
         assert run([3.0, 4.0], run_metadata=None) == [42.0]
+
+
+def test_groups_reject_none():
+    with tf1.Graph().as_default(), pytest.raises(TypeError, match="Received 'None'"):
+        tf.group([tf1.no_op(), None])

@@ -112,37 +112,43 @@ def _ftrl(
     }
 
 
-def _update_op(update: Update) -> Callable[..., None]:
+def _update_op(update: Update) -> Callable[..., Any]:
     """Returns a raw op that performs a step of an optimizer on whole Variables.
 
     ``update`` computes the new values from the current ones. It returns them by the names of the op's arguments.
     """
 
-    def assign_updates(use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+    def assign_updates(use_locking: bool = False, name: str | None = None, **arguments: Any) -> Any:
         """Calls ``update`` on the values of the arguments, and assigns the results to those Variables among them."""
         values = {key: value.read_value() if _is_variable(value) else value for key, value in arguments.items()}
-        for key, value in update(**values).items():
-            arguments[key].assign(value)
+        return _as_one_op(
+            [arguments[key].assign(value, read_value=False) for key, value in update(**values).items()], name
+        )
 
     return assign_updates
 
 
-def _row_update_op(update: Update) -> Callable[..., None]:
+def _row_update_op(update: Update) -> Callable[..., Any]:
     """Returns a raw op that performs a step of an optimizer on some rows of Variables.
 
     ``update`` computes the new values of the rows from the current ones. It returns them by the names of the op's arguments.
     """
 
-    def assign_updates(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+    def assign_updates(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> Any:
         """Updates the rows at ``indices`` of the Variables among the arguments. The indices must be unique."""
         values = {
             key: tvtf.gather(argument, indices) if _is_variable(argument) else argument
             for key, argument in arguments.items()
         }
-        for key, value in update(**values).items():
-            arguments[key].scatter_update(tvtf.IndexedSlices(value, indices))
+        rows = {key: tvtf.IndexedSlices(value, indices) for key, value in update(**values).items()}
+        return _as_one_op([arguments[key].scatter_update(each) for key, each in rows.items()], name)
 
     return assign_updates
+
+
+def _as_one_op(assignments: list[Any], name: str | None) -> Any:
+    """Returns the op of a graph that performs assignments; eagerly, where they are performed already, None."""
+    return None if tvtf.executing_eagerly() else tvtf.group(*assignments, name=name)
 
 
 def _is_variable(value: Any) -> bool:
