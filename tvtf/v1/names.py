@@ -19,6 +19,7 @@ from tvtf.dtypes import as_dtype
 from tvtf.fileio.protobuf import parsed
 from tvtf.fileio.tfrecord import records_of
 from tvtf.frontend.function.polymorphic_function import function
+from tvtf.frontend.gradient.graph_gradients import gradients as gradients_in_trace
 from tvtf.frontend.host.printing import print_ as _print
 from tvtf.frontend.host.python_call import numpy_function
 from tvtf.ops.operators import equality
@@ -180,6 +181,11 @@ def gradients(
 
     If ``ys`` do not depend on an ``x``, its gradient is None, or zero with ``unconnected_gradients="zero"``.
     """
+    if state.trace is not None and not isinstance(state.trace, GraphTrace):
+        # in a function, branch or body of a loop, whose ops the graph does not record
+        return gradients_in_trace(  # type: ignore[no-any-return]
+            ys, xs, grad_ys, stop_gradients=stop_gradients, unconnected_gradients=unconnected_gradients
+        )
     graph = current_graph()
     with graph.trace.without_op_names():
         flat_ys = [convert_to_tensor(y) for y in nest.flatten(ys)]

@@ -1,0 +1,48 @@
+"""Programs of TensorFlow 1 with gradients in loops and branches, and with Variables that start from the same value."""
+
+import numpy as np
+from tf1_support import rounded, scripts
+
+
+def programs(tf):
+    v2, tf = tf, tf.compat.v1
+
+    def looped(f):
+        return tf.while_loop(lambda j, _: j < 2, lambda j, total: (j + 1, total + f(j)), (0, tf.zeros([2])))[1]
+
+    def gradients_in_loops(print):
+        v, w = tf.Variable([1.0, 2.0]), tf.Variable([5.0, 6.0])
+        p = tf.placeholder(tf.float32, [2])
+        table = tf.Variable(np.arange(6.0, dtype=np.float32).reshape(3, 2))
+        y, product, rows = v * v * p, v * p, tf.gather(table, [0, 2])
+        square = product * product
+        slope = tf.gradients(v * v * v, v)[0]
+        with tf.control_dependencies([w.assign([7.0, 8.0])]):
+            after = w * w
+            of_assigned = looped(lambda j: tf.gradients(after[j], w)[0])
+        of_loop = looped(lambda j: tf.gradients((v * v * v)[j], v)[0])
+        fetches = {
+            "a Variable": looped(lambda j: tf.gradients((v * v * p)[j], v)[0]),
+            "a placeholder": looped(lambda j: tf.gradients((v * v * p)[j], p)[0]),
+            "both": looped(lambda j: tf.add_n(tf.gradients(y[j], [v, p]))),
+            "a tensor": looped(lambda j: tf.gradients(square[j], product)[0]),
+            "an assigned Variable": of_assigned,
+            "a branch": tf.cond(p[0] > 0, lambda: tf.gradients(v * p, v)[0], lambda: p),
+            "nothing": looped(lambda j: tf.zeros([2]) if tf.gradients(w[j], v)[0] is None else tf.ones([2])),
+            "zeros": looped(lambda j: tf.gradients(w[j], [v], unconnected_gradients="zero")[0] + 1.0),
+            "stopped": looped(lambda j: tf.gradients((v * p)[j], [v], stop_gradients=[p])[0]),
+            "weighted": looped(lambda j: tf.gradients(v * p, [v], grad_ys=[tf.constant([2.0, 3.0])])[0]),
+            "of a gradient": looped(lambda j: tf.gradients(slope[j], v)[0]),
+            "twice": looped(lambda j: tf.gradients(tf.gradients(v * v * v * p, v)[0][j], v)[0]),
+            "of a loop of gradients": tf.gradients(of_loop, v)[0],
+            "rows": looped(lambda j: tf.convert_to_tensor(tf.gradients(rows[j], table)[0])[2]),
+            "a map": tf.map_fn(lambda i: tf.gradients((v * v)[i], v)[0], tf.range(2), dtype=tf.float32),
+            "a function": v2.function(lambda: tf.gradients(v * v * p, v)[0], autograph=False)(),
+            "a function's argument": v2.function(lambda x: tf.gradients(x * x * v, x)[0], autograph=False)(p),
+        }
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for name, tensor in fetches.items():
+                print(name, rounded(sess.run(tensor, {p: [3.0, 4.0]})))
+
+    return scripts(tf, locals())
