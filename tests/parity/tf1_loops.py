@@ -45,4 +45,23 @@ def programs(tf):
             for name, tensor in fetches.items():
                 print(name, rounded(sess.run(tensor, {p: [3.0, 4.0]})))
 
+    def equal_values(print):
+        def ones():  # by a loop with an effect: it writes an array
+            array = tf.TensorArray(tf.float32, 2, element_shape=[])
+            return tf.while_loop(lambda j, _: j < 2, lambda j, a: (j + 1, a.write(j, 1.0)), (0, array))[1].stack()
+
+        v, w = tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0])
+        constant = tf.constant(np.zeros(5000, np.float32))
+        large, other = tf.Variable(constant), tf.Variable(constant)
+        drawn = tf.random.normal([2], 3.0, 0.0)
+        added = tf.group(v.assign_add(ones()), w.assign_add(ones()))
+        increased = tf.group(*(x.assign_add(constant + tf.reduce_sum(ones())) for x in (large, other)))
+        init = tf.global_variables_initializer()
+        with tf.Session() as sess:
+            for op in (init, added, tf.group(v.assign(drawn), w.assign(drawn)), added, w.assign(v), added, init, added):
+                sess.run(op)
+                print(rounded(sess.run([v, w])))
+            sess.run(increased)
+            print([float(x[0]) for x in sess.run([large, other, constant])])
+
     return scripts(tf, locals())

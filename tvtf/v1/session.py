@@ -376,9 +376,23 @@ class Session:
         ]
         outputs = iter(pruned_graph.run(inputs))
         results = [next(outputs).numpy() if isinstance(f, Tensor) else None for f in flat_fetches]
-        for effect, value in zip(pruned_graph.effects, outputs):
-            self._values[id(effect.variable)] = value
+        self._store([id(effect.variable) for effect in pruned_graph.effects], list(outputs), inputs)
         return _pack_results(fetches, iter(results))
+
+    def _store(self, keys: Sequence[int], values: Sequence[EagerTensor], inputs: Sequence[Tensor]) -> None:
+        """Stores new values of variables, each in memory of its own.
+
+        Compiled code may write a variable's memory where it lies. Two of its results may be the same constant, and a result
+        may be one of its ``inputs``.
+        """
+        others = [value for key, value in self._values.items() if key not in keys]
+        shared_addresses = {_address(x) for x in (*inputs, *others)} - {
+            _address(self._values[k]) for k in keys if k in self._values
+        }
+        for key, value in zip(keys, values):
+            is_shared = _address(value) in shared_addresses
+            self._values[key] = EagerTensor(value.eager_array().copy()) if is_shared else value
+            shared_addresses.add(_address(self._values[key]))
 
     def _fetch(self, fetch: Any) -> Any:
         """Converts an argument of ``Session.run`` to the tensor or op to fetch.
@@ -495,6 +509,10 @@ class Session:
                 "value. Build the graph with tf.compat.v1.placeholder_with_default in its place."
             )
         return tensor
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.eager_array().ctypes.data
 
 
 def _components(value: Any) -> list[Any]:
