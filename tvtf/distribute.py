@@ -296,6 +296,9 @@ class MirroredStrategy(Strategy):
     Source: https://www.tensorflow.org/api_docs/python/tf/distribute/MirroredStrategy
     """
 
+    _collective_key_base = 0
+    """The first key by which replicas find each other. Libraries' tests count it up; one replica needs none."""
+
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         self._devices = tuple(devices or ())
         if len(self._devices) > 1:

@@ -23,6 +23,7 @@ class _Settings:
         self.jit: Any = ""
         self.options: dict[str, Any] = {"disable_model_pruning": False, "disable_meta_optimizer": False}
         self.growth: dict[str, bool] = {}
+        self.divisions: dict[PhysicalDevice, list[LogicalDeviceConfiguration]] = {}
 
 
 _settings = _Settings()
@@ -60,7 +61,7 @@ class LogicalDevice(NamedTuple):
 
 @export("config.LogicalDeviceConfiguration", "config.experimental.VirtualDeviceConfiguration")
 class LogicalDeviceConfiguration(NamedTuple):
-    """The division of a physical device; tvtf divides none.
+    """The properties of a logical device, see ``tf.config.set_logical_device_configuration``.
 
     >>> import tvtf as tf
     >>> tf.config.LogicalDeviceConfiguration(memory_limit=64).memory_limit
@@ -154,15 +155,19 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/list_logical_devices
     """
-    visible = get_visible_devices(device_type)
-    return [
-        LogicalDevice(device.name.replace("/physical_device:", "/device:"), device.device_type) for device in visible
-    ]
+    devices = []
+    for device in get_visible_devices(device_type):
+        name = device.name.replace("/physical_device:", "/device:")
+        number_of_parts = len(_settings.divisions.get(device, [None]))
+        # only the CPU, which is one device, has several parts
+        names = [name, *(f"/device:CPU:{i}" for i in range(1, number_of_parts))]
+        devices += [LogicalDevice(each, device.device_type) for each in names]
+    return devices
 
 
 @export("config.get_logical_device_configuration", "config.experimental.get_virtual_device_configuration")
-def get_logical_device_configuration(device: PhysicalDevice) -> None:
-    """Returns None: tvtf never divides a physical device into several logical devices.
+def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDeviceConfiguration] | None:
+    """Returns what ``tf.config.set_logical_device_configuration`` has set for a device, or None.
 
     Raises:
       ValueError: the device doesn't exist.
@@ -174,6 +179,44 @@ def get_logical_device_configuration(device: PhysicalDevice) -> None:
     """
     if device not in list_physical_devices():
         raise ValueError(f"Unrecognized device: {device!r}")
+    return _settings.divisions.get(device)
+
+
+@export("config.set_logical_device_configuration", "config.experimental.set_virtual_device_configuration")
+def set_logical_device_configuration(
+    device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]
+) -> None:
+    """Sets as how many logical devices a physical device is listed. All of the CPU's run on the same cores.
+
+    An empty list undoes that. A limit of a GPU's memory is stored, and has no effect.
+
+    Raises:
+      ValueError: the device doesn't exist, a property of the CPU is set, or a GPU's memory limit is missing.
+      NotImplementedError: a GPU is divided into several devices.
+
+    >>> import tvtf as tf
+    >>> (cpu,) = tf.config.list_physical_devices("CPU")
+    >>> tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    >>> [device.name for device in tf.config.list_logical_devices("CPU")]
+    ['/device:CPU:0', '/device:CPU:1']
+    >>> tf.config.set_logical_device_configuration(cpu, [])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/set_logical_device_configuration
+    """
+    if device not in list_physical_devices():
+        raise ValueError(f"Unrecognized device: {device!r}")
+    for each in logical_devices:
+        for name, value in each._asdict().items():
+            if device.device_type == "CPU" and value is not None:
+                subject = name.replace("memory_limit", "memory limit")
+                raise ValueError(f"Setting {subject} on CPU virtual devices is currently not supported")
+        if device.device_type == "GPU" and each.memory_limit is None:
+            raise ValueError("Setting memory limit is required for GPU virtual devices")
+    if device.device_type == "GPU" and len(logical_devices) > 1:
+        raise NotImplementedError("tvtf runs a function on a whole GPU: give one logical device")
+    _settings.divisions.pop(device, None)
+    if logical_devices:
+        _settings.divisions[device] = list(logical_devices)
 
 
 @export("config.experimental.get_device_details")

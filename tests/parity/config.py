@@ -19,6 +19,9 @@ def _devices(tf):
         "details": lambda: config.experimental.get_device_details(cpu),
         "division": lambda: config.get_logical_device_configuration(cpu),
         "a division": lambda: config.LogicalDeviceConfiguration(memory_limit=3),
+        "a limit of the CPU's memory": lambda: config.set_logical_device_configuration(
+            cpu, [config.LogicalDeviceConfiguration(memory_limit=3)]
+        ),
         "memory growth of a CPU": lambda: config.experimental.set_memory_growth(cpu, True),
         "attributes": lambda: (cpu.name, cpu.device_type),
         "no GPU": lambda: (tf.test.is_gpu_available() or tf.test.gpu_device_name()) if _has_gpu(tf) else [False, ""],

@@ -84,10 +84,6 @@ REASONS = {
         )
     },
     **{
-        f"config.{name}": "the CPU is one device; tf.config.threading sets how many cores it uses"
-        for name in ("set_logical_device_configuration", "experimental.set_virtual_device_configuration")
-    },
-    **{
         f"config.experimental.{name}": "tvtf's compiler is TVM"
         for name in ("disable_mlir_bridge", "enable_mlir_bridge")
     },
