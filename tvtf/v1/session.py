@@ -242,6 +242,9 @@ class Session:
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         self.graph = get_default_graph() if graph is None else graph
         self._values: dict[int, EagerTensor] = {}
+        """The variables' values, by the variables' ``id``."""
+        self._addresses: dict[int, int] = {}
+        """The addresses of the values' memory, which take a microsecond each to ask for."""
         self._pruned_graphs: dict[Any, _PrunedGraph] = {}
         self._closed = False
         self._entered = ExitStack()
@@ -353,6 +356,7 @@ class Session:
                 f"Cannot feed value of shape {array.shape} for Tensor {variable.name}, which has shape {variable.shape}"
             )
         self._values[id(variable)] = EagerTensor(array)
+        self._addresses[id(variable)] = _address(self._values[id(variable)])
 
     @property
     def graph_def(self) -> Any:
@@ -385,14 +389,17 @@ class Session:
         Compiled code may write a variable's memory where it lies. Two of its results may be the same constant, and a result
         may be one of its ``inputs``.
         """
-        others = [value for key, value in self._values.items() if key not in keys]
-        shared_addresses = {_address(x) for x in (*inputs, *others)} - {
-            _address(self._values[k]) for k in keys if k in self._values
-        }
+        address_of_value = {id(self._values[key]): address for key, address in self._addresses.items()}
+        overwritten = {self._addresses.pop(key, 0) for key in keys}
+        read = {address_of_value.get(id(x)) or _address(x) for x in inputs}
+        taken = (read - overwritten).union(self._addresses.values())
         for key, value in zip(keys, values):
-            is_shared = _address(value) in shared_addresses
-            self._values[key] = EagerTensor(value.eager_array().copy()) if is_shared else value
-            shared_addresses.add(_address(self._values[key]))
+            address = _address(value)
+            if address in taken:
+                value = EagerTensor(value.eager_array().copy())
+                address = _address(value)
+            self._values[key], self._addresses[key] = value, address
+            taken.add(address)
 
     def _fetch(self, fetch: Any) -> Any:
         """Converts an argument of ``Session.run`` to the tensor or op to fetch.
