@@ -46,7 +46,10 @@ def folded(tensor: Any) -> np.ndarray | None:
 class ComputedConstants:
     """The constant values of one trace's Relax variables, each evaluated once; None for a variable that isn't constant.
 
-    ``ops`` are the names of the primitives that are evaluated; None means all.
+    ``ops`` are the names of the primitives that are evaluated. A variable that needs another one isn't constant. None
+    stands for all primitives; each trace keeps one such object, so that its values are found once.
+
+    In all methods, ``depth`` is the number of recursive calls that led from the wanted value to this one.
     """
 
     def __init__(self, trace: Any, ops: frozenset[str] | None = None) -> None:
@@ -60,7 +63,7 @@ class ComputedConstants:
     def value(self, var: Any, depth: int = 0) -> Any:
         """Returns the value of a Relax constant, or of a variable that depends on constants only, or None.
 
-        The value is an array, or a tuple of arrays. ``depth`` counts the recursive calls.
+        The value is an array, or a tuple of arrays. The search ends where ``depth`` exceeds ``MAX_STEPS``.
         """
         if depth == 0:
             self._note_use(var)
@@ -83,20 +86,37 @@ class ComputedConstants:
 
         Returns None if the value isn't constant or has too many elements.
         """
-        call = self._bound_expression(var)
-        if isinstance(call, relax.TupleGetItem):
-            results = self.value(call.tuple_value, depth)
-            return None if results is None else results[call.index]
-        if call is not None:
-            return self._run_call(var, call, depth) if dialect.is_dialect(call) else None
-        outer: Any = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
-        if isinstance(outer, SymbolicTensor):  # captured from an enclosing trace, whose calls are evaluated
-            outside = outer._trace.computed_constants if self.ops is None else ComputedConstants(outer._trace, self.ops)
-            known = static_value(outer)
-            return known if known is not None else outside.value(outer._var, depth)
-        # A resource has no constant value, and a batched tensor has one for each element of the batch.
-        is_value = isinstance(outer, EagerTensor) and not outer.has_identity and not outer.is_batched
-        return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MAX_ELEMENTS else None
+        expression = self._bound_expression(var)
+        if expression is None:
+            return self._evaluate_captured(var, depth)
+        if isinstance(expression, relax.TupleGetItem):
+            results = self.value(expression.tuple_value, depth)
+            return None if results is None else results[expression.index]
+        return self._run_call(var, expression, depth) if dialect.is_dialect(expression) else None
+
+    def _evaluate_captured(self, var: Any, depth: int) -> Any:
+        """Evaluates the tensor that a parameter of the trace captures from outside the traced function.
+
+        Returns None for a parameter that is an argument, and if the tensor isn't constant or has too many elements.
+        """
+        captures = self.trace.captures.values()
+        captured: Any = next((tensor for tensor, param in captures if param._var.same_as(var)), None)
+        if isinstance(captured, SymbolicTensor):
+            known_value = static_value(captured)
+            if known_value is not None:
+                return known_value
+            # The enclosing trace has the calls that compute the tensor. The object that it keeps evaluates all ops.
+            trace = captured._trace
+            constants = trace.computed_constants if self.ops is None else ComputedConstants(trace, self.ops)
+            return constants.value(captured._var, depth)
+        if not isinstance(captured, EagerTensor):
+            return None
+        # A handle of a resource has no constant value, and a batched tensor has one for each element of the batch.
+        if captured.has_identity or captured.is_batched:
+            return None
+        if math.prod(captured._type.shape) > MAX_ELEMENTS:
+            return None
+        return captured.eager_array()
 
     def _bound_expression(self, var: Any) -> Any:
         """Returns the expression that a variable is bound to, or None for a parameter."""
