@@ -1,6 +1,6 @@
 """Stores elements in files: ``Dataset.save``, ``Dataset.load`` and ``cache(filename)``.
 
-A file of elements is a TFRecord file: two records for each tensor, and a last one with the number of elements.
+A data file is a TFRecord file with the elements: two records for each tensor, and a last one with the number of elements.
 A saved dataset is such a file and a manifest, ``dataset.json``, with the structure of an element and the name, size and
 digest of the file. The manifest is renamed into place last, so that a folder always holds one complete dataset.
 """
@@ -31,7 +31,7 @@ MANIFEST: Final = "dataset.json"
 SEAL: Final = "sha256"
 """The manifest's entry with the digest of all other entries."""
 _FILE_NAMES: Final = ("dataset" + SUFFIX, "dataset-1" + SUFFIX)
-"""The two names of a file of elements: a new file takes the one that the existing manifest does not use."""
+"""The two names of a data file: a new file takes the one that the existing manifest does not use."""
 _UNSEALED: Final = ({"specs", "form"}, {"told", "form"}, {"told"})
 """The entries of manifests written before manifests held digests; their file has the first name."""
 
@@ -42,13 +42,13 @@ def store(path: str, elements: Sequence[Element]) -> None:
 
 
 def _records(elements: Sequence[Element]) -> bytes:
-    """Returns the content of a file of elements."""
+    """Returns the content of a data file."""
     parts = [part for element in elements for array in arrays(element) for part in _encode_array(array)]
     return b"".join(map(framed, [*parts, json.dumps({"elements": len(elements)}).encode()]))
 
 
 def _encode_array(array: np.ndarray) -> tuple[bytes, bytes]:
-    """Encodes an array as two records of a file of elements: its dtype and shape as JSON, and its bytes."""
+    """Encodes an array as two records of a data file: its dtype and shape as JSON, and its bytes."""
     dtype = "string" if array.dtype.kind in "OS" else as_dtype(array.dtype).name
     header = json.dumps({"dtype": dtype, "shape": array.shape}).encode()
     if dtype != "string":
@@ -124,7 +124,7 @@ def _decode_array(header: bytes, body: bytes) -> np.ndarray:
 def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
     """Saves a dataset's elements and element spec to a folder, and replaces an older dataset there atomically.
 
-    A manifest contains the name, size and digest of the file of elements. The new file has another name than the old
+    A manifest contains the name, size and digest of the data file. The new file has another name than the old
     one. Thus the old dataset stays valid until the new manifest replaces the old manifest.
     """
     content, manifest_path = _records(elements), os.path.join(folder, MANIFEST)
@@ -139,7 +139,7 @@ def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
 
 
 def _new_and_old_file_names(manifest_path: str) -> tuple[str, str]:
-    """Returns the name for a new file of elements, and the name of the folder's old file, which the manifest contains.
+    """Returns the name for a new data file, and the name of the folder's old one, which the manifest contains.
 
     The two names are used in turn.
     """
@@ -166,14 +166,14 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
     ``spec`` is the element spec if the caller knows it, otherwise None.
 
     Raises:
-      NotFoundError: the file of elements is missing.
+      NotFoundError: the data file is missing.
       DataLossError: one of the files is damaged.
     """
     manifest_path = os.path.join(folder, MANIFEST)
     if not os.path.exists(manifest_path):
         return None
     manifest = _manifest(manifest_path)
-    name = _checked_file(folder, manifest, manifest_path)
+    name = _verified_data_file(folder, manifest, manifest_path)
     if spec is None and "told" in manifest and "form" not in manifest:
         raise ValueError(
             f"Dataset.load: the elements in {folder} need an element_spec; they were saved with {manifest['told']}"
@@ -203,10 +203,10 @@ def _manifest(path: str) -> dict[str, Any]:
     return manifest
 
 
-def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
-    """Returns the name of a dataset's file of elements, after verifying its size and digest.
+def _verified_data_file(folder: str, manifest: dict[str, Any], manifest_path: str) -> str:
+    """Returns the name of a dataset's data file, after verifying its size and digest.
 
-    ``path`` is the manifest's, for errors.
+    ``manifest_path`` is the path of the manifest, used in error messages.
     """
     if "elements" not in manifest:  # written before manifests had digests
         return _FILE_NAMES[0]
@@ -214,9 +214,9 @@ def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
     try:
         name, size, digest = str(file_entry["file"]), file_entry["size"], file_entry["sha256"]
     except (TypeError, LookupError) as error:
-        raise _damaged(path, f"the entry of the file of elements is incomplete: {error}") from error
+        raise _damaged(manifest_path, f"the entry of the data file is incomplete: {error}") from error
     if name not in _FILE_NAMES:
-        raise _damaged(path, f"{name!r:.80} is not a name of a file of elements")
+        raise _damaged(manifest_path, f"{name!r:.80} is not a name of a data file")
     file = os.path.join(folder, name)
     with atomic_file.named_failures(file, "read"):
         actual_size = os.stat(file).st_size
