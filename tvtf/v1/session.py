@@ -404,26 +404,31 @@ class Session:
     def _fetch(self, fetch: Any) -> Any:
         """Converts an argument of ``Session.run`` to the tensor or op to fetch.
 
-        The argument is a tensor, an op, a variable or a name. Raises ValueError if it isn't in the session's graph.
+        The argument is a tensor, an op, a variable or a name. The texts of the errors are TensorFlow's.
+
+        Raises:
+          TypeError: the argument is something else.
+          ValueError: the session's graph doesn't contain it.
         """
         element = self._named(fetch)
         if isinstance(element, Variable):
+            # The read gets no name in the graph: fetching must not change the names of ops that are added later.
             with self.graph.trace.without_op_names():
                 return self.graph.trace.read_variable(element)
         if isinstance(element, EagerTensor):
             return self.graph.trace.own(element)
         if not isinstance(element, (SymbolicTensor, Operation)):
-            kind = type(fetch).__name__
+            type_name = type(fetch).__name__
             raise TypeError(
-                f'Argument `fetch` = {fetch} has invalid type "{kind}" must be a string or Tensor. (Can not convert a {kind} '
-                "into a Tensor or Operation.)"
+                f'Argument `fetch` = {fetch} has invalid type "{type_name}" must be a string or Tensor. (Can not convert a '
+                f"{type_name} into a Tensor or Operation.)"
             )
         is_in_graph = element.graph is self.graph if isinstance(element, Operation) else self.graph.trace.owns(element)
         if not is_in_graph:
-            kind = "an Operation" if isinstance(element, Operation) else "a Tensor"
+            kind = "Operation" if isinstance(element, Operation) else "Tensor"
             raise ValueError(
-                f"Argument `fetch` = {element} cannot be interpreted as a Tensor. ({kind[2:].strip()} {element} is not an element "
-                "of this graph.)"
+                f"Argument `fetch` = {element} cannot be interpreted as a Tensor. ({kind} {element} is not an element of this "
+                "graph.)"
             )
         return element
 
