@@ -61,10 +61,12 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
 def _promoting_operands(operate: Operator) -> Operator:
     """Wraps an operator so that its operands are first converted to the dtype in which NumPy would compute."""
     # NumPy's matmul also takes vectors.
-    operate = {operators.ARITHMETIC["matmul"]: products.matmul}.get(operate, operate)
+    if operate is operators.ARITHMETIC["matmul"]:
+        operate = products.matmul
 
     def promote_and_operate(x: Any, y: Any) -> Any:
-        # `x == None` is not computed elementwise.
+        # `x == None` and `x != None` aren't computed elementwise: None has no dtype to promote to. Only the second operand
+        # can be None: for `None == x`, Python calls the tensor's method with None as the second operand.
         if y is None:
             return operate(x, y)
         dtype = result_dtype(x, y)
