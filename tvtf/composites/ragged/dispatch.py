@@ -1,4 +1,8 @@
-"""Handlers of public functions for ragged tensors, which the functions for dense tensors reject."""
+"""Handlers of public functions for ragged tensors, which the functions for dense tensors reject.
+
+A handler is called with the public function and its arguments if one of the arguments holds a ragged tensor. It returns the
+result, or NotImplemented: then the next handler is tried.
+"""
 
 from __future__ import annotations
 
@@ -107,12 +111,13 @@ ASSERTIONS = (
 )
 
 
-def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+def dispatch_elementwise(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Applies an elementwise function to the innermost values of its first argument, a ragged tensor.
 
-    Returns NotImplemented if the first argument is not ragged.
+    Returns NotImplemented, so that the next handler is tried, if the first argument isn't ragged.
     """
-    # the first argument was passed by keyword
+    # The first argument was passed by keyword. Its name differs from function to function, so it is recognized as the one
+    # that is ragged: the other arguments of these functions, such as a dtype, never are.
     if x is None:
         name = next(keyword for keyword, value in kwargs.items() if holds_ragged(value))
         x = kwargs.pop(name)
@@ -292,7 +297,7 @@ def _add_operators() -> None:
         if operator not in _COMPARISONS:
             setattr(RaggedTensor, f"__r{operator}__", lambda self, other, f=function: binary(f, other, self))
     for operator, path in {"neg": "negative", "abs": "abs", "invert": "math.logical_not"}.items():
-        setattr(RaggedTensor, f"__{operator}__", lambda self, f=names[path]: unary(f, self))
+        setattr(RaggedTensor, f"__{operator}__", lambda self, f=names[path]: dispatch_elementwise(f, self))
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -339,7 +344,7 @@ _OPERATORS = {
 
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(UNARY, dispatch_elementwise),
     **dict.fromkeys(BINARY, binary),
     **{f"debugging.{name}": assert_elementwise for name in ASSERTIONS},
     **{name: reduction(name) for name in SEGMENTS},
