@@ -353,10 +353,12 @@ def grows_arrays(before: Any, after: Any) -> bool:
 
     ``before`` and ``after`` are the loop variables before and after the iteration.
     """
-    triples = zip(growing_array_shapes(before), *(nest.flatten(x, expand_composites=True) for x in (before, after)))
-    # Only growing arrays have a shape in the list.
+    tensors_before = nest.flatten(before, expand_composites=True)
+    tensors_after = nest.flatten(after, expand_composites=True)
+    # The shapes mark the buffers of arrays that are allowed to grow. The sizes say whether this iteration made one larger.
     return any(
-        shape is not None and not same_dim(old._type.shape[0], new._type.shape[0]) for shape, old, new in triples
+        shape is not None and not same_dim(old._type.shape[0], new._type.shape[0])
+        for shape, old, new in zip(growing_array_shapes(before), tensors_before, tensors_after)
     )
 
 
