@@ -26,7 +26,7 @@ from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, kernel_key, with_common_names
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code, scratch_folder
-from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, unrolling_less
+from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, with_less_unrolling
 from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, only, run_again
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
@@ -309,7 +309,7 @@ class _Objects:
             host, devices = lower_kernels(kernels, self.target)
         with cost.step("LLVM"):
             if not devices:
-                return native_code(host, unrolling_less(self.host))
+                return native_code(host, with_less_unrolling(self.host))
             module = native(host, self.host)
             code = object_code(module)
         for target, device_part in devices.items():

@@ -73,13 +73,14 @@ def native_code(part: IRModule, host: Target) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def unrolling_less(host: Target) -> Target:
+def with_less_unrolling(host: Target) -> Target:
     """Returns a target with the same instructions, for which LLVM unrolls loops to 50 operations instead of 512.
 
     LLVM unrolls loops up to the buffer size in its processor model: 512 operations since Zen 3 and Alder Lake. The
-    kernels' loops are unrolled already. With more copies, kernels compile 5 % slower and run no faster (25 kernels, all
-    within 2 %), and register tiles have too few registers for two terms at once. The target names a generic processor
-    model, and lists the instructions of the actual processor.
+    schedules have unrolled what is profitable. With more copies, kernels compile 5 % slower and run no faster (25
+    kernels, all within 2 %). A register tile uses nearly all registers in one iteration: two unrolled iterations need
+    more than there are, so that LLVM spills some to the stack. The target names a generic processor model, and lists the
+    instructions of the actual processor.
     """
     model = next((model for feature, model in MODELS if codegen.target_has_features(feature, host)), None)
     if model is None or "mcpu" not in host.attrs:

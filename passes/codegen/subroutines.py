@@ -17,7 +17,7 @@ from tvtf.core.thread_count import compiler_threads
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL
-from tvtf.passes.codegen.native_code import native_code, unrolling_less
+from tvtf.passes.codegen.native_code import native_code, with_less_unrolling
 from tvtf.passes.codegen.selective_passes import only
 from tvtf.passes.codegen.shipped_subroutines import shipped_code
 from tvtf.passes.codegen.stack_buffers import with_local_stack
@@ -86,7 +86,7 @@ class SubroutineCompiler:
                 with cost.step("lower"):
                     host = lower_subroutine(name, func, self.host)
                 with cost.step("LLVM"):
-                    return native_code(host, unrolling_less(self.host))
+                    return native_code(host, with_less_unrolling(self.host))
 
         return build() if self.stored is None else self.stored(subroutine_key(name, self.host, self.options), build)
 

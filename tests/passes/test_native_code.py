@@ -19,7 +19,7 @@ from tvtf.passes.codegen.native_code import (
     MODELS,
     SAFE_LEVEL,
     native,
-    unrolling_less,
+    with_less_unrolling,
 )
 
 CONVERSIONS = {"__truncsfhf2", "__extendhfsf2"}
@@ -110,7 +110,7 @@ needs_x86 = pytest.mark.skipif(not codegen.llvm_get_system_x86_vendor(), reason=
 @pytest.mark.parametrize("cpu", ["znver5", "sapphirerapids", "alderlake", "znver2"])
 def test_a_model_that_unrolls_less_has_the_same_features(cpu):
     target = Target({"kind": "llvm", "mcpu": cpu, "num-cores": 2})
-    other = unrolling_less(target)
+    other = with_less_unrolling(target)
     assert other.attrs["mcpu"] in {model for _feature, model in MODELS} and int(other.attrs["num-cores"]) == 2
     assert codegen.llvm_get_cpu_features(other) == codegen.llvm_get_cpu_features(target)
 
@@ -119,4 +119,4 @@ def test_a_model_that_unrolls_less_has_the_same_features(cpu):
     "target", [{"kind": "llvm"}, {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72"}]
 )
 def test_other_processors_keep_their_model(target):
-    assert str(unrolling_less(Target(target))) == str(Target(target))
+    assert str(with_less_unrolling(Target(target))) == str(Target(target))
