@@ -237,11 +237,11 @@ def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, i
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
     max_rows = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), row_count)
     outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
-    if outer_rows * -(-row_count // max_rows) < TASKS_PER_CORE * target.cores:
+    if outer_rows * emit.ceil_div(row_count, max_rows) < TASKS_PER_CORE * target.cores:
         max_rows = min(max_rows, MIN_ROWS)
     # Equal blocks, so that the last one isn't much shorter.
-    rows_per_block = -(-row_count // -(-row_count // max_rows))
-    return rows_per_block, -(-row_count // rows_per_block)
+    rows_per_block = emit.ceil_div(row_count, emit.ceil_div(row_count, max_rows))
+    return rows_per_block, emit.ceil_div(row_count, rows_per_block)
 
 
 def _row_bytes(stage: Stage, depth: int) -> int:

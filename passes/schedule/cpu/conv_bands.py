@@ -100,11 +100,11 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
         return None
     row_count, images = int(chain[-1].spatial[1].extent), int(chain[-1].spatial[0].extent)
     # The highest bands that fit share the fewest rows.
-    for height in sorted({-(-row_count // count) for count in range(1, row_count + 1)}, reverse=True):
+    for height in sorted({emit.ceil_div(row_count, count) for count in range(1, row_count + 1)}, reverse=True):
         rows = _rows_of_stages(chain, height, kernel)
         if rows is None:
             return None
-        bands = Bands(tuple(chain), rows, -(-row_count // height))
+        bands = Bands(tuple(chain), rows, emit.ceil_div(row_count, height))
         fits_cache = _band_bytes(bands, kernel) <= MAX_SHARE_OF_LEVEL2 * target.level2_bytes
         if fits_cache and occupies(images * bands.count, target):
             return bands if _share_of_recomputed_rows(bands) <= MAX_RECOMPUTED_ROWS else None

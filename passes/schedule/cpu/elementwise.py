@@ -141,7 +141,7 @@ def vectors(
     vector_count = (
         static_size // lanes if static_size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
     )
-    vectors_per_chunk = _ceil_div(vector_count, chunks)
+    vectors_per_chunk = emit.ceil_div(vector_count, chunks)
     first_vector = chunk * vectors_per_chunk
     vectors_here = (
         vectors_per_chunk
@@ -160,13 +160,6 @@ def vectors(
     # The last chunk's task takes the remainder, too.
     is_last_chunk = True if chunks == 1 else chunk == chunks - 1
     return emit.sequence([whole_vectors, None if remainder is None else emit.when(is_last_chunk, remainder)])
-
-
-def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
-    """Returns the quotient of a number or an expression, rounded up."""
-    if isinstance(value, int):
-        return -(-value // parts)
-    return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
 
 
 def _remaining_elements(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import overload
 
 from tvm import ir, sym, tirx
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
@@ -35,6 +36,29 @@ def static(value: int | ir.Expr) -> int | None:
 def simplified(value: ir.Expr) -> ir.Expr:
     """Returns an index or extent in its simplest form."""
     return sym.Analyzer().simplify(value)
+
+
+@overload
+def ceil_div(value: int, divisor: int) -> int: ...
+
+
+@overload
+def ceil_div(value: ir.Expr, divisor: int) -> ir.Expr: ...
+
+
+def ceil_div(value: int | ir.Expr, divisor: int) -> int | ir.Expr:
+    """Returns a quotient rounded up. That of an expression isn't simplified.
+
+    For example, `ceil_div(7, 2)` is 4.
+    """
+    if isinstance(value, ir.Expr):
+        return value if divisor == 1 else tirx.floordiv(value + (divisor - 1), index(divisor))
+    return -(-value // divisor)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """Returns the least multiple of `multiple` that isn't less than `value`."""
+    return ceil_div(value, multiple) * multiple
 
 
 def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:

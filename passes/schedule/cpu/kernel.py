@@ -14,6 +14,7 @@ from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.constant_operands import constant_operands
+from tvtf.passes.schedule.cpu import emit
 
 INPLACE_PAIRS = "tvtf.inplace"
 """Attribute: ``[output, input]`` positions that may share memory; set by `passes/memory/buffer_donation.py`."""
@@ -61,7 +62,7 @@ class Clip:
     def inner(self) -> tuple[int, int]:
         """The range (start, stop) of terms that are nonzero for every result."""
         size, last_offset = self.term.size or 0, ((self.result.size or 1) - 1) * self.by_result
-        first = min(size, max(0, -(-self.low // self.by_term)))
+        first = min(size, max(0, emit.ceil_div(self.low, self.by_term)))
         return first, max(first, min(size, (self.high - 1 - last_offset) // self.by_term + 1))
 
     def includes(self, point: dict[Var, ir.Expr]) -> ir.Expr:

@@ -57,7 +57,7 @@ class PackedOperand:
     @property
     def count(self) -> int:
         """The number of pieces along the packed axis that are copied one by one: panels, or vectors of panels to transpose."""
-        return -(-self.size // (self.lanes if self.is_transposed else self.width))
+        return emit.ceil_div(self.size, self.lanes if self.is_transposed else self.width)
 
     @property
     def step(self) -> int:
@@ -134,10 +134,10 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
     axes = tuple(axis for axis in stage.axes if axis.var in used_vars and not axis.var.same_as(vector_axis.var))
     item_bytes = load.ty.dtype.bits // 8
     lanes = min(target.lanes(item_bytes), MAX_LANES_TO_TRANSPOSE)
-    pitch = -(-width // lanes) * lanes
+    pitch = emit.round_up(width, lanes)
     shape = _without_page_strides([axis.extent for axis in axes], pitch * item_bytes)
     buffer = emit.scratch(
-        [-(-int(vector_axis.extent) // width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed"
+        [emit.ceil_div(int(vector_axis.extent), width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed"
     )
     return PackedOperand(buffer, load, vector_axis, axes, width, pitch, lanes)
 

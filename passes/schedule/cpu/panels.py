@@ -49,7 +49,7 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
     if not reads_again(stage, [axis for axis in stage.spatial if axis.var not in tile_sizes]):
         return None
     blocks = _chunk_counts(planned, result_count * stage.item_bytes)
-    sizes = {axis.var: -(-(axis.size or 1) // blocks.get(axis.var, 1)) for axis in stage.spatial}
+    sizes = {axis.var: emit.ceil_div(axis.size or 1, blocks.get(axis.var, 1)) for axis in stage.spatial}
     steps = steps_of_panel(stage, target, sizes)
     panels = None if steps is None or not occupies(prod(blocks.values()), target) else Panels(blocks, steps)
     return choice("panels", panels, lambda: [None], lambda panels: "no" if panels is None else "yes")

@@ -106,7 +106,7 @@ def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk:
         chunk: the index of the chunk to emit.
         vectors: a function that emits a loop in vectors, as `elementwise.vectors`.
     """
-    periods_per_chunk = -(-periods.count // chunks)
+    periods_per_chunk = emit.ceil_div(periods.count, chunks)
     first_period = chunk * periods_per_chunk
     chunk_periods = (
         periods_per_chunk

@@ -133,7 +133,7 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
     """
     clearing_stages = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
-    rows_per_strip = min(MAX_ROWS, max(MIN_ROWS, -(-strips.extent // MIN_STRIPS)))
+    rows_per_strip = min(MAX_ROWS, max(MIN_ROWS, emit.ceil_div(strips.extent, MIN_STRIPS)))
     strips_by_version = [
         _emit_strips(strips, kernel, rows_per_strip, emit_all, *version)
         for version in block_versions(strips.extent, rows_per_strip, strips.has_masked_columns)
@@ -157,7 +157,7 @@ def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> li
     """
     whole_blocks, remaining = divmod(extent, block_size)
     versions = min(whole_blocks, MAX_VERSIONS) if has_masked_columns else min(whole_blocks, 1)
-    stops = [-(-whole_blocks * version // versions) for version in range(1, versions + 1)]
+    stops = [emit.ceil_div(whole_blocks * version, versions) for version in range(1, versions + 1)]
     versions_of_blocks = [(first, stop, block_size) for first, stop in zip([0, *stops], stops, strict=False)]
     return [*versions_of_blocks, (whole_blocks, whole_blocks + 1, remaining)] if remaining else versions_of_blocks
 

@@ -66,7 +66,7 @@ def _operand_bytes(planned: PlannedReduction) -> int:
 def _tile_count(planned: PlannedReduction) -> int:
     """Returns the number of register tiles that cover a reduction's results."""
     sizes = tiled_sizes(planned)
-    return prod(-(-(axis.size or UNKNOWN_SIZE) // sizes.get(axis.var, 1)) for axis in planned.stage.spatial)
+    return prod(emit.ceil_div(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1)) for axis in planned.stage.spatial)
 
 
 def run_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tuple[Stmt, PlannedReduction]:

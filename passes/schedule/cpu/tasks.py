@@ -136,7 +136,7 @@ def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[
     block_counts = {axis.var: _blocks_for_cache(planned, axis, tile_sizes[axis.var]) for axis in tiled}
     tasks = prod(axis.size or 1 for axis in task_axes) * prod(block_counts.values())
     for axis in tiled:
-        missing_factor = -(-tasks_per_core * planned.target.cores // tasks)
+        missing_factor = emit.ceil_div(tasks_per_core * planned.target.cores, tasks)
         if missing_factor <= 1:
             break
         # A block has at least one tile.
@@ -168,7 +168,7 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
     share_of_level2 = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
     bytes_per_tile = elements_per_tile * planned.stage.item_bytes
     tiles_per_block = max(1, int(planned.target.level2_bytes * share_of_level2) // max(1, bytes_per_tile))
-    return -(-tile_count // tiles_per_block)
+    return emit.ceil_div(tile_count, tiles_per_block)
 
 
 def reduce_points(planned: PlannedReduction) -> int:

@@ -12,7 +12,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
 from tvtf.passes.schedule.choices import choice
-from tvtf.passes.schedule.cpu import access
+from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, has_calls, variables
 from tvtf.passes.schedule.cpu.parallel_threshold import is_size_parameter
 from tvtf.passes.schedule.cpu.target import BITS_PER_BYTE, CpuTarget
@@ -274,7 +274,7 @@ def _choose_register_tile(
 def _vectors_in_code(tile: tuple[int, dict[Var, int]], column: Axis, lanes: int) -> int:
     """Returns the number of vectors in the code for a row of tiles: two equal tiles are unrolled, more are a loop."""
     tile_vectors, row_sizes = tile
-    pieces = pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), tile_vectors)
+    pieces = pieces_of(emit.ceil_div(column.size or UNKNOWN_SIZE, lanes), tile_vectors)
     return prod(row_sizes.values()) * sum(vectors * (2 if times == 2 else 1) for vectors, times in pieces)
 
 
@@ -458,7 +458,7 @@ def _possible_tiles(
 
     Besides the results, a tile needs a register for each vector of an operand's row, and two temporaries.
     """
-    most_vectors = -(-(column.size or UNKNOWN_SIZE) // lanes)
+    most_vectors = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
     for vectors in range(1, min(MAX_VECTORS, most_vectors) + 1):
         max_height = (target.vector_registers - 2 - vectors) // vectors
         for height in range(1, max(1, max_height if row_axes else 1) + 1):
@@ -511,7 +511,7 @@ def _cycles_per_step(
     """
     total = 0.0
     for height, count in _row_pieces(row_axes, sizes):
-        for piece_vectors, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
+        for piece_vectors, times in pieces_of(emit.ceil_div(column.size or UNKNOWN_SIZE, lanes), vectors):
             total += count * times * tile_cycles(height, piece_vectors, loads)
     return total, vectors * prod(sizes.values())
 

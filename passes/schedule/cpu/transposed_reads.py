@@ -122,7 +122,7 @@ def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[
         max(1, (static(loop.extent) or enough_tasks * lanes) // lanes) for loop in (transposed.across, transposed.along)
     )
     tasks = strips * (static(emit.volume([loop.extent for loop in transposed.outer])) or 1)
-    return [strips, min(tiles_per_strip, -(-enough_tasks // tasks))]
+    return [strips, min(tiles_per_strip, emit.ceil_div(enough_tasks, tasks))]
 
 
 def _tile_extents(axis: Axis, lanes: int) -> list[int]:

@@ -8,7 +8,7 @@ from math import prod
 import tvm_ffi
 from tvm.ir import TensorLoad
 
-from tvtf.passes.schedule.cpu import access
+from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -121,7 +121,7 @@ def _is_transposing_profitable(
     conflicts = any(
         (access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial
     )
-    padding_factor = -(-row_size // lanes) * lanes / row_size
+    padding_factor = emit.round_up(row_size, lanes) / row_size
     cycles_along_results = (
         results
         * term_count
@@ -130,7 +130,7 @@ def _is_transposing_profitable(
         * (PAGE_STRIDE_CYCLES if conflicts else 1)
     )
     cycles_along_terms = (
-        results * (-(-term_count // lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + transposed_items
+        results * (emit.ceil_div(term_count, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + transposed_items
     )
     return cycles_along_results >= cycles_along_terms
 
@@ -206,7 +206,7 @@ def _is_packing_profitable(stage: Stage, column: Axis, terms: list[TensorLoad], 
     # With symbolic sizes, packing is profitable if each element is read often.
     if results is None or term_count is None:
         return not is_narrow and all(reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
-    padding_factor = -(-column.size // lanes) * lanes / column.size
+    padding_factor = emit.round_up(column.size, lanes) / column.size
     items_to_pack = [
         results * term_count // reuse(stage, term) for term in strided if term.source not in stage.constants
     ]

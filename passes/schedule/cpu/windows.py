@@ -75,7 +75,7 @@ class SlidingAxis:
     def inner(self) -> tuple[int, int]:
         """Returns the range (first, stop) of window positions at which all taps read inside the source."""
         size, reach = self.position.size or 0, (self.taps - 1) * self.dilation
-        first = -(-self.low // self.stride)
+        first = emit.ceil_div(self.low, self.stride)
         return min(size, max(0, first)), max(0, min(size, (self.high - 1 - reach) // self.stride + 1))
 
     @property
@@ -86,22 +86,17 @@ class SlidingAxis:
     def range(self, position: ir.Expr) -> Range:
         """Returns the range of window taps that read inside the source, for the window at `position`.
 
-        A loop over this range needs no border tests. Both ends are clamped to the window.
+        A loop over this range needs no bounds checks. Both ends are clamped to the window.
         """
         if self.tap is None:
             raise ValueError("SlidingAxis.range: expected an axis with taps")
         if self.reaches_no_border:
             return Range.whole(self.tap)
-        first = _ceil_div(self.low - position * self.stride, self.dilation)
-        stop = _ceil_div(self.high - position * self.stride, self.dilation)
+        first = emit.ceil_div(self.low - position * self.stride, self.dilation)
+        stop = emit.ceil_div(self.high - position * self.stride, self.dilation)
         start = tirx.min(tirx.max(first, index(0)), index(self.taps))
         extent = tirx.max(tirx.min(stop, index(self.taps)) - start, index(0))
         return Range(self.tap, emit.simplified(start), emit.simplified(extent))
-
-
-def _ceil_div(value: ir.Expr, divisor: int) -> ir.Expr:
-    """Returns a quotient rounded up."""
-    return value if divisor == 1 else tirx.floordiv(value + (divisor - 1), index(divisor))
 
 
 @dataclass(frozen=True)
@@ -364,11 +359,11 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     size, channels = last.size or 1, channel.size or 1
     if 2 * channels < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
         return None
-    vectors = -(-channels // lanes)
+    vectors = emit.ceil_div(channels, lanes)
     max_results, max_along_channels = _max_results(stage, windows.sliding_axes[-1].taps, target)
     # Tiles of equal height, as few as the registers allow.
-    tile_count = -(-size // (max_results // min(vectors, max_along_channels)))
-    height = -(-size // tile_count)
+    tile_count = emit.ceil_div(size, max_results // min(vectors, max_along_channels))
+    height = emit.ceil_div(size, tile_count)
     default_shape = height, min(vectors, max(1, max_results // height))
     # Tuning also tries these heights and numbers of vectors.
     heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
@@ -473,7 +468,7 @@ class _WindowWriter:
         """
         size, height = self.sliding_axis.position.size or 1, self.tile.height
         low, high = self.sliding_axis.inner()
-        start = min(size, -(-low // height) * height)
+        start = min(size, emit.round_up(low, height))
         for first_place in range(0, start, height):
             yield self._tiles_along_channels(base, ranges, index(first_place), min(height, size - first_place), True)
         whole_tiles = max(0, high - start) // height
@@ -486,8 +481,8 @@ class _WindowWriter:
         start += whole_tiles * height
         # The remaining results are split into tiles of about equal height.
         while start < size:
-            remaining_tiles = -(-(size - start) // height)
-            height = -(-(size - start) // remaining_tiles)
+            remaining_tiles = emit.ceil_div(size - start, height)
+            height = emit.ceil_div(size - start, remaining_tiles)
             yield self._tiles_along_channels(base, ranges, index(start), height, start + height > high)
             start += height
 

@@ -234,7 +234,7 @@ def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
     if len(known) < len(sizes):
         return None
     images, height, width, *other_sizes = known
-    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), *other_sizes)
+    return Shape(images * dilation**2, emit.ceil_div(height, dilation), emit.ceil_div(width, dilation), *other_sizes)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:

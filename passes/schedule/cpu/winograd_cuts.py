@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tvtf.passes.schedule.choices import choice
+from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import CYCLES_PER_LOAD, Loads, pieces_of, tile_cycles
 from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, Transforms
@@ -67,11 +68,11 @@ class Tiling:
 
     def tiles(self, extent: int) -> int:
         """Returns the number of tiles along a side of an image; the last tile may reach beyond the image."""
-        return -(-extent // self.transforms.size)
+        return emit.ceil_div(extent, self.transforms.size)
 
     def panels(self, shape: Shape) -> int:
         """Returns the number of panels of output channels, over all groups."""
-        return -(-shape.out_channels // self.width) * shape.groups
+        return emit.ceil_div(shape.out_channels, self.width) * shape.groups
 
 
 def fastest_tiling(shape: Shape, is_constant: bool, target: CpuTarget, needed_share: float = 1.0) -> Tiling | None:
@@ -169,7 +170,7 @@ class FilterTiling:
 
     def tiles(self, extent: int) -> int:
         """Returns the number of tiles along a side of an image; the last tile may reach beyond the image."""
-        return -(-extent // self.transforms.size)
+        return emit.ceil_div(extent, self.transforms.size)
 
 
 def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float = 1.0) -> FilterTiling | None:
@@ -182,7 +183,7 @@ def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float =
     # Transforms run along vectors of channels.
     if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
-    tile_rows, tile_columns = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
+    tile_rows, tile_columns = (emit.ceil_div(extent, transforms.size) for extent in (shape.height, shape.width))
     most_sum_bytes = MAX_LEVEL2_SIZES_OF_SUMS * target.level2_bytes
     most_block_bytes = MAX_LEVEL2_SIZES_OF_BLOCK * target.level2_bytes
     # Sums of all panels that exceed the caches would be read and written again in every block.
@@ -213,7 +214,7 @@ def _least_padded_width(extent: int, limit: int, lanes: int) -> int:
     Of equally good widths the widest is returned.
     """
     widths = range(lanes, max(lanes, limit) + 1, lanes)
-    return min(widths, key=lambda width: (-(-extent // width) * width, -width))
+    return min(widths, key=lambda width: (emit.round_up(extent, width), -width))
 
 
 def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarget) -> float:
@@ -225,7 +226,7 @@ def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarge
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     tiles = shape.images * tiling.tiles(shape.height) * tiling.tiles(shape.width)
     channels, results = (
-        -(-extent // width) * width
+        emit.round_up(extent, width)
         for extent, width in [(shape.in_channels, tiling.channels), (shape.out_channels, tiling.results)]
     )
     all_channels, filter_items = (channels + results) * shape.groups, channels * results * shape.groups
@@ -264,7 +265,7 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
     # The tiles and the output channels of one task.
     tiles, results = tiling.rows * tiling.tiles(shape.width), tiling.panels(shape) * tiling.width / tiling.groups
     tasks = shape.images * tiling.tiles(shape.height) // tiling.rows * tiling.groups
-    tasks_per_core = -(-tasks // target.cores)
+    tasks_per_core = emit.ceil_div(tasks, target.cores)
     transforms = tiles * (shape.in_channels * shape.groups + results) / lanes * transform_cycles
     panel_cycles = _matrix_product_cycles(tiles, tiling.width // lanes, shape.in_channels, target)
     sums = products * results / tiling.width * panel_cycles
@@ -309,7 +310,7 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
         * width
         / lanes
     )
-    tasks_per_core = -(-tiling.panels(shape) // target.cores)
+    tasks_per_core = emit.ceil_div(tiling.panels(shape), target.cores)
     return (
         input_cycles
         + tasks_per_core * (sums / EFFICIENCY + fetched_inputs + fetched_filter + transforms + CYCLES_PER_TASK)
@@ -324,10 +325,10 @@ def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuT
     their sums.
     """
     most_tiles = max(1, (target.vector_registers - 2 - vectors) // vectors)
-    passes = -(-tiles // most_tiles)
+    passes = emit.ceil_div(tiles, most_tiles)
     cycles_per_channel = sum(
         times * tile_cycles(height, vectors, Loads(CYCLES_PER_LOAD))
-        for height, times in pieces_of(tiles, -(-tiles // passes))
+        for height, times in pieces_of(tiles, emit.ceil_div(tiles, passes))
     )
     # Each vector of sums is loaded and stored once.
     return cycles_per_channel * channels + 2 * tiles * vectors

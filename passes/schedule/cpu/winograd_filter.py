@@ -276,8 +276,8 @@ class _FilterGradientWriter:
         panel_extents = [self.transforms.products, self.tiling.channels, self.tiling.results]
         self.panel_counts = [
             self.shape.groups,
-            -(-channels // self.tiling.channels),
-            -(-results // self.tiling.results),
+            emit.ceil_div(channels, self.tiling.channels),
+            emit.ceil_div(results, self.tiling.results),
         ]
         self.is_local = self.tiling.is_local
         self.sum_buffer = emit.scratch(
@@ -324,7 +324,7 @@ class _FilterGradientWriter:
         panel_items = self.tiles_per_block * panel_width + self.lanes
         all_channels = channels * self.shape.groups
         buffer = emit.scratch(
-            [-(-all_channels // panel_width), self.transforms.products, panel_items], "float32", "transformed"
+            [emit.ceil_div(all_channels, panel_width), self.transforms.products, panel_items], "float32", "transformed"
         )
         return _TransformedOperand(
             item, matrices, all_channels, contiguous_channels or all_channels, panel_width, buffer

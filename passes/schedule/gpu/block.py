@@ -165,9 +165,11 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, emit_iteration: Threa
 
 
 def ceil_div(value: int | ir.Expr, size: int) -> int | ir.Expr:
-    """Returns the quotient of ``value`` and ``size``, rounded up."""
-    known = emit.static(value)
-    return -(-known // size) if known is not None else emit.simplified(tirx.floordiv(value + (size - 1), size))
+    """Returns the quotient of ``value`` and ``size``, rounded up and simplified."""
+    known_value = emit.static(value)
+    if known_value is not None:
+        return emit.ceil_div(known_value, size)
+    return emit.simplified(emit.ceil_div(emit.as_expr(value), size))
 
 
 def power_of_two(least: int) -> int:

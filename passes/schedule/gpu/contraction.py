@@ -175,7 +175,7 @@ class _TileKernel:
         """
         width = side.vector_width if side.copies_vectors else 1
         count = side.line_count * side.line_length // width
-        rounds = -(-count // self.tile.threads)
+        rounds = emit.ceil_div(count, self.tile.threads)
 
         def copy_one(round_number: ir.Expr) -> Stmt:
             """Emits a thread's copy of one vector (or element) in one round; the last round may have fewer vectors."""

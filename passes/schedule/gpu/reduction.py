@@ -219,10 +219,12 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
     if combine is None:
         return Split(1, min(threads, power_of_two(count)), along_terms=False)
     if runs_along_terms(stage):
-        slices = min(threads, power_of_two(-(-terms // TERMS_PER_THREAD)))
+        slices = min(threads, power_of_two(emit.ceil_div(terms, TERMS_PER_THREAD)))
         return Split(slices, max(1, min(threads // slices, power_of_two(count))), along_terms=True)
     threads_per_result = max(1, target.resident_threads // max(1, count))
-    slices = min(threads // target.warp, power_of_two(threads_per_result), power_of_two(-(-terms // TERMS_PER_THREAD)))
+    slices = min(
+        threads // target.warp, power_of_two(threads_per_result), power_of_two(emit.ceil_div(terms, TERMS_PER_THREAD))
+    )
     return Split(slices, max(1, min(threads // slices, power_of_two(count))), along_terms=False)
 
 

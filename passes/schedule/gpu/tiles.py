@@ -81,13 +81,13 @@ def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
     batch, rows, columns = (emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns))
     if batch is None or rows is None or columns is None:
         return None
-    return batch * -(-rows // tile.rows) * -(-columns // tile.columns)
+    return batch * emit.ceil_div(rows, tile.rows) * emit.ceil_div(columns, tile.columns)
 
 
 def _fills_gpu(product: Contraction, tile_rows: int, tile_columns: int) -> bool:
     """Returns whether tiles of a size aren't larger than a product, and are enough to occupy the GPU."""
     rows, columns = size_of(product.left.side), size_of(product.right.side)
-    count = -(-rows // tile_rows) * -(-columns // tile_columns) * size_of(product.batch)
+    count = emit.ceil_div(rows, tile_rows) * emit.ceil_div(columns, tile_columns) * size_of(product.batch)
     return _fits(product, tile_rows, tile_columns) and count >= BLOCKS_THAT_FILL
 
 
