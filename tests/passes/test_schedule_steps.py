@@ -97,7 +97,7 @@ def test_operands_that_a_cache_holds_are_not_cut() -> None:
 def test_steps_cover_each_term_once() -> None:
     steps = _steps((3, 97, 101, 8), (3, 2, 8, 8), (3, 96, 101, 8))
     covered = [0] * 96
-    for number in range(int(steps.extents[-1])):
+    for number in range(int(steps.counts[-1])):
         _n, rows, columns = steps.ranges(tirx.IntImm("int64", number))
         for row in range(int(rows.start), int(rows.start) + int(rows.extent)):
             covered[row] += 1
