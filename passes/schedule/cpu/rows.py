@@ -39,10 +39,7 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
     """
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
         return None  # without a reduction a chain doesn't pay
-    for chain in reversed(_chains_at(stages, start)):
-        if _is_worthwhile(chain, target) if len(chain.stages) > 1 else _has_short_rows(chain, target):
-            return chain
-    return None
+    return next((chain for chain in reversed(_chains_at(stages, start)) if _is_worthwhile(chain, target)), None)
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
@@ -104,15 +101,24 @@ def _are_equal_extents(left: ir.Expr, right: ir.Expr) -> bool:
 
 def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
     """Returns whether running a chain of stages row by row is faster than running one stage after another."""
-    # Without a wider reader, a single reduction passes over memory once either way. Few rows leave cores idle.
-    reduction_count = sum(bool(stage.reduce) for stage in chain.stages)
-    has_wider_stage = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
-    rows = access.iteration_count(chain.stages[0].spatial[: chain.depth])
-    occupies_cores = rows is None or rows >= target.cores
-    is_across = any(_is_contiguous_across_rows(stage, chain, target) for stage in chain.stages if stage.reduce)
+    # Short rows fill vectors only if several rows are reduced at once. This outweighs all that follows.
     if _has_short_rows(chain, target):
         return True
-    return bool(reduction_count) and (reduction_count > 1 or has_wider_stage) and occupies_cores and not is_across
+    reductions = [stage for stage in chain.stages if stage.reduce]
+    # A single stage, or one without reductions, passes over memory once either way.
+    if len(chain.stages) == 1 or not reductions:
+        return False
+    # So does a single reduction, unless another stage computes whole rows, with axes besides those of the rows: then it
+    # finds the row that the reduction read in the cache.
+    computes_whole_rows = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
+    if len(reductions) == 1 and not computes_whole_rows:
+        return False
+    # A row is the work of one core: with fewer rows than cores, some idle.
+    row_count = access.iteration_count(chain.stages[0].spatial[: chain.depth])
+    if row_count is not None and row_count < target.cores:
+        return False
+    # A reduction of elements that are contiguous from row to row reads full cache lines only across rows.
+    return not any(_is_contiguous_across_rows(stage, chain, target) for stage in reductions)
 
 
 def _has_short_rows(chain: Chain, target: CpuTarget) -> bool:
