@@ -1,4 +1,9 @@
-"""Packing: a contiguous copy of an operand, panel by panel, in the order in which a tiled reduction reads it."""
+"""Packing: a contiguous copy of an operand, panel by panel, in the order in which a tiled reduction reads it.
+
+A panel has the operand's elements for some indices of the packed axis, the width of a register tile. Its rows are the
+indices of the operand's other axes. Where packing transposes the operand, a piece is one vector of a panel, else the panel.
+A chunk is what one task copies: some rows of one piece.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,8 @@ from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_PER_ITEM = 1
 ROWS_PER_CHUNK = 16
-# A square to transpose is held in registers twice.
+# The rows and columns of a square to transpose are in registers at the same time: at 16 lanes, all 32 of AVX-512. Narrow
+# elements, of which a vector has more, are transposed in squares of 16, too.
 MAX_LANES_TO_TRANSPOSE = 16
 
 
@@ -31,8 +37,14 @@ MAX_LANES_TO_TRANSPOSE = 16
 class PackedOperand:
     """An operand copied into panels, with the layout `buffer[panel, *axes, lane]`.
 
-    A panel has the elements for `width` indices of the `vector` axis, in the order in which a tile reads them. Its rows
-    have `pitch` lanes, of which the first `width` are used.
+    Attributes:
+        buffer: the packed copy.
+        load: the load of the operand that the copy replaces.
+        vector: the packed axis, along which a tile has its vectors.
+        axes: the other axes along which the operand is read. Their indices are the rows of a panel.
+        width: the number of indices of the packed axis in a panel.
+        pitch: the number of elements from row to row of a panel, a multiple of `lanes`. The first `width` are used.
+        lanes: the number of elements of a vector when the operand is copied.
     """
 
     buffer: Var
@@ -56,12 +68,12 @@ class PackedOperand:
 
     @property
     def count(self) -> int:
-        """The number of pieces along the packed axis that are copied one by one: panels, or vectors of panels to transpose."""
+        """The number of pieces along the packed axis: of panels, or of vectors where packing transposes the operand."""
         return emit.ceil_div(self.size, self.lanes if self.is_transposed else self.width)
 
     @property
-    def step(self) -> int:
-        """The number of indices of the last axis (rows of a panel) that a chunk copies."""
+    def rows_per_chunk(self) -> int:
+        """The number of rows of a panel, along the last axis, that a chunk copies."""
         last = self.axes[-1].size if self.axes else None
         return 1 if last is None else min(last, self.lanes if self.is_transposed else ROWS_PER_CHUNK)
 
@@ -74,8 +86,7 @@ class PackedOperand:
     def is_transposed(self) -> bool:
         """Whether packing transposes the operand.
 
-        That is needed if the operand is contiguous along its last axis, but the vectors of a panel (a packed piece) run
-        along another axis.
+        That is needed if the operand is contiguous along its last axis, but the vectors of a panel run along another one.
         """
         last = self.axes[-1] if self.axes else None
         # The transpose in registers is of squares whose side is a power of two.
@@ -87,7 +98,7 @@ class PackedOperand:
 
 
 def pack_operands(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """Packs the operands of a reduction that its plan lists, into panels (pieces of the width of a register tile).
+    """Packs the operands of a reduction that its plan lists, into panels of the width of a register tile.
 
     A tile then reads a panel front to back, in full vectors. Returns the reduction on the packed operands, and the
     statements that pack them.
@@ -126,8 +137,8 @@ def transpose_operand(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stag
 def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> PackedOperand:
     """Describes the packed copy of an operand, and creates a scratch buffer for the copy.
 
-    The copy consists of panels: pieces of `packing.width` elements along the vector axis. A row of a panel is rounded
-    up to full vectors, which are read without tests.
+    The copy consists of panels, each of `packing.width` elements along the vector axis. The rows of a panel are padded to
+    full vectors, so that tiles read them without bounds checks.
     """
     load, vector_axis, width = packing.load, packing.axis, packing.width
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
@@ -135,15 +146,18 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
     item_bytes = load.ty.dtype.bits // 8
     lanes = min(target.lanes(item_bytes), MAX_LANES_TO_TRANSPOSE)
     pitch = emit.round_up(width, lanes)
-    shape = _without_page_strides([axis.extent for axis in axes], pitch * item_bytes)
-    buffer = emit.scratch(
-        [emit.ceil_div(int(vector_axis.extent), width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed"
-    )
+    panel_count = emit.ceil_div(int(vector_axis.extent), width)
+    panel_extents = _without_page_strides([axis.extent for axis in axes], pitch * item_bytes)
+    buffer = emit.scratch([panel_count, *panel_extents, pitch], str(load.source.ty.dtype.dtype), "packed")
     return PackedOperand(buffer, load, vector_axis, axes, width, pitch, lanes)
 
 
 def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
-    """Enlarges the last extent of a panel by one if panels would be a multiple of the page size apart, and conflict."""
+    """Enlarges the last extent of a panel by one row if panels would be a multiple of the page size apart.
+
+    Rows at the same position in several panels would then share the few lines of one set of the level-1 cache, and evict
+    each other.
+    """
     row_count = emit.static(emit.volume(extents))
     if not extents or row_count is None or row_count * row_bytes % PAGE_BYTES:
         return extents
@@ -164,32 +178,32 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
 
     All chunks have the same size: the last one along an axis overlaps the one before.
     """
-    points = access.iteration_count((operand.vector, *operand.axes))
-    parallel = parallel and (points is None or points * CYCLES_PER_ITEM > WORTHWHILE_CYCLES)
+    item_count = access.iteration_count((operand.vector, *operand.axes))
+    parallel = parallel and (item_count is None or item_count * CYCLES_PER_ITEM > WORTHWHILE_CYCLES)
     last_extent = operand.axes[-1].extent if operand.axes else index(1)
     outer_extents = [axis.extent for axis in operand.axes[:-1]]
-    chunks = emit.simplified(tirx.floordiv(last_extent + (operand.step - 1), index(operand.step)))
+    chunk_rows = operand.rows_per_chunk
+    chunk_count = emit.simplified(tirx.floordiv(last_extent + (chunk_rows - 1), index(chunk_rows)))
 
     def task(indices: list[ir.Expr]) -> Stmt:
         """Emits one task: the packing of one chunk of one piece."""
         # Loops are over (piece, chunk) where panels are transposed, else over (chunk, piece).
-        *other_indices, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
-        piece = other_indices.pop()
-        # Chunks of equal size don't overlap.
-        is_whole = emit.static(tirx.floormod(last_extent, index(operand.step))) == 0
-        start = chunk * operand.step
-        start = start if is_whole else emit.simplified(tirx.min(start, last_extent - operand.step))
-        point = {axis.var: axis_index for axis, axis_index in zip(operand.axes, other_indices, strict=False)}
+        *outer_indices, piece, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
+        start = chunk * chunk_rows
+        # If the chunks don't divide the axis, the last one starts earlier and overlaps the one before.
+        if emit.static(tirx.floormod(last_extent, index(chunk_rows))) != 0:
+            start = emit.simplified(tirx.min(start, last_extent - chunk_rows))
+        point = {axis.var: axis_index for axis, axis_index in zip(operand.axes, outer_indices, strict=False)}
         return _pack_chunk(operand, piece, point, start)
 
-    chunk_order = [operand.count, chunks] if operand.is_transposed else [chunks, operand.count]
+    chunk_order = [operand.count, chunk_count] if operand.is_transposed else [chunk_count, operand.count]
     return emit.fused([*outer_extents, *chunk_order], task, parallel)
 
 
 def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
-    """Emits one chunk of packing: some rows of one piece.
+    """Emits one chunk of packing: some rows of one piece, a panel or one vector of a panel to transpose.
 
-    A piece is a panel, or one vector of a panel if panels are transposed. `point` and `start` locate the rows.
+    `point` has the indices of all axes but the last, along which the rows begin at `start`.
     """
     piece_size = operand.lanes if operand.is_transposed else operand.width
     whole_pieces, remaining = divmod(operand.size, piece_size)
@@ -205,7 +219,7 @@ def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr
 def _copy_whole_panel(
     operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
 ) -> Stmt:
-    """Emits the copy of some rows of a full panel (a packed piece of an operand).
+    """Emits the copy of some rows of a full panel.
 
     If the operand's next elements fill up the last vector, they are copied, too: then all vectors are full.
     """
@@ -217,12 +231,12 @@ def _copy_whole_panel(
 
 
 def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """Emits the copy of some rows of a panel (a packed piece of an operand), in vectors along the width.
+    """Emits the copy of some rows of a panel, in vectors along the width.
 
     Args:
-        operand: the operand, which is packed `operand.step` rows at a time.
+        operand: the operand, which is packed `operand.rows_per_chunk` rows at a time.
         panel: the index of the panel.
-        point: the operand's outer indices.
+        point: the indices of the operand's axes but the last.
         start: the first row.
         width: the number of elements to copy of each row.
     """
@@ -234,9 +248,9 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
     # What isn't contiguous is loaded element by element. LLVM takes 10 ms for each such vector in the code.
     looped = 0 if operand.is_contiguous else width // operand.lanes
 
-    def copy_row(step: ir.Expr) -> Stmt:
+    def copy_row(row: ir.Expr) -> Stmt:
         """Emits the copy of one row of the panel, in vectors."""
-        row_values = row_point(start + step)
+        row_values = row_point(start + row)
 
         def copy_gathered(vector: ir.Expr) -> Stmt:
             return _copy_vector(operand, panel, row_values, vector * operand.lanes, operand.lanes)
@@ -249,11 +263,11 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
     call = width % operand.lanes == 0 and called_copy(
         lambda at: _packed_element(operand, panel, row_point(start + at[1]), at[2]),
         lambda at: _source_element(operand, panel, row_point(start + at[1]), at[2]),
-        [1, operand.step, width],
+        [1, operand.rows_per_chunk, width],
         operand.lanes,
         also_small=width < operand.width,  # a call for the last panel, too, leaves no copying in the kernel
     )
-    return call or emit.loop(operand.step, copy_row)
+    return call or emit.loop(operand.rows_per_chunk, copy_row)
 
 
 def _transpose_square(
