@@ -73,7 +73,11 @@ def _checked_value(call: relax.Call) -> str:
 
 def _redundant_codes(checked: str) -> set[int]:
     """Returns the codes of dims that a shape check needn't check, for a check of a parameter or of a returned value."""
-    return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(checked, set())
+    if checked == AT_PARAMETER:
+        return {FIXED_DIM, ANY_DIM}
+    if checked == AT_RETURN:
+        return {FIXED_DIM, ANY_DIM, KNOWN_DIM}
+    return set()
 
 
 def _codes_of_dims(match_shape: relax.Call) -> set[int]:

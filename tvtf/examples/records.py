@@ -132,8 +132,9 @@ def _field_value(field: bytes, default: np.ndarray, missing_value: bytes, column
     try:
         return default.dtype.type(number_of(field, as_dtype(default.dtype)))
     except ValueError:
-        # TensorFlow's names in this message are those of C.
-        c_type = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
+        # In this message, TensorFlow calls floats by their names in C, and integers by those of NumPy.
+        c_names = {"float32": "float", "float64": "double"}
+        c_type = c_names.get(default.dtype.name, default.dtype.name)
         raise ArgumentError(
             f"Field {column} in record {row} is not a valid {c_type}: {field.decode(errors='replace')}"
         ) from None

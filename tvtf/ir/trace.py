@@ -323,7 +323,8 @@ class Trace:
 
     def operation_of(self, tensor: SymbolicTensor) -> Operation:
         """Returns the op that computes a tensor."""
-        return self._operation(tensor, {b.var: b.value for b in self.bindings}.get(tensor._var))
+        values = {b.var: b.value for b in self.bindings}
+        return self._operation(tensor, values.get(tensor._var))
 
     def consumers_of(self, tensor: SymbolicTensor) -> list[Operation]:
         """Returns the ops that take a tensor as an input, in the order of tracing."""

@@ -300,8 +300,9 @@ def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/idct
     """
-    # types 2 and 3 are inverses of each other, 1 and 4 of themselves
-    return dct(input, type={2: 3, 3: 2}.get(type, type), n=n, axis=axis, norm=norm)
+    # Types 2 and 3 are inverses of each other, 1 and 4 of themselves.
+    inverse_type = 5 - type if type in (2, 3) else type
+    return dct(input, type=inverse_type, n=n, axis=axis, norm=norm)
 
 
 def _folded(x: Any, quarter_length: int) -> Tensor:

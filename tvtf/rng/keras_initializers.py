@@ -288,7 +288,9 @@ class VarianceScaling(RandomInitializer):
             raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
         if mode not in FAN_MODES:
             raise ValueError(f"Invalid `mode` argument: {mode}. Please use one of {FAN_MODES}")
-        distribution_name = {"normal": "truncated_normal"}.get(distribution.lower(), distribution.lower())
+        distribution_name = distribution.lower()
+        if distribution_name == "normal":
+            distribution_name = "truncated_normal"
         if distribution_name not in DISTRIBUTIONS:
             raise ValueError(f"Invalid `distribution` argument: {distribution}. Please use one of {DISTRIBUTIONS}")
         super().__init__(seed)
@@ -314,7 +316,11 @@ class VarianceScaling(RandomInitializer):
     def _fan(self, shape: tuple[int, ...]) -> float:
         """Returns the number of a weight's inputs or outputs, or their mean, as the initializer's mode says."""
         fan_in, fan_out = compute_fans(shape, self.input_axes, self.output_axes)
-        return {"fan_in": fan_in, "fan_out": fan_out}.get(self.mode, (fan_in + fan_out) / 2.0)
+        if self.mode == "fan_in":
+            return fan_in
+        if self.mode == "fan_out":
+            return fan_out
+        return (fan_in + fan_out) / 2.0
 
     def get_config(self) -> dict[str, Any]:
         names = ("scale", "mode", "distribution", "input_axes", "output_axes")
