@@ -94,7 +94,7 @@ def is_contiguous(load: TensorLoad, var: Var) -> bool:
 
 
 def free_variables(value: ir.Expr) -> set[Var]:
-    """Returns the variables that an expression uses outside of the indices of loads, as in bounds tests or an iota."""
+    """Returns the variables that an expression uses outside of the indices of loads, as in bounds checks or an iota."""
     zero = tirx.IntImm("int64", 0)
     without_indices = structural_map(
         value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices)))

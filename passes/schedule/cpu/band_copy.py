@@ -1,6 +1,6 @@
 """Copies of bands of an image's rows, with zeros around the image: a subroutine that all convolutions share.
 
-Written out, the copy would be most of a convolution's code, since LLVM unrolls its loops with their tests.
+Written out, the copy would be most of a convolution's code, since LLVM unrolls its loops with their bounds checks.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ def called_copy(
 
     Returns None unless the value is an element of an image, or zero outside of the image; or if the band is small,
     unless ``also_small``. Inline code would be most of a convolution's code, since LLVM unrolls the loops with their
-    tests.
+    bounds checks.
     """
     axes: list[Any] = [Var(name, "int64") for name in ("row", "column", "channel")]
-    result_load, (tests, load) = result(axes), _nonzero_tests_and_value(value(axes))
+    result_load, (checks, load) = result(axes), _bounds_checks_and_value(value(axes))
     if not isinstance(load, TensorLoad) or {str(each.ty.dtype) for each in (result_load, load)} != {DTYPE}:
         return None
     strides = [access.load_stride(each, axis) for each in (result_load, load) for axis in axes]
-    ranges_inside = _ranges_inside(tests, axes, extents)
+    ranges_inside = _ranges_inside(checks, axes, extents)
     known = [stride for stride in strides if stride is not None]
     if ranges_inside is None or len(known) < len(strides):
         return None
@@ -133,13 +133,13 @@ def _is_worth_a_call(extents: Sequence[int], is_dense: bool, lanes: int) -> bool
     return run_length >= MIN_VECTORS * lanes and prod(extents) >= MIN_ELEMENTS
 
 
-def _nonzero_tests_and_value(value: ir.Expr) -> tuple[list[ir.Expr], ir.Expr]:
-    """Splits nested choices such as ``if_then_else(test, value, 0)`` into a list of tests and the innermost value."""
-    tests: list[ir.Expr] = []
+def _bounds_checks_and_value(value: ir.Expr) -> tuple[list[ir.Expr], ir.Expr]:
+    """Splits nested choices ``if_then_else(condition, value, 0)`` into a list of conditions and the innermost value."""
+    checks: list[ir.Expr] = []
     while is_choice(value) and _is_positive_zero(value.args[2]):
-        tests += conjuncts(value.args[0])
+        checks += conjuncts(value.args[0])
         value = value.args[1]
-    return tests, value
+    return checks, value
 
 
 def _is_positive_zero(value: ir.Expr) -> bool:
@@ -147,16 +147,16 @@ def _is_positive_zero(value: ir.Expr) -> bool:
     return isinstance(value, tirx.FloatImm) and float(value) == 0 and copysign(1, float(value)) > 0
 
 
-def _ranges_inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_RangeInside] | None:
-    """Returns the range of rows and the range of columns in which all tests hold.
+def _ranges_inside(checks: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_RangeInside] | None:
+    """Returns the range of rows and the range of columns in which all bounds checks hold.
 
-    Returns None if a test isn't a bound of either the row or the column.
+    Returns None if a check isn't a bound of either the row or the column.
     """
     ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(axes[:2], extents, strict=False)}
-    for test in tests:
-        used_axes = variables(test).intersection(axes)
+    for check in checks:
+        used_axes = variables(check).intersection(axes)
         (axis,) = used_axes if len(used_axes) == 1 else (None,)
-        bound = _bound_of_test(test, axis) if axis in ranges else None
+        bound = _bound_of(check, axis) if axis in ranges else None
         if bound is None:
             return None
         (low, high), (first, stop) = bound, ranges[axis]
@@ -166,16 +166,17 @@ def _ranges_inside(tests: Sequence[ir.Expr], axes: Sequence[Var], extents: Seque
     return [_RangeInside(*map(emit.simplified, range_)) for range_ in ranges.values()]
 
 
-def _bound_of_test(test: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | None] | None:
+def _bound_of(comparison: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | None] | None:
     """Returns the bound that a comparison sets to an axis: (first, None), or (None, stop) with stop excluded.
 
     Returns None unless the comparison is linear in the axis with a constant slope, and reads no data.
     """
-    if not isinstance(test, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or loads(test):
+    if not isinstance(comparison, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or loads(comparison):
         return None
-    is_less = isinstance(test, (tirx.LT, tirx.LE))
-    # The test holds where this isn't negative: for integers, `a < b` is `b - a - 1 >= 0`.
-    surplus = (test.b - test.a if is_less else test.a - test.b) - int(isinstance(test, (tirx.LT, tirx.GT)))
+    is_less = isinstance(comparison, (tirx.LT, tirx.LE))
+    smaller, larger = (comparison.a, comparison.b) if is_less else (comparison.b, comparison.a)
+    # The comparison holds where this isn't negative: for integers, `a < b` is `b - a - 1 >= 0`.
+    surplus = larger - smaller - int(isinstance(comparison, (tirx.LT, tirx.GT)))
     slope_and_constant = sym.detect_linear_equation(surplus, [axis])
     slope = static(emit.simplified(slope_and_constant[0])) if len(slope_and_constant) == 2 else None
     if not slope:

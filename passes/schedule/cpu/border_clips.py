@@ -77,31 +77,31 @@ def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
 def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
     """Returns the range (first, stop) of each axis of a padded copy that lies inside the border.
 
-    Returns None if the copy's test isn't a conjunction of bounds on single axes.
+    Returns None if the copy's condition isn't a conjunction of bounds on single axes.
     """
-    test = source.value.args[0]
-    tests = comparisons(test)
+    # The copy's value is `if_then_else(condition, image, border)`.
+    condition = source.value.args[0]
     # Only a conjunction of bounds is a range.
-    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _subexpressions(test)):
+    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _subexpressions(condition)):
         return None
     inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
-    for comparison in tests:
+    for comparison in comparisons(condition):
         used_vars = variables(comparison)
         (var,) = used_vars if len(used_vars) == 1 else (None,)
         bound = None if var is None or var not in inside else bound_of(comparison, var)
         if bound is None:
             return None
         low, high = inside[var]
-        # The test changes at the bound, and holds either at and after it or before it.
+        # The comparison changes at the bound, and holds either at and after it or before it.
         holds = bool(emit.static(emit.simplified(substitute(comparison, {var: index(bound)}))))
         inside[var] = (max(low, bound), high) if holds else (low, min(high, bound))
     return inside
 
 
-def _subexpressions(test: ir.Expr) -> list[ir.Expr]:
+def _subexpressions(value: ir.Expr) -> list[ir.Expr]:
     """Returns all expressions that an expression contains."""
     nodes: list[ir.Expr] = []
-    structural_walk(test, (ir.Expr, nodes.append))
+    structural_walk(value, (ir.Expr, nodes.append))
     return nodes
 
 

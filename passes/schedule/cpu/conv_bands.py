@@ -335,7 +335,7 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
 
 
 def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
-    """Restricts a copy with a border to the inner part, which copies the results of `stage`, without border tests.
+    """Restricts a copy with a border to the inner part, which copies the results of `stage`, without bounds checks.
 
     `left` is the width of the left border. The inner part has the axes of `stage`.
     """
@@ -345,7 +345,7 @@ def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
     )
     new_indices[copy.spatial[-2].var] = column.var + left
     analyzer = sym.Analyzer()
-    # Within these bounds the test for the border is always true, and folds away.
+    # Within these bounds the condition of the border is always true, and folds away.
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
     value = with_simplified_indices(substitute(copy.value, new_indices), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")

@@ -1,7 +1,7 @@
 """Filter gradients of depthwise convolutions, straight from the image, without a padded copy.
 
-Places whose window lies inside the image are summed without tests; at others, each tap is tested. On one core, 96
-channels at 112x112 in steps of 2 take 1.5 ms instead of 3.8 with a padded copy.
+Window positions inside the image are summed without bounds checks; at others, each tap is checked. On one core, 96
+channels at 112x112 with a stride of 2 take 1.5 ms instead of 3.8 with a padded copy.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
         or not _are_vectors_of_channels(gradient, target.lanes(gradient.item_bytes))
     ):
         return None
-    # The copy's value is `if_then_else(inside, image, 0)`, and the edges replace its test.
+    # The copy's value is `if_then_else(inside, image, 0)`, and the edges replace its condition.
     image_stage = with_value(source, source.value.args[1])
     return replace(gradient, value=replace_loads(gradient.value, source.buffer, image_stage.at), edges=edges)
 

@@ -108,7 +108,7 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
 def _innermost_loop(
     stages: list[Stage], innermost: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr
 ) -> Stmt:
-    """Emits the innermost loop in vectors: in segments without bounds tests if possible, else as one loop.
+    """Emits the innermost loop in vectors: in segments without bounds checks if possible, else as one loop.
 
     `point` holds the values of the outer axes. `chunk` is the index of this task's chunk out of `chunks`.
     """
@@ -179,7 +179,7 @@ def _remaining_elements(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the innermost loop on which every bounds test has one outcome."""
+    """A part of the innermost loop on which every bounds check has one outcome."""
 
     start: int
     stop: int
@@ -196,44 +196,44 @@ def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -
 
 
 def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segment] | None:
-    """Splits the innermost loop where its bounds tests change, so that no vector needs a test.
+    """Splits the innermost loop where its bounds checks change, so that no vector needs one.
 
-    Returns None if there are no tests, or if one of them isn't a bound of the loop's axis.
+    Returns None if there are no checks, or if one of them isn't a bound of the loop's axis.
     """
     if len(innermost.axes) != 1 or innermost.axes[0].size is None:
         return None
     var, size = innermost.axes[0].var, innermost.axes[0].size
-    tests = [test for stage in stages for test in comparisons(stage.value) if var in access.free_variables(test)]
-    bounds = [bound for bound in (bound_of(test, var) for test in tests) if bound is not None]
-    if not bounds or len(bounds) < len(tests):
+    checks = [check for stage in stages for check in comparisons(stage.value) if var in access.free_variables(check)]
+    bounds = [bound for bound in (bound_of(check, var) for check in checks) if bound is not None]
+    if not bounds or len(bounds) < len(checks):
         return None
     boundaries = sorted({0, size, *(min(size, max(0, bound)) for bound in bounds)})
     return [_segment_between(stages, var, start, stop) for start, stop in zip(boundaries, boundaries[1:], strict=False)]
 
 
 def _segment_between(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
-    """Returns the part of a loop between two bounds, with each bounds test replaced by its outcome there."""
-    stages_without_tests = [
-        Stage(stage.buffer, stage.spatial, stage.reduce, stage.init, _with_decided_tests(stage.value, var, start))
+    """Returns the part of a loop between two bounds, with each bounds check replaced by its outcome there."""
+    stages_without_checks = [
+        Stage(stage.buffer, stage.spatial, stage.reduce, stage.init, _with_decided_checks(stage.value, var, start))
         for stage in stages
     ]
-    return Segment(start, stop, tuple(stages_without_tests))
+    return Segment(start, stop, tuple(stages_without_checks))
 
 
 def comparisons(value: ir.Expr) -> list[ir.Expr]:
     """Returns all order comparisons in an expression."""
-    tests: list[ir.Expr] = []
-    structural_walk(value, (COMPARISONS, tests.append))
-    return tests
+    found: list[ir.Expr] = []
+    structural_walk(value, (COMPARISONS, found.append))
+    return found
 
 
-def bound_of(test: ir.Expr, var: Var) -> int | None:
+def bound_of(comparison: ir.Expr, var: Var) -> int | None:
     """Returns the smallest value of `var` at which the outcome of a comparison changes.
 
     Returns None unless the sides of the comparison differ by ``var + constant`` or ``constant - var``. For example,
     ``var < 3`` and ``var >= 3`` change at 3, ``var <= 3`` at 4.
     """
-    coefficients = sym.detect_linear_equation(test.a - test.b, [var])
+    coefficients = sym.detect_linear_equation(comparison.a - comparison.b, [var])
     if len(coefficients) != 2:
         return None
     slope, offset = static(emit.simplified(coefficients[0])), static(emit.simplified(coefficients[1]))
@@ -242,26 +242,26 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
     zero_at = -offset if slope == 1 else offset
     # With slope 1, `<=` and `>` change just after the zero, `<` and `>=` at it; with slope -1 it is the other way
     # round.
-    flips_after_zero = isinstance(test, (tirx.LE, tirx.GT)) == (slope == 1)
+    flips_after_zero = isinstance(comparison, (tirx.LE, tirx.GT)) == (slope == 1)
     return zero_at + 1 if flips_after_zero else zero_at
 
 
-def _with_decided_tests(value: ir.Expr, var: Var, start: int) -> ir.Expr:
+def _with_decided_checks(value: ir.Expr, var: Var, start: int) -> ir.Expr:
     """Replaces the comparisons of `var` in a value by their outcomes at `var == start`, and drops untaken branches.
 
     The outcomes hold for the whole segment of the loop that begins at `start`: segments end where an outcome changes.
     """
     analyzer = sym.Analyzer()
 
-    def outcome_of(test: ir.Expr) -> ir.Expr:
+    def outcome_of(comparison: ir.Expr) -> ir.Expr:
         """Returns a comparison's outcome as far as it is known; comparisons without `var` are returned unchanged."""
-        if var not in access.free_variables(test):
-            return test
-        return analyzer.simplify(substitute(test, {var: index(start)}))
+        if var not in access.free_variables(comparison):
+            return comparison
+        return analyzer.simplify(substitute(comparison, {var: index(start)}))
 
     def follow_decided_branches(call: ir.Expr) -> ir.Expr:
         """Returns the taken branch of decided choices; untaken branches, which may be many, aren't visited."""
-        # The arguments of a choice are the test, the value if it holds, and the value otherwise.
+        # The arguments of a choice are the condition, the value if it holds, and the value otherwise.
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
             outcome = static(outcome_of(call.args[0]))
             if outcome is None:

@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Clip:
-    """A range test for terms of a sum that are zero, such as those that read a convolution's zero border.
+    """A bounds check for terms of a sum that are zero, such as those that read a convolution's zero border.
 
     Terms are zero, and needn't be summed, unless `low <= result * by_result + term * by_term < high`.
     """
@@ -66,7 +66,7 @@ class Clip:
         return first, max(first, min(size, (self.high - 1 - last_offset) // self.by_term + 1))
 
     def includes(self, point: dict[Var, ir.Expr]) -> ir.Expr:
-        """Returns the expression that tests whether the term at a point lies within the bounds."""
+        """Returns the condition that the term at a point lies within the bounds."""
         position = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
         return tirx.all(position >= self.low, position < self.high)
 
@@ -209,13 +209,15 @@ def is_choice(value: ir.Expr) -> bool:
     return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
 
 
-def conjuncts(test: ir.Expr) -> list[ir.Expr]:
-    """Splits a test at its `and`s: ``a and b and c`` gives ``[a, b, c]``."""
-    return [*conjuncts(test.a), *conjuncts(test.b)] if isinstance(test, tirx.And) else [test]
+def conjuncts(condition: ir.Expr) -> list[ir.Expr]:
+    """Splits a condition at its `and`s: ``a and b and c`` gives ``[a, b, c]``."""
+    if isinstance(condition, tirx.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]
 
 
 def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
-    """Simplifies the indices of loads and the index tests in a value, but no arithmetic.
+    """Simplifies the indices of loads and the bounds checks in a value, but no arithmetic.
 
     TVM's simplifier turns ``x - x`` into 0, which is wrong for NaN (see `codegen/floats.py`).
     """
@@ -224,14 +226,14 @@ def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
         return tirx.BufferLoad(node.source, [analyzer.simplify(index) for index in node.indices])
 
     def simplify_choice(call: ir.Expr) -> ir.Expr:
-        """Replaces a choice whose test is decided by the chosen value; other choices keep both values."""
-        # The arguments of a choice are the test, the value if it holds, and the value otherwise.
+        """Replaces a choice whose condition is decided by the chosen value; other choices keep both values."""
+        # The arguments of a choice are the condition, the value if it holds, and the value otherwise.
         if not is_choice(call) or loads(call.args[0]):
             return call
-        test = analyzer.simplify(call.args[0])
-        if isinstance(test, tirx.IntImm):
-            return call.args[1] if int(test) else call.args[2]
-        return tirx.if_then_else(test, call.args[1], call.args[2])
+        condition = analyzer.simplify(call.args[0])
+        if isinstance(condition, tirx.IntImm):
+            return call.args[1] if int(condition) else call.args[2]
+        return tirx.if_then_else(condition, call.args[1], call.args[2])
 
     return structural_map(value, [(TensorLoad, simplify_indices), (ir.Call, simplify_choice)])
 
@@ -405,11 +407,13 @@ def _lowered_block(realize: SBlockRealize) -> Stmt | None:
 
 
 def _init_in_first_step(block: SBlock) -> Stmt:
-    """Returns a block's `init` statement, guarded by a test for the first step of all reduction axes."""
-    first_step_tests = [
+    """Returns a block's `init` statement, which runs in the first iteration of all reduction axes only."""
+    first_iteration_checks = [
         iter_var.var == iter_var.dom.min for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce
     ]
-    return tirx.IfThenElse(tirx.all(*first_step_tests), block.init, None) if first_step_tests else block.init
+    return (
+        tirx.IfThenElse(tirx.all(*first_iteration_checks), block.init, None) if first_iteration_checks else block.init
+    )
 
 
 def _has_blocks(node: Stmt) -> bool:

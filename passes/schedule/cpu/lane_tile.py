@@ -180,10 +180,10 @@ class ColumnTile:
             return self._broadcast_sums(ranges, self.stage.broadcast_axis)
         return over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
 
-    def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, tested: Sequence[Clip] = ()) -> Stmt:
+    def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, checked: Sequence[Clip] = ()) -> Stmt:
         """Emits the addition of one term to every result of the tile.
 
-        `tested` are the edges of an image to test for: outside of them, nothing is added.
+        `checked` are the edges of an image whose bounds are checked: beyond them, nothing is added.
         """
 
         def add(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
@@ -191,7 +191,7 @@ class ColumnTile:
             return self.accumulators.store(value, row, vector, lane)
 
         def counts(point: Point) -> ir.Expr | bool:
-            return tirx.all(*(edge.includes({**point, **terms_point}) for edge in tested)) if tested else True
+            return tirx.all(*(edge.includes({**point, **terms_point}) for edge in checked)) if checked else True
 
         prefetched_vectors = range(self.accumulators.vectors) if streamed is not None else ()
         prefetches = [

@@ -104,7 +104,7 @@ def without_unit_axes(stage: Stage) -> Stage:
 def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
     """Returns whether two neighbouring reduction axes can be merged: every operand moves as along one axis.
 
-    Axes with tests for an image's border can't be merged.
+    Axes with bounds checks at an image's border can't be merged.
     """
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):

@@ -1,4 +1,4 @@
-"""Values with a slow path for rare arguments: tests a full vector, and runs lane by lane only if one needs it."""
+"""Values with a slow path for rare arguments: checks a full vector, and runs lane by lane only if one needs it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ RARE_MARKS = {"prim.likely", "tirx.likely"}
 def with_slow_paths(body: Stmt) -> Stmt:
     """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.unless`).
 
-    Each loop becomes a test of the full vector. Without rare arguments the common form runs, else the slow form lane
-    by lane.
+    Each loop becomes a branch: on a full vector without rare arguments the fast code runs, else the slow code lane by
+    lane.
     """
 
-    def tested(node: For) -> Stmt:
+    def with_branches(node: For) -> Stmt:
         """Rewrites one vectorized loop. In the result, vectors without rare arguments skip the slow path."""
         if node.kind != ForKind.VECTORIZED or not rare_choices_in(node.body):
             return node
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
-        # Only stores can be tested for a full vector of known length; others run lane by lane.
+        # Only stores of a vector of known length can branch on all lanes; others run lane by lane.
         if not all(isinstance(part, BufferStore) for part in parts) or emit.static(node.extent) is None:
             return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
         # All lanes finish one statement before any starts the next.
         return emit.sequence([_branch_on_all_lanes(node, part) for part in parts])
 
-    return structural_map(structural_map(body, (For, tested)), (BufferStore, _as_two_stores))
+    return structural_map(structural_map(body, (For, with_branches)), (BufferStore, _as_two_stores))
 
 
 def rare_choices_in(node: ir.Expr | Stmt) -> list[Call]:
@@ -56,20 +56,21 @@ def _name(call: Call) -> str:
 
 
 def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
-    """Emits a vector store as a test of all lanes, followed by the fast vector form or the slow form lane by lane.
+    """Emits a vector store as a check of all lanes, followed by the fast vector form or the slow form lane by lane.
 
     Slow arguments are rare, so most vectors take the fast form.
     """
     rare_choices, lanes = rare_choices_in(store), int(loop.extent)
     if not rare_choices:
         return _loop_like(loop, store, ForKind.VECTORIZED)
-    tests = [call.args[0].args[0] for call in rare_choices]
-    # A test on a variable of a `Let` within the store can't run before it.
-    if _let_variables(store) & set().union(*map(variables, tests)):
+    # A choice is `if_then_else(likely(is_common), common value, rare value)`.
+    conditions = [call.args[0].args[0] for call in rare_choices]
+    # A condition on a variable of a `Let` within the store can't be evaluated before it.
+    if _let_variables(store) & set().union(*map(variables, conditions)):
         return _loop_like(loop, store, ForKind.SERIAL)
     needs_slow = emit.scratch([lanes], "int32", "rare", "local")
     one, zero = (tirx.const(value, "int32") for value in (1, 0))
-    note_lanes = emit.store(needs_slow, tirx.Select(tirx.all(*tests), zero, one), [loop.loop_var - loop.min])
+    note_lanes = emit.store(needs_slow, tirx.Select(tirx.all(*conditions), zero, one), [loop.loop_var - loop.min])
     flags = emit.load(needs_slow, [tirx.Ramp(index(0), index(1), lanes)])
     any_rare = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", flags), zero)
     common_store = _with_branch(store, rare_choices, 1)
@@ -92,13 +93,12 @@ def _as_two_stores(store: BufferStore) -> Stmt:
     rare_choices = rare_choices_in(store)
     if not rare_choices or not all(_is_among(call, rare_choices[:1]) for call in rare_choices):
         return store
-    # The argument of the mark `likely` is the test.
-    test = rare_choices[0].args[0].args[0]
-    # A test on a variable of a `Let` within the store can't run before it.
-    if _let_variables(store) & set(variables(test)):
+    # A choice is `if_then_else(likely(is_common), common value, rare value)`.
+    is_common = rare_choices[0].args[0].args[0]
+    # A condition on a variable of a `Let` within the store can't be evaluated before it.
+    if _let_variables(store) & set(variables(is_common)):
         return store
-    # Argument 1 of a choice is the common value, argument 2 the rare one.
-    return IfThenElse(test, _with_branch(store, rare_choices, 1), _with_branch(store, rare_choices, 2))
+    return IfThenElse(is_common, _with_branch(store, rare_choices, 1), _with_branch(store, rare_choices, 2))
 
 
 def _loop_like(like: For, body: Stmt, kind: ForKind) -> For:

@@ -23,7 +23,7 @@ MAX_UNROLLED_STEPS = 8
 
 @dataclass(frozen=True)
 class Range:
-    """The part of a reduction axis that a tile sums over: a loop, or unrolled where that makes tests constant."""
+    """The part of a reduction axis that a tile sums over: a loop, or unrolled to make its bounds checks constant."""
 
     axis: Axis
     start: ir.Expr
@@ -143,7 +143,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     """Emits nested loops over ranges of reduction axes, outermost first; `body` is passed the value of each axis.
 
-    Unrolled, an axis is a constant in each copy of the body, so tests of it are decided.
+    Unrolled, an axis is a constant in each copy of the body, so bounds checks of it are decided.
     """
     if not ranges:
         return body({})
@@ -162,44 +162,46 @@ def over_edges(
     ranges: Sequence[Range],
     edges: Sequence[Clip],
     body: Callable[[Point, Sequence[Clip]], Stmt],
-    tested: Sequence[Clip] = (),
+    checked: Sequence[Clip] = (),
 ) -> Stmt:
-    """Emits nested loops over ranges of reduction axes, with tests for an image's edges only near the edges.
+    """Emits nested loops over ranges of reduction axes, with bounds checks only near an image's edges.
 
     Args:
         ranges: the ranges, outermost first.
-        edges: the edges of the image, as tests of one result axis and one reduction axis.
-        body: emits the innermost statement, given the axes' values and the edges to test for.
-        tested: the edges that must be tested for already, because of an outer axis.
+        edges: the edges of the image, each a bounds check of one result axis and one reduction axis.
+        body: emits the innermost statement, given the axes' values and the edges to check.
+        checked: the edges that must be checked already, because of an outer axis.
     """
     if not ranges:
-        return body({}, tested)
+        return body({}, checked)
     range_, *inner_ranges = ranges
     edge = next((edge for edge in edges if edge.term.var.same_as(range_.axis.var)), None)
 
-    def loop(range_: Range, tested: Sequence[Clip]) -> Stmt:
-        return over_ranges([range_], lambda values: with_inner_loops(values, tested))
+    def loop(range_: Range, checked: Sequence[Clip]) -> Stmt:
+        return over_ranges([range_], lambda values: with_inner_loops(values, checked))
 
-    def with_inner_loops(values: Point, tested: Sequence[Clip]) -> Stmt:
-        return over_edges(inner_ranges, edges, lambda point, all_tested: body({**values, **point}, all_tested), tested)
+    def with_inner_loops(values: Point, checked: Sequence[Clip]) -> Stmt:
+        return over_edges(
+            inner_ranges, edges, lambda point, all_checked: body({**values, **point}, all_checked), checked
+        )
 
-    def inside_or_tested(values: Point) -> Stmt:
+    def inside_or_checked(values: Point) -> Stmt:
         is_inside = tirx.all(values[range_.axis.var] >= first, values[range_.axis.var] < stop)
         return emit.sequence(
-            [emit.when(is_inside, with_inner_loops(values, tested), with_inner_loops(values, outside))]
+            [emit.when(is_inside, with_inner_loops(values, checked), with_inner_loops(values, outside))]
         )
 
     if edge is None:
-        return loop(range_, tested)
-    (first, stop), outside = edge.inner, [*tested, edge]
+        return loop(range_, checked)
+    (first, stop), outside = edge.inner, [*checked, edge]
     if inner_ranges or static(range_.start) != 0 or static(range_.extent) != range_.axis.size:
-        return over_ranges([range_], inside_or_tested)
+        return over_ranges([range_], inside_or_checked)
     size = int(range_.extent)
     is_short = first + size - stop <= MAX_UNROLLED_STEPS
     return emit.sequence(
         [
             loop(Range(range_.axis, index(0), index(first), is_short), outside),
-            loop(Range(range_.axis, index(first), index(stop - first)), tested),
+            loop(Range(range_.axis, index(first), index(stop - first)), checked),
             loop(Range(range_.axis, index(stop), index(size - stop), is_short), outside),
         ]
     )

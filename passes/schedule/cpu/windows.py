@@ -1,9 +1,9 @@
 """Windows without reuse (depthwise convolutions, pools, their gradients): reads straight from the image.
 
-Border values come from a padded copy, which is never made, or are left out by a test in the reduction. Rows of a window
-outside the image are left out of the sum. Along the last axis of windows, tiles over the edge have static positions, so
-that their tests are decided while compiling. A padded copy of a depthwise convolution's input took longer than its
-sums.
+Border values come from a padded copy, which is never made, or are left out by a condition in the reduction. Rows of a
+window outside the image are left out of the sum. Along the last axis of windows, tiles over the edge have static
+positions, so that their bounds checks are decided while compiling. A padded copy of a depthwise convolution's input
+took longer than its sums.
 """
 
 from __future__ import annotations
@@ -170,31 +170,30 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
     # The result axes are the image, one or more axes along which windows slide, and the channel.
     if not windowed.reduce or len(windowed.spatial) < 3:
         return None
-    tests_and_bare = _without_own_test(windowed) if source is None else _without_copy(source, windowed)
-    if tests_and_bare is None:
+    bounds_and_bare = _without_own_bounds(windowed) if source is None else _without_copy(source, windowed)
+    if bounds_and_bare is None:
         return None
-    tests, bare = tests_and_bare
-    windows = Windows(source, (windowed,), bare, _sliding_axes(tests, windowed))
+    bounds, bare = bounds_and_bare
+    windows = Windows(source, (windowed,), bare, _sliding_axes(bounds, windowed))
     return windows if windows.sliding_axes and _choose_tile(windows, target) is not None else None
 
 
-def _without_own_test(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """Splits a reduction that skips terms by a test into its border tests and the reduction without the tests.
+def _without_own_bounds(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
+    """Splits a reduction that skips the terms beyond a border into its bounds checks and the reduction without them.
 
-    A reduction without tests qualifies only if other plans are slow for it: its results have smaller elements than its
-    operands. Returns None for others.
+    A reduction without bounds checks qualifies only if other plans are slow for it: its results have smaller elements
+    than its operands. Returns None for others.
     """
     term = reduced_term(reduction)
     if term is None or combiner(reduction) is None or any(_is_reused(load, reduction) for load in terms_of(reduction)):
         return None
     if is_choice(term) and tvm_ffi.structural_equal(term.args[2], reduction.init):
-        # The term is `if_then_else(test, value, init)`.
-        tests = _conjunction(term.args[0])
-        return (
-            None
-            if tests is None
-            else (tests, with_value(reduction, _replace_equal(reduction.value, term, term.args[1])))
-        )
+        # The term is `if_then_else(is_inside, value, init)`.
+        is_inside, value, _init = term.args
+        bounds = _conjunction(is_inside)
+        if bounds is None:
+            return None
+        return bounds, with_value(reduction, _replace_equal(reduction.value, term, value))
     return ([], reduction) if _is_narrower(reduction) and _has_windows(reduction) else None
 
 
@@ -220,7 +219,7 @@ def _has_windows(reduction: Stage) -> bool:
 
 
 def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """Returns the border tests of a padded copy, and the reduction reading the image itself instead of the copy.
+    """Returns the bounds checks of a padded copy, and the reduction reading the image itself instead of the copy.
 
     The copy is then never made. Returns None unless the copy is ``if_then_else(is_inside, image, border)`` with a
     border that changes no result, and the reduction reads each of its elements for one result, at one index.
@@ -237,11 +236,11 @@ def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage
     # An image that is computed here would be computed anew for each window.
     if not _is_neutral(border, reduction) or not isinstance(image, TensorLoad):
         return None
-    tests = _conjunction(with_value(source, is_inside).at(list(load.indices)))
-    if tests is None:
+    bounds = _conjunction(with_value(source, is_inside).at(list(load.indices)))
+    if bounds is None:
         return None
     without_border = with_value(source, image)
-    return tests, with_value(reduction, replace_loads(reduction.value, source.buffer, without_border.at))
+    return bounds, with_value(reduction, replace_loads(reduction.value, source.buffer, without_border.at))
 
 
 def _is_reused(load: TensorLoad, reduction: Stage) -> bool:
@@ -258,12 +257,12 @@ def _is_neutral(border_value: ir.Expr, reduction: Stage) -> bool:
     return isinstance(term, TensorLoad) or is_product
 
 
-def _conjunction(test: ir.Expr) -> list[ir.Expr] | None:
-    """Splits a test at its `and`s into comparisons; returns None if the test has another form."""
-    if isinstance(test, tirx.And):
-        parts = _conjunction(test.a), _conjunction(test.b)
-        return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
-    return [test] if isinstance(test, COMPARISONS) else None
+def _conjunction(condition: ir.Expr) -> list[ir.Expr] | None:
+    """Splits a condition at its `and`s into comparisons; returns None if it contains anything else."""
+    if isinstance(condition, tirx.And):
+        left, right = _conjunction(condition.a), _conjunction(condition.b)
+        return None if left is None or right is None else left + right
+    return [condition] if isinstance(condition, COMPARISONS) else None
 
 
 def _replace_equal(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
@@ -271,37 +270,38 @@ def _replace_equal(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
     return structural_map(value, (ir.Expr, lambda node: new if tvm_ffi.structural_equal(node, old) else node))
 
 
-def _sliding_axes(tests: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAxis, ...]:
+def _sliding_axes(bounds: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingAxis, ...]:
     """Describes how windows slide along each of their axes: their stride, dilation and bounds.
 
-    Windows slide along all result axes but the first and the last. The result is empty if a size isn't static, or a
-    border test has another form.
+    Windows slide along all result axes but the first and the last. The result is empty if a size isn't static, if two
+    axes have the same taps, or if a comparison in `bounds` isn't a bound of one axis.
     """
     position_axes = reduction.spatial[1:-1]
     if any(axis.size is None for axis in (*position_axes, reduction.spatial[-1], *reduction.reduce)):
         return ()
-    tests_by_axis = [[test for test in tests if position.var in variables(test)] for position in position_axes]
+    bounds_by_axis = [[bound for bound in bounds if position.var in variables(bound)] for position in position_axes]
     candidates = [
-        _sliding_axis(position, own_tests, reduction.reduce)
-        for position, own_tests in zip(position_axes, tests_by_axis, strict=True)
+        _sliding_axis(position, own_bounds, reduction.reduce)
+        for position, own_bounds in zip(position_axes, bounds_by_axis, strict=True)
     ]
     sliding_axes = tuple(axis for axis in candidates if axis is not None)
     taps = [sliding_axis.tap.var for sliding_axis in sliding_axes if sliding_axis.tap is not None]
-    is_all = len(sliding_axes) == len(candidates) and sum(map(len, tests_by_axis)) == len(tests)
-    return sliding_axes if is_all and len(set(taps)) == len(taps) else ()
+    if len(sliding_axes) < len(candidates) or sum(map(len, bounds_by_axis)) != len(bounds):
+        return ()
+    return sliding_axes if len(set(taps)) == len(taps) else ()
 
 
-def _sliding_axis(position: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
-    """Derives the stride, dilation and bounds of a sliding window along one axis from the axis's border tests.
+def _sliding_axis(position: Axis, comparisons: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
+    """Derives the stride, dilation and bounds of a sliding window along one axis from the axis's bounds checks.
 
-    The tests must bound `position * stride + tap * dilation`. Returns None if a test has another form.
+    The comparisons must bound `position * stride + tap * dilation`. Returns None if one has another form.
     """
-    used = {var for test in tests for var in variables(test)}
+    used = {var for comparison in comparisons for var in variables(comparison)}
     taps = [axis for axis in reduction_axes if axis.var in used]
     if len(taps) > 1 or not used <= {position.var, *(axis.var for axis in taps)}:
         return None
     tap = taps[0] if taps else None
-    bounds = [_bound_of_test(test, position, tap) for test in tests]
+    bounds = [_parsed_bound(comparison, position, tap) for comparison in comparisons]
     known = [bound for bound in bounds if bound is not None]
     strides_and_dilations = {(stride, dilation) for stride, dilation, _low, _high in known}
     if None in bounds or len(strides_and_dilations) > 1:
@@ -314,15 +314,18 @@ def _sliding_axis(position: Axis, tests: Sequence[ir.Expr], reduction_axes: Sequ
     return sliding_axis if tap or sliding_axis.reaches_no_border else None
 
 
-def _bound_of_test(test: ir.Expr, position: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
-    """Parses a border test ``low <= position * stride + tap * dilation < high`` into (stride, dilation, low, high).
+def _parsed_bound(
+    comparison: ir.Expr, position: Axis, tap: Axis | None
+) -> tuple[int, int, int | None, int | None] | None:
+    """Parses a bound ``low <= position * stride + tap * dilation < high`` into (stride, dilation, low, high).
 
-    A test is one side only, so `low` or `high` is None. The result is None unless the test is linear in both variables
+    A comparison is one side only, so `low` or `high` is None. The result is None unless it is linear in both variables
     with constant factors of the same sign. With others, the indices inside aren't an interval.
     """
-    left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
-    # The test is `value >= 0`: among integers, `left > right` is `left - right - 1 >= 0`.
-    value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
+    is_greater = isinstance(comparison, (tirx.GE, tirx.GT))
+    left, right = (comparison.a, comparison.b) if is_greater else (comparison.b, comparison.a)
+    # The comparison is `value >= 0`: among integers, `left > right` is `left - right - 1 >= 0`.
+    value = emit.simplified(left - right - (1 if isinstance(comparison, (tirx.GT, tirx.LT)) else 0))
     axes = [position] if tap is None else [position, tap]
     strides = [access.stride(value, axis.var) for axis in axes]
     factors = [0 if stride is None else emit.static(stride) or 0 for stride in strides]
@@ -330,7 +333,7 @@ def _bound_of_test(test: ir.Expr, position: Axis, tap: Axis | None) -> tuple[int
     if constant is None or not (min(factors) > 0 or max(factors) < 0):
         return None
     stride, dilation = abs(factors[0]), abs(factors[-1])
-    # The test is `position * factor + ... + constant >= 0`.
+    # The comparison is `position * factor + ... + constant >= 0`.
     return (stride, dilation, -constant, None) if factors[0] > 0 else (stride, dilation, None, constant + 1)
 
 
@@ -391,8 +394,8 @@ def _item_bytes(load: TensorLoad) -> int:
     return max(1, load.ty.dtype.bits // 8)
 
 
-def _with_edge_test(windows: Windows) -> Stage:
-    """Returns the reduction with a border test along the last axis of windows, if windows reach the border there.
+def _with_edge_checks(windows: Windows) -> Stage:
+    """Returns the reduction with bounds checks along the last axis of windows, if windows reach the border there.
 
     Along other axes, loops run only over taps that are inside.
     """
@@ -435,7 +438,7 @@ class _WindowWriter:
     def __init__(self, windows: Windows, stores: list[Stage], tile: _TileShape) -> None:
         self.windows, self.tile = windows, tile
         self.reduction, self.sliding_axis = windows.fused_stages[0], windows.sliding_axes[-1]
-        self.bare, self.with_edge_test = windows.bare, _with_edge_test(windows)
+        self.bare, self.with_edge_checks = windows.bare, _with_edge_checks(windows)
         self.epilogue = Epilogue(self.reduction, tuple(stores))
 
     def row(self, indices: list[ir.Expr]) -> Stmt:
@@ -463,7 +466,7 @@ class _WindowWriter:
     def _tiles_of_row(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
         """Yields the register tiles along a row of results: over its first edge, inside in a loop, over its last edge.
 
-        Only tiles over an edge test for the border. `base` holds the row's outer indices. `ranges` are the taps of the
+        Only tiles over an edge check the bounds. `base` holds the row's outer indices. `ranges` are the taps of the
         other axes.
         """
         size, height = self.sliding_axis.position.size or 1, self.tile.height
@@ -507,14 +510,14 @@ class _WindowWriter:
             base: the values of the outer axes, and the first window position.
             ranges: the taps of the outer axes.
             height: the number of windows along the row.
-            is_edge: whether a window reaches the border, which then is tested for.
+            is_edge: whether a window may reach the border: then the bounds are checked.
             start: the first channel.
             width: the number of channels.
         """
         channel, position, tap = self.tile.vector, self.sliding_axis.position, self.sliding_axis.tap
-        # Unrolled, tests at static positions are decided while compiling.
+        # Unrolled, bounds checks at static positions are decided while compiling.
         is_unrolled = is_edge or self.reduction.broadcast_axis is not None
         taps = [] if tap is None else [replace(Range.whole(tap), is_unrolled=is_unrolled)]
         tile = Tile({**base, channel.var: start}, {position.var: height, channel.var: width})
-        stage = self.with_edge_test if is_edge else self.bare
+        stage = self.with_edge_checks if is_edge else self.bare
         return ColumnTile(stage, tile, channel, self.tile.lanes).write([*ranges, *taps], None, self.epilogue)

@@ -548,7 +548,7 @@ class _WinogradWriter:
         """Emits the input transform of one row of tiles.
 
         The band of the input that these tiles read is copied with a zero border first. The transform then needs no
-        tests for the border.
+        bounds checks.
         """
         image, top = self._image_and_top(block, tile_row)
         size, side = self.transforms.size, self.transforms.side
@@ -596,10 +596,10 @@ class _WinogradWriter:
         value = emit.load(load.source, indices) if source is None else source.at(indices)
         extents = list(load.source.ty.shape)[-3:-1]
         size, border = self.transforms.size, self.shape.window - 1
-        # A test is needed only along axes on which full tiles reach beyond the input.
+        # A bounds check is needed only along axes on which full tiles reach beyond the input.
         sizes = [(count * size + border) * self.dilation for count in (self.tile_rows, self.tile_columns)]
-        tests = [at < extent for at, extent, size in zip(indices[-3:-1], extents, sizes) if int(extent) < size]
-        return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
+        checks = [at < extent for at, extent, size in zip(indices[-3:-1], extents, sizes) if int(extent) < size]
+        return tirx.if_then_else(tirx.all(*checks), value, tirx.const(0, "float32")) if checks else value
 
     def _image_indices(self, image_index: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
         """Converts a row and column of one plane and phase to the indices of image, plane, row and column.
@@ -638,7 +638,7 @@ class _WinogradWriter:
     def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the results of a Winograd convolution for a row of tiles and a panel (a block of output channels).
 
-        The epilogue runs on the results inside the image. Results that need no epilogue and no test are stored
+        The epilogue runs on the results inside the image. Results that need no epilogue and no bounds check are stored
         directly.
         """
         if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
@@ -783,14 +783,14 @@ class _WinogradWriter:
 
     @property
     def _tiles_exceed_image(self) -> bool:
-        """Whether the last tiles reach beyond the image. Stores then need a test."""
+        """Whether the last tiles reach beyond the image. Stores then need a bounds check."""
         sizes = [tiles * self.transforms.size * self.dilation for tiles in (self.tile_rows, self.tile_columns)]
         return any(
             size > int(axis.extent) for size, axis in zip(sizes, image_axes(self.conv.convolution)[-2:], strict=True)
         )
 
     def _is_inside_image(self, indices: list[ir.Expr]) -> ir.Expr | bool:
-        """Returns the test whether an element of a tile lies in the image, or True if all tiles lie inside."""
+        """Returns the condition that an element of a tile lies in the image, or True if all tiles lie inside."""
         extents = image_axes(self.conv.convolution)[-2:]
         axes = zip(indices[-2:], extents, (self.tile_rows, self.tile_columns), strict=True)
         size = self.transforms.size * self.dilation

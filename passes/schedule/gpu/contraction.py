@@ -213,17 +213,17 @@ class _TileKernel:
             )
         load = substitute(side.operand.load, point)
         if side.operand.is_guarded:
-            # The operand's value is `if_then_else(test, load, 0)`.
+            # The operand's value is `if_then_else(condition, load, 0)`.
             inside = tirx.all(inside, substitute(side.operand.value.args[0], point))
         return self.instruction.copy_vector(self.block.target, self.shared, indices, load, inside, width)
 
     def _point_of(self, side: Side, row_or_column: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
-        """Returns the indices of an operand's element, by axis variable, and a test that the element is inside.
+        """Returns the indices of an operand's element, by axis variable, and the condition that the element is inside.
 
         ``row_or_column`` and ``term`` are positions along the operand's own axes and along the summed axes.
         """
         point = dict(self.batch)
-        tests = []
+        checks = []
         for axes, index, tile_size in (
             (side.operand.side, row_or_column, side.width),
             (side.operand.terms, term, self.tile.terms),
@@ -232,10 +232,10 @@ class _TileKernel:
             point.update(zip((axis.var for axis in axes), emit.unflatten(index, extents), strict=True))
             total = emit.volume(extents)
             static_total = emit.static(total)
-            # Full tiles need no bounds test.
+            # Full tiles need no bounds check.
             if static_total is None or static_total % tile_size:
-                tests.append(index < total)
-        return point, tirx.all(*tests) if tests else tirx.const(True, "bool")
+                checks.append(index < total)
+        return point, tirx.all(*checks) if checks else tirx.const(True, "bool")
 
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits the product of two tiles in shared memory, by a tensor-core instruction or element by element.
@@ -353,15 +353,15 @@ class _TileKernel:
           stores: the stages.
           needed: the buffers to store.
         """
-        point, tests = dict(self.batch), []
+        point, checks = dict(self.batch), []
         for side, position in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]
             point.update(zip((axis.var for axis in side.operand.side), emit.unflatten(position, extents), strict=True))
             total = emit.volume(extents)
             static_total = emit.static(total)
-            # Full tiles need no bounds test.
+            # Full tiles need no bounds check.
             if static_total is None or static_total % side.width:
-                tests.append(position < total)
+                checks.append(position < total)
 
         def accumulators_at(lane: ir.Expr) -> InRegisters:
             return {self.product.stage.buffer: self.accumulators.load(thread, first + lane)}
@@ -372,7 +372,7 @@ class _TileKernel:
         else:
             at = lambda lane: {**point, axis.var: point[axis.var] + lane}  # noqa: E731
             stmt = emit_vector(stores, needed, axis, at, lanes, accumulators_at)
-        return emit.when(tirx.all(*tests), stmt) if tests else stmt
+        return emit.when(tirx.all(*checks), stmt) if checks else stmt
 
 
 def _is_true(value: ir.Expr) -> bool:

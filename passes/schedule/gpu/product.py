@@ -42,7 +42,7 @@ class Operand:
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether the elements have the form ``if_then_else(test, load, 0)``, as those of a padded tensor."""
+        """Whether the elements have the form ``if_then_else(condition, load, 0)``, as those of a padded tensor."""
         value = self.value
         if not isinstance(value, ir.Call) or str(getattr(value.op, "name", "")) not in access.FREE_CALLS:
             return False
@@ -68,7 +68,7 @@ class Operand:
     def has_vectors_of(self, width: int) -> bool:
         """Returns whether the operand can be copied in vectors of ``width`` elements along its contiguous axis.
 
-        The vectors must be full and aligned, and a bounds test must have the same result for all elements of a vector.
+        The vectors must be full and aligned, and a bounds check must have the same result for all elements of a vector.
         """
         contiguous = last_long_axis(self.terms if self.runs_along_terms else self.side)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:

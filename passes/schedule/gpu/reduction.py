@@ -107,7 +107,7 @@ def _emit_one_kernel(
 
 
 def _is_inside(index: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
-    """Returns the test ``index < total``, or true if ``total`` is known to be a multiple of ``results``."""
+    """Returns the condition ``index < total``, or true if ``total`` is known to be a multiple of ``results``."""
     static_total = emit.static(total)
     return tirx.const(True, "bool") if static_total is not None and static_total % results == 0 else index < total
 

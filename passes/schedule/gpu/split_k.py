@@ -88,7 +88,7 @@ def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
     if 2 * blocks > BLOCKS_THAT_FILL:
         return 1
     max_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
-    # A part of full tiles needs no bounds test. With several summed axes, a tile has terms of all of them, and doesn't
+    # A part of full tiles needs no bounds check. With several summed axes, a tile has terms of all of them, and doesn't
     # end where this axis ends.
     divisor = tile.terms if axis.size == terms else 1
     return next((count for count in range(max_parts, MIN_PARTS - 1, -1) if axis.size % (count * divisor) == 0), 1)

@@ -321,7 +321,7 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
     def element(*i: Any) -> Any:
         """Reads the element of the padded tensor at an index, or the padding's value."""
         source_index = [position - long(before) for position, (before, _) in zip(i, paddings)]
-        # an axis without padding needs no test of its bounds
+        # An axis without padding needs no bounds check.
         conditions = []
         for position, extent, (before, after) in zip(source_index, x.shape, paddings):
             conditions += [] if isinstance(before, int) and before == 0 else [position >= 0]
