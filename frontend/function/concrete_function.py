@@ -702,7 +702,8 @@ class Results:
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
         self.is_nested = nest.is_nested_or_composite(structure)
         self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested_or_composite, structure))
-        self.is_bare = self.leaves == [("computed", 0)] and not self.is_nested
+        # Whether the result is a single tensor that the code computes: it is returned as it is.
+        self.is_single_tensor = self.leaves == [("computed", 0)] and not self.is_nested
 
     @property
     def hidden(self) -> set[int]:

@@ -496,14 +496,14 @@ class Compiled:
         self.holds_texts: bool = graph.holds_texts
         self.takes_shortest_path = (
             not graph.holds_texts
-            and results.is_bare
+            and results.is_single_tensor
             and self.has_single_output
             and not self.updates
             and not self.captures
         )
         self.flushed: list[Variable] = results.flushed
         self.leading = leading_call(graph, self.captures)
-        self.calls_python: bool = graph.root.python.is_called and not (self.leading and self.leading.is_only)
+        self.calls_python: bool = graph.root.python.is_called and not (self.leading and self.leading.is_only_call)
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}

@@ -89,7 +89,7 @@ class Plan:
         for step in self.steps:
             step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
         self.is_pure = all(step.prim.pure for step in self.steps)
-        self.is_bare = concrete.results.is_bare
+        self.is_single_tensor = concrete.results.is_single_tensor
         self.is_nonblocking = all(self._is_nonblocking(step) for step in self.steps)
         outputs = as_tuple(self._slots(main.body.body))
         self.leaves = [self._leaf(kind, which, outputs) for kind, which in concrete.results.leaves]
@@ -114,7 +114,7 @@ class Plan:
             for callback in host.on_failure:
                 callback(state.depth)
             raise
-        if self.is_bare:
+        if self.is_single_tensor:
             return EagerTensor(values[self.leaves[0][1]])
         return self.concrete.results.packed([_LEAVES[kind](source, values, tensors) for kind, source in self.leaves])
 

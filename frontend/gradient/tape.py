@@ -173,22 +173,22 @@ class GradientTape(Recorder):
           TypeError: a target or source is not a tensor; the tape stays usable.
         """
         # The usual case, a list of tensors or Variables, needs none of the functions for nested structures.
-        is_listed = type(sources) in (list, tuple) and all(type(s) in _LEAVES for s in sources)
-        if not (is_listed and isinstance(target, Tensor)):
+        is_flat_list = type(sources) in (list, tuple) and all(type(s) in _LEAVES for s in sources)
+        if not (is_flat_list and isinstance(target, Tensor)):
             _check_differentiable(target, sources)
         self._use(unconnected_gradients)
         target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
         targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
-        if is_listed:
+        if is_flat_list:
             grads = self._gradients(targets, list(sources), target, output_gradients, unconnected_gradients)
             return grads if type(sources) is list else tuple(grads)
-        is_one = isinstance(sources, Tensor)
-        owners = flat = [sources] if is_one else [*map(of_library, nest.flatten(sources))]
+        is_single_source = isinstance(sources, Tensor)
+        owners = flat = [sources] if is_single_source else [*map(of_library, nest.flatten(sources))]
         parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
             flat = nest.flatten(parts)
         grads = self._gradients(targets, flat, target, output_gradients, unconnected_gradients)
-        if is_one:
+        if is_single_source:
             return grads[0]
         if parts is not None:
             grads = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, grads))]

@@ -22,7 +22,7 @@ from tvtf.state.variable import Variable
 class LeadingCall:
     """A call of Python at the start of ``main``, to be run before the compiled code."""
 
-    is_only: bool
+    is_only_call: bool
     """Whether the program calls no other Python."""
 
     def __init__(self, call: relax.VarBinding, positions: Sequence[int]) -> None:
@@ -83,7 +83,7 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
     main = leading.without(graph.function)
     if relax.analysis.free_vars(main):  # the code uses the tuple of results as a whole, or the id of the record
         return None
-    leading.is_only = not any(map(calls_python, (main, *graph.reachable().values())))
+    leading.is_only_call = not any(map(calls_python, (main, *graph.reachable().values())))
     return leading
 
 

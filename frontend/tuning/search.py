@@ -51,7 +51,7 @@ class Found(NamedTuple):
     """The result of a search: the default and the best candidate, and the seconds of a call of each.
 
     ``tried`` counts the candidates that were timed, ``mismatched`` those with other results than the default.
-    ``is_sure`` says whether the best candidate is faster by more than the noise of measurements.
+    ``is_significant`` says whether the best candidate is faster by more than the noise of measurements.
     """
 
     default: Candidate
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     after: float
     tried: int
     mismatched: int
-    is_sure: bool
+    is_significant: bool
 
 
 class Search:
@@ -141,8 +141,8 @@ class Search:
             return Found(default, default, median(times), median(times), self.tried, self.mismatched, False)
         before, after = self.measure([default, best], LAST_ROUNDS)
         share_of_wins = sum(b > a for b, a in zip(before, after, strict=True)) / len(before)
-        is_sure = gain_of(before, after) > NOISE and share_of_wins >= MIN_WINS
-        return Found(default, best, median(before), median(after), self.tried, self.mismatched, is_sure)
+        is_significant = gain_of(before, after) > NOISE and share_of_wins >= MIN_WINS
+        return Found(default, best, median(before), median(after), self.tried, self.mismatched, is_significant)
 
 
 def gain_of(before: Sequence[float], after: Sequence[float]) -> float:

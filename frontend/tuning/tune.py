@@ -240,7 +240,7 @@ def _kernel_and_record(part: Part, found: Found) -> tuple[TunedKernel, tuning_re
     The record is None if the best schedule isn't reliably faster than the default.
     """
     name, target = part.isolated.name, describe(host_target())
-    if not found.is_sure:
+    if not found.is_significant:
         return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.mismatched), None
     kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.mismatched)
     description = f"{name}: {part.isolated.shapes}"[: tuning_records.LONGEST_TEXT]

@@ -48,8 +48,8 @@ MASKING_VALUE = -1e4
 class Site(NamedTuple):
     """One matched attention: its operands and results.
 
-    ``key`` has its last two axes swapped where ``is_swapped``. ``out_cotangent`` is the cotangent of ``out``; ``backward``
-    maps each product of the gradient to the operand that it is the cotangent of.
+    The last two axes of ``key`` are swapped if ``is_key_transposed``. ``out_cotangent`` is the cotangent of ``out``;
+    ``backward`` maps each product of the gradient to the operand that it is the cotangent of.
     """
 
     query: relax.Var
@@ -59,7 +59,7 @@ class Site(NamedTuple):
     scale: float
     fill: float
     causal: int | None
-    is_swapped: bool
+    is_key_transposed: bool
     out: relax.Var
     out_cotangent: relax.Var | None
     backward: dict[relax.Var, str]
@@ -101,7 +101,7 @@ class _AttentionEmitter:
     def forward(self) -> Tensor:
         """Emits the fused attention op, and returns its output in the layout that the replaced matmul had."""
         site, value = self.site, self.rewriter.value
-        key = self.swap_last_axes(value(site.key)) if site.is_swapped else value(site.key)
+        key = self.swap_last_axes(value(site.key)) if site.is_key_transposed else value(site.key)
         # A causal mask is an attribute of the fused op, and not an operand.
         masks = site.masks if site.causal is None else ()
         self.operands = [value(site.query), key, value(site.value), *map(value, masks)]
@@ -192,7 +192,7 @@ def _match_site(graph: Graph, constants: ConstantValues, softmax: Use) -> Site:
         scale=scores.scale,
         fill=scores.fill,
         causal=_causal_offset(constants, scores),
-        is_swapped=not scores.product.attrs["transpose_b"],
+        is_key_transposed=not scores.product.attrs["transpose_b"],
         out=out.var,
         out_cotangent=None,
         backward={},
@@ -214,8 +214,10 @@ def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
         return None
     # A mask of bools selects between the scores and the fill value.
     triangle = triangle_of(np.where(mask, 0, scores.fill) if mask.dtype == bool else mask)
-    is_hiding = triangle is not None and triangle.inside == 0 and triangle.outside <= MASKING_VALUE
-    return triangle.offset if triangle is not None and is_hiding else None
+    # The mask must leave the scores inside of the triangle as they are, and hide all others.
+    if triangle is None or triangle.inside != 0:
+        return None
+    return triangle.offset if triangle.outside <= MASKING_VALUE else None
 
 
 def _pair_count(scores: Any) -> int:
@@ -411,9 +413,9 @@ def _operand_of_gradient(site: Site, score_cotangent: relax.Var, product: Use) -
     For ``scores = query @ key^T``, the gradient of the query is ``score_cotangent @ key``, for example. A "key swapped"
     has its last two axes swapped, as in ``scores = query @ key``. Raises NoMatch if ``product`` is no such gradient.
     """
-    if _is_product(product, score_cotangent, site.key, transpose_b=site.is_swapped):
+    if _is_product(product, score_cotangent, site.key, transpose_b=site.is_key_transposed):
         return "query"
-    if not site.is_swapped and _is_product(product, score_cotangent, site.query, transpose_a=True):
+    if not site.is_key_transposed and _is_product(product, score_cotangent, site.query, transpose_a=True):
         return "key"
-    _require(site.is_swapped and _is_product(product, site.query, score_cotangent, transpose_a=True))
+    _require(site.is_key_transposed and _is_product(product, site.query, score_cotangent, transpose_a=True))
     return "key swapped"

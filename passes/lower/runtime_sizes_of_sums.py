@@ -295,8 +295,8 @@ class _Writer:
             return emit.load(self.new[sums], [reduction_index, *self.row_axes][-len(self.sum_axes) :])
 
         def new_constant(value: tirx.FloatImm) -> ir.Expr:
-            is_count = bool(self.block_axes) and value.value == rows
-            return (self.blocks * self.block_rows).astype(str(value.ty.dtype)) if is_count else value
+            is_row_count = bool(self.block_axes) and value.value == rows
+            return (self.blocks * self.block_rows).astype(str(value.ty.dtype)) if is_row_count else value
 
         with_count = replace(stage, value=structural_map(stage.value, (tirx.FloatImm, new_constant)))
         return self._elementwise(with_count, new_load)

@@ -48,7 +48,7 @@ def test_the_quickest_of_all_is_found_and_nothing_is_tried_twice():
     bench = Bench(tile_and_packing)
     found = bench.search().run()
     assert (found.best.choices, found.before, found.after) == ({"tile": "8", "packed": "b"}, 6, 3.5)
-    assert found.is_sure and found.mismatched == 0
+    assert found.is_significant and found.mismatched == 0
     assert found.tried == len(bench.seen) - 1
 
 
@@ -83,19 +83,19 @@ def test_what_is_never_right_leaves_the_default():
     bench = Bench(tile_and_packing)
     bench.agrees = lambda candidate: False
     found = bench.search().run()
-    assert found.best is found.default and not found.is_sure and found.mismatched > 0
+    assert found.best is found.default and not found.is_significant and found.mismatched > 0
 
 
-@pytest.mark.parametrize(("gain", "is_sure"), [(1.02, False), (1.2, True)])
-def test_what_is_within_the_noise_is_not_sure(gain, is_sure):
+@pytest.mark.parametrize(("gain", "is_significant"), [(1.02, False), (1.2, True)])
+def test_what_is_within_the_noise_is_not_sure(gain, is_significant):
     found = Bench(lambda: 1.0 / (gain if choice("tile", 1, lambda: [2]) == 2 else 1.0)).search().run()
-    assert found.is_sure is is_sure
+    assert found.is_significant is is_significant
 
 
 def test_what_is_ahead_in_few_rounds_is_not_sure():
     bench = Bench(lambda: 1.0 if choice("tile", 1, lambda: [2]) == 2 else 1.5)
     search = bench.search()
-    assert search.run().is_sure
+    assert search.run().is_significant
     turn = count()
     quick = bench.measure
 
@@ -104,14 +104,14 @@ def test_what_is_ahead_in_few_rounds_is_not_sure():
         return [times[0], [t * (2 if next(turn) % 2 else 0.6) for t in times[1]]] if rounds == 15 else times
 
     bench.seen.clear()
-    assert not Search(bench.build, measure, bench.agrees, lambda: True).run().is_sure
+    assert not Search(bench.build, measure, bench.agrees, lambda: True).run().is_significant
 
 
 def test_the_budget_ends_it_with_what_was_found():
     left = iter([True, True, False])
     found = Bench(tile_and_packing).search(lambda: next(left, False)).run()
     assert found.best.choices == {"tile": "8", "packed": "none"}
-    assert found.is_sure
+    assert found.is_significant
 
 
 def test_ctrl_c_ends_it_with_what_was_found():
@@ -125,13 +125,13 @@ def test_ctrl_c_ends_it_with_what_was_found():
 
     search = Search(interrupted, bench.measure, bench.agrees, lambda: True)
     found = search.run()
-    assert search.interrupted and found.is_sure
+    assert search.interrupted and found.is_significant
     assert found.best.choices == {"tile": "8", "packed": "none"}
 
 
 def test_a_kernel_without_choices_is_only_timed():
     found = Bench(lambda: 2.0).search().run()
-    assert (found.before, found.after, found.tried, found.is_sure) == (2.0, 2.0, 0, False)
+    assert (found.before, found.after, found.tried, found.is_significant) == (2.0, 2.0, 0, False)
 
 
 def test_a_default_that_cannot_be_built_is_an_error():

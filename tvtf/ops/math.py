@@ -193,10 +193,10 @@ def as_quotient(x: Tensor) -> Tensor:
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 
 
-def _select_cotangents(ct: Tensor, is_x: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    """Returns functions for two operands' cotangents: ``ct`` goes to ``x`` where ``is_x`` holds, else to ``y``."""
+def _select_cotangents(ct: Tensor, selects_x: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+    """Returns functions for two operands' cotangents: ``ct`` goes to ``x`` where ``selects_x`` holds, else to ``y``."""
     zeros = zeros_like(ct)
-    return partial(_selected_to, x, is_x, ct, zeros), partial(_selected_to, y, is_x, zeros, ct)
+    return partial(_selected_to, x, selects_x, ct, zeros), partial(_selected_to, y, selects_x, zeros, ct)
 
 
 def _selected_to(like: Tensor, condition: Tensor, if_true: Tensor, if_false: Tensor) -> Tensor:
@@ -204,10 +204,10 @@ def _selected_to(like: Tensor, condition: Tensor, if_true: Tensor, if_false: Ten
     return unbroadcast(bind.select(condition, if_true, if_false), like)
 
 
-def _extreme(numpy: np.ufunc, is_x: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
+def _extreme(numpy: np.ufunc, selects_x: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
     """Returns a decorator that declares maximum or minimum.
 
-    ``is_x(x, y)`` tells where the result is ``x``. The cotangent goes to ``x`` there, also for equal elements.
+    ``selects_x(x, y)`` says where the result is ``x``. The cotangent goes to ``x`` there, also for equal elements.
     """
 
     def declare(front: Callable[..., Any]) -> Any:
@@ -217,7 +217,7 @@ def _extreme(numpy: np.ufunc, is_x: Callable[[Tensor, Tensor], Tensor], onnx: st
             domain=REAL,
             numpy=numpy,
             lower=lambda t, x, y: getattr(t, name)(x, y),
-            vjp=lambda ct, z, x, y: _select_cotangents(ct, is_x(x, y), x, y),
+            vjp=lambda ct, z, x, y: _select_cotangents(ct, selects_x(x, y), x, y),
             onnx=onnx,
             value=both_known(numpy),
             public=(name, f"math.{name}"),

@@ -85,8 +85,10 @@ class Bands:
     def origin(self, band: ir.Expr) -> ir.Expr:
         """Returns the first row of the last stage in the band with a given index."""
         height = self.rows[-1].height
-        is_even = self.last_origin % height == 0
-        return emit.simplified(band * height if is_even else tirx.min(band * height, index(self.last_origin)))
+        if self.last_origin % height == 0:
+            return emit.simplified(band * height)
+        # The bands don't divide the rows: the last one starts earlier, and overlaps the one before.
+        return emit.simplified(tirx.min(band * height, index(self.last_origin)))
 
 
 def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:

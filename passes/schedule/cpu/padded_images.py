@@ -147,8 +147,8 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
     allowed = bands if _is_worth_bands(source, contraction, target) else bands[:1]
 
     def fits_and_suffices(band: Band) -> bool:
-        is_enough = images is None or images * image_rows // band.rows >= TASKS_THAT_SUFFICE * target.cores
-        return is_enough and band.height * row_items * source.item_bytes <= target.level2_bytes // 2
+        occupies_cores = images is None or images * image_rows // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        return occupies_cores and band.height * row_items * source.item_bytes <= target.level2_bytes // 2
 
     best = next(filter(fits_and_suffices, allowed), None)
     fitting = [

@@ -161,11 +161,12 @@ def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.
     """
     block_size = _terms_per_block(planned)
     count = range_.extent if block_size == 1 else tirx.floordiv(range_.extent + (block_size - 1), index(block_size))
-    is_even = (emit.static(range_.extent) or 1) % block_size == 0
+    are_equal_blocks = (emit.static(range_.extent) or 1) % block_size == 0
 
-    def sum_block(block: ir.Expr) -> Stmt:
-        offset = block * block_size
-        extent = index(block_size) if is_even else tirx.min(index(block_size), range_.extent - offset)
+    def sum_block(block_index: ir.Expr) -> Stmt:
+        offset = block_index * block_size
+        # The last block may be shorter.
+        extent = index(block_size) if are_equal_blocks else tirx.min(index(block_size), range_.extent - offset)
         return _sum_range(planned, slice_axis, slice_index, Range(range_.axis, range_.start + offset, extent))
 
     return emit.loop(count, sum_block)
