@@ -9,6 +9,10 @@ Four words name the parts of a kernel, from small to large:
 - chunk: what one task of a thread does, one or more blocks. Chunks of a sum's terms are called slices
   (`split_reduction`).
 
+Three more words recur. A point is one iteration of a loop nest, given by an index for each of its axes; a map from axis
+variables to indices is called `point`. A range is some consecutive indices of one axis. A form is one way to write the
+loops of a group, such as Winograd's method for a convolution.
+
 A function is read as a list of stages (`kernel`). Cheap elementwise stages are inlined (`inline`), and copies are
 padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups`), and each group becomes one nest:
 

@@ -47,9 +47,10 @@ Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a stage in a band: `height` rows starting at `start` in the first band.
+    """The rows of a stage in a band: `height` rows, from row `start` on in the first band.
 
-    In later bands, they start `step` rows later for each row of the last stage.
+    Where the last stage's rows of a band begin `n` rows later, those of this stage begin `n * step` rows later. `step`
+    is the product of the strides between the two stages.
     """
 
     start: int

@@ -41,31 +41,31 @@ class _Outliner:
     def __init__(self, overlapping: Pairs, in_memory: Collection[Var]) -> None:
         self.overlapping, self.in_memory = overlapping, in_memory
 
-    def statement(self, stmt: Stmt, room: float = 0) -> Stmt:
+    def statement(self, stmt: Stmt, nearby_cycles: float = 0) -> Stmt:
         """Returns a statement with calls for the loops in it.
 
-        ``room`` is the work that is done for each time that the statement runs, in cycles.
+        ``nearby_cycles`` is the work that the statements around it do, for each time that the statement runs.
         """
         if isinstance(stmt, SeqStmt):
-            room = max(room, estimated_cycles(stmt))
-            return emit.sequence([self.statement(part, room) for part in stmt.seq])
+            nearby_cycles = max(nearby_cycles, estimated_cycles(stmt))
+            return emit.sequence([self.statement(part, nearby_cycles) for part in stmt.seq])
         if isinstance(stmt, IfThenElse):
-            other = None if stmt.else_case is None else self.statement(stmt.else_case, room)
-            return IfThenElse(stmt.condition, self.statement(stmt.then_case, room), other)
+            other = None if stmt.else_case is None else self.statement(stmt.else_case, nearby_cycles)
+            return IfThenElse(stmt.condition, self.statement(stmt.then_case, nearby_cycles), other)
         if not isinstance(stmt, For):
             return stmt
-        call = self._parts(stmt) if stmt.kind == ForKind.PARALLEL else self._call(stmt, room)
+        call = self._parts(stmt) if stmt.kind == ForKind.PARALLEL else self._call(stmt, nearby_cycles)
         if call is not None:
             return call
-        body = self.statement(stmt.body, room / extent_of(stmt))
+        body = self.statement(stmt.body, nearby_cycles / extent_of(stmt))
         return For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread_binding, stmt.annotations)
 
-    def _call(self, stmt: Stmt, room: float) -> Stmt | None:
+    def _call(self, stmt: Stmt, nearby_cycles: float) -> Stmt | None:
         """Returns the call of a subroutine for loops, or None if they can't be a subroutine, or do too little work."""
         region = Region(stmt, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
-        is_worthwhile = max(region.cycles, room) >= CYCLES_BESIDE_A_CALL
+        is_worthwhile = max(region.cycles, nearby_cycles) >= CYCLES_BESIDE_A_CALL
         if region.calls:
             # Tiles of products have many sizes: loops around them would be many subroutines.
             is_worthwhile = is_worthwhile and all(product_tile_of(call) is None for call, _ in region.calls)

@@ -47,7 +47,11 @@ class Part(NamedTuple):
 
 
 class _Array:
-    """An array that a region reads or writes: the element whose address is passed, and the strides of the loops."""
+    """An array that a region reads or writes: the element whose address is passed, and the strides of the loops.
+
+    The element is ``source[indices]``, and ``start`` its offset in elements. ``strides`` has the distance in elements
+    from one iteration of a loop to the next, by the loop's variable.
+    """
 
     def __init__(self, access: LinearAccess, loops: Loops) -> None:
         self.source, self.indices, self.start = access.source, access.indices, access.start
@@ -108,9 +112,13 @@ class Region:
     def __init__(self, stmt: Stmt, in_memory: Collection[Var] = ()) -> None:
         self.stmt, self.in_memory = stmt, in_memory
         self.loops: list[For] = []
+        """All loops in the statement."""
         self.stores: list[tuple[BufferStore, Loops]] = []
+        """The stores in it, each with the loops around it."""
         self.calls: list[tuple[ir.Call, Loops]] = []
+        """The calls of subroutines in it, each with the loops around it."""
         self.locals: list[Var] = []
+        """The local arrays that it allocates."""
         self.cycles: float | None = self._collect(stmt, ())
         """An estimate of what the region takes; None if it has a statement that can't be in a subroutine."""
         self.arrays: list[_Array] = []

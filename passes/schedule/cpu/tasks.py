@@ -30,9 +30,16 @@ ELEMENTS_OF_A_SMALL_PANEL = 4096
 
 @dataclass(frozen=True)
 class PlannedReduction:
-    """A reduction with its epilogue `stores`, and the plan by which it is tiled.
+    """A reduction with its epilogue, and the plan by which it is tiled.
 
-    With `start`, sums are added to that stage's partial results. Results are shifted by `moved` along some axes.
+    Attributes:
+        stage: the reduction.
+        stores: the stages of its epilogue, which store results.
+        plan: the tiles, their order and the operands to pack.
+        combine: how partial results are combined, or None if they can't be.
+        target: the processor.
+        start: the stage whose partial results the sums are added to; None if sums begin with the initial value.
+        moved: the distances by which results are shifted along some axes, by the axis's variable.
     """
 
     stage: Stage

@@ -472,8 +472,10 @@ class _WindowWriter:
         size, height = self.sliding_axis.position.size or 1, self.tile.height
         low, high = self.sliding_axis.inner()
         start = min(size, emit.round_up(low, height))
-        for first_place in range(0, start, height):
-            yield self._tiles_along_channels(base, ranges, index(first_place), min(height, size - first_place), True)
+        for first_position in range(0, start, height):
+            yield self._tiles_along_channels(
+                base, ranges, index(first_position), min(height, size - first_position), True
+            )
         whole_tiles = max(0, high - start) // height
         if whole_tiles:
             loop_start = start

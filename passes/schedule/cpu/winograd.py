@@ -369,16 +369,16 @@ class _WinogradWriter:
         return emit.fused([self.tiling.panels(self.shape), self.shape.in_channels], transform_window, parallel)
 
     def _transform_window(
-        self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_place: Sequence[ir.Expr]
+        self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_position: Sequence[ir.Expr]
     ) -> Stmt:
         """Emits the Winograd transform of the filter's window for one input channel and one panel of output channels.
 
-        `channel_number` counts the channels of all planes of the window. `buffer_place` is the panel and the channel in
-        the buffer. Vectors run along output channels, as in the matrix products that follow.
+        `channel_number` counts the channels of all planes of the window. `buffer_position` is the panel and the
+        channel in the buffer. Vectors run along output channels, as in the matrix products that follow.
         """
         *planes, row_tap, column_tap, channel = self.conv.convolution.reduce
         channel_extents = [channel.extent] if not planes else [planes[0].extent, channel.extent]
-        buffer_panel, buffer_channel = buffer_place
+        buffer_panel, buffer_channel = buffer_position
 
         def read(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             """Returns the filter's element at a tap (row, column) of the window; lanes are output channels."""
@@ -397,7 +397,7 @@ class _WinogradWriter:
         return self._for_whole_or_last_panel(
             panel,
             partial(self._transform_channels, self.transforms.filters, read, write, 1),
-            self._zeros_after_last_result(*buffer_place),
+            self._zeros_after_last_result(*buffer_position),
         )
 
     def _panel_in_blocks(self, filter_load: TensorLoad, panel: ir.Expr) -> Stmt:
