@@ -115,6 +115,15 @@ def _looking(tf):
         "with_row_splits_dtype": lambda: rows.with_row_splits_dtype(tf.int32).row_splits.dtype,
         "merge_dims": lambda: deep.merge_dims(0, 1),
         "merge_dims inner": lambda: deep.merge_dims(1, 2),
+        "clipped by keyword": lambda: tf.clip_by_value(
+            clip_value_max=4.0, t=tf.cast(rows, tf.float32), clip_value_min=2.0
+        ),
+        "clipped by rows": value_or_kind(
+            lambda: tf.clip_by_value(
+                t=tf.constant([1.0, 2.0, 3.0, 4.0, 5.0]), clip_value_min=tf.cast(rows, tf.float32), clip_value_max=2.0
+            )
+        ),
+        "clipped nothing": value_or_kind(lambda: tf.clip_by_value(None, tf.cast(rows, tf.float32), 1.0)),
         "iterate": lambda: [row.numpy().tolist() for row in rows],
         "spec": lambda: repr(tf.type_spec_from_value(rows)),
         "spec made": lambda: repr(tf.RaggedTensorSpec([None, None], tf.int32)),

@@ -7,6 +7,7 @@ result, or NotImplemented: then the next handler is tried.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from tvtf.composites.ragged import structure
@@ -116,12 +117,11 @@ def dispatch_elementwise(function: Any, x: Any = None, *args: Any, **kwargs: Any
 
     Returns NotImplemented, so that the next handler is tried, if the first argument isn't ragged.
     """
-    # The first argument was passed by keyword. Its name differs from function to function, so it is recognized as the one
-    # that is ragged: the other arguments of these functions, such as a dtype, never are.
-    if x is None:
-        name = next(keyword for keyword, value in kwargs.items() if holds_ragged(value))
-        x = kwargs.pop(name)
-        return x.with_flat_values(function(**{name: x.flat_values}, **kwargs))
+    if x is None and not args:
+        # The first argument was passed by keyword. Its name differs from function to function.
+        name = next(iter(signature(function).parameters))
+        x = kwargs.get(name)
+        kwargs = {keyword: value for keyword, value in kwargs.items() if keyword != name}
     if not holds_ragged(x):
         return NotImplemented
     return x.with_flat_values(function(x.flat_values, *args, **kwargs))
