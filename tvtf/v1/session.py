@@ -392,14 +392,14 @@ class Session:
         address_of_value = {id(self._values[key]): address for key, address in self._addresses.items()}
         overwritten = {self._addresses.pop(key, 0) for key in keys}
         read = {address_of_value.get(id(x)) or _address(x) for x in inputs}
-        taken = (read - overwritten).union(self._addresses.values())
+        in_use = (read - overwritten).union(self._addresses.values())
         for key, value in zip(keys, values):
             address = _address(value)
-            if address in taken:
+            if address in in_use:
                 value = EagerTensor(value.eager_array().copy())
                 address = _address(value)
             self._values[key], self._addresses[key] = value, address
-            taken.add(address)
+            in_use.add(address)
 
     def _fetch(self, fetch: Any) -> Any:
         """Converts an argument of ``Session.run`` to the tensor or op to fetch.
