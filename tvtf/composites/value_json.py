@@ -15,7 +15,7 @@ from typing import Any
 from tvtf import dtypes
 from tvtf.api.namespaces import all_names
 from tvtf.composites.extension.anonymous import AnonymousExtensionTypeSpec
-from tvtf.core.composite import TypeSpec, registered
+from tvtf.core.composite import TypeSpec, registered, registered_name
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType
@@ -82,12 +82,10 @@ def _name_of(spec_class: type[TypeSpec]) -> str:
 
     Raises NotPlain for a class that has neither.
     """
-    registered_name = next(
-        (name for name, registered_class in registered.items() if registered_class is spec_class), None
-    )
-    if registered_name is None and all_names().get(spec_class.__name__) is not spec_class:
+    name = registered_name(spec_class)
+    if name is None and all_names().get(spec_class.__name__) is not spec_class:
         raise NotPlain(f"a value of the type {spec_class.__qualname__}, whose class has no `__name__` to find it by")
-    return registered_name or spec_class.__name__
+    return name or spec_class.__name__
 
 
 _ENCODERS: dict[type, Callable[[Any, Any], Any]] = {

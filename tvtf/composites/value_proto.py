@@ -14,7 +14,7 @@ import numpy as np
 from tvtf.api.namespaces import import_late
 from tvtf.api.namespaces import install as _install
 from tvtf.core import nest
-from tvtf.core.composite import TypeSpec, registered
+from tvtf.core.composite import TypeSpec, registered, registered_name
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
@@ -133,15 +133,15 @@ def _encoded_type_spec(spec: TypeSpec) -> dict[str, Any]:
     Raises:
       NotEncodableError: the class is not registered.
     """
-    names = {spec_class: name for name, spec_class in registered.items()}
     number = next((n for n, path in _BUILT_IN.items() if public_names().get(path) is type(spec)), None)
-    if number is None and type(spec) not in names:
+    name = type(spec).__name__ if number else registered_name(type(spec))
+    if name is None:
         raise _not_encodable(spec)
     is_extension = hasattr(spec, "_tf_extension_type_fields")
     fields = {
         "type_spec_class": number or (_EXTENSION if is_extension else _REGISTERED),
         "type_state": encode_structure(spec._serialize()),
-        "type_spec_class_name": type(spec).__name__ if number else names[type(spec)],
+        "type_spec_class_name": name,
         "num_flat_components": len(nest.flatten(spec._component_specs, expand_composites=True)),
     }
     return {"type_spec_value": fields}

@@ -194,6 +194,11 @@ def register(name: str, kind: type[TypeSpec]) -> None:
     registered[name] = kind
 
 
+def registered_name(kind: type[TypeSpec]) -> str | None:
+    """Returns the name under which a class of type specs is registered, or None if it isn't."""
+    return next((name for name, registered_class in registered.items() if registered_class is kind), None)
+
+
 @export("__internal__.CompositeTensor")
 class CompositeTensor(abc.ABC):
     """A value composed of tensors; its ``_type_spec`` converts it to these components and back.
