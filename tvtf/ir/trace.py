@@ -31,6 +31,7 @@ from tvtf.ir.dialect import example_shape, filled_in
 from tvtf.ir.dim_equations import is_among, solved_equations, symbols_of, with_dims, with_readable_dims
 from tvtf.ir.graph_def import graph_def
 from tvtf.ir.python_calls import PythonCalls
+from tvtf.ir.traced_operations import TracedOperations
 from tvtf.ir.user_lines import user_span
 
 COMPUTE = "tvtf.compute"
@@ -232,7 +233,7 @@ class Graph:
         return functions
 
 
-class Trace:
+class Trace(TracedOperations):
     """A function being traced; see the module's docstring."""
 
     copy_graph: ClassVar[Callable[[Graph, Trace], Graph]]
@@ -258,8 +259,8 @@ class Trace:
         self.params: list[SymbolicTensor] = []
         self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
-        self.bindings: list[relax.VarBinding] = []
-        self.tensors: dict[relax.Var, SymbolicTensor] = {}  # by Relax variable, for gradients in the trace
+        self.bindings = []
+        self.tensors = {}
         self.barriers_at_start = self.root.python.barriers if parent else 0
         self.barriers_at_access: dict[int, int] = {}  # the number of barriers at a Variable's last read or assignment
         self.stored: set[int] = set()  # the Variables whose memory already holds the value last assigned here
@@ -317,49 +318,6 @@ class Trace:
         use_count = self._names[name] = self._names.get(name, -1) + 1
         # The numbered name may be in use, too.
         return self.unique(f"{name}_{use_count}") if use_count else name
-
-    def name_of(self, tensor: SymbolicTensor) -> str:
-        return f"{getattr(tensor._var, 'name', 'Const')}:0"
-
-    def operation_of(self, tensor: SymbolicTensor) -> Operation:
-        """Returns the op that computes a tensor."""
-        values = {b.var: b.value for b in self.bindings}
-        return self._operation(tensor, values.get(tensor._var))
-
-    def consumers_of(self, tensor: SymbolicTensor) -> list[Operation]:
-        """Returns the ops that take a tensor as an input, in the order of tracing."""
-        consumers: dict[int, Operation] = {}
-        dependent = {tensor._var}
-        for binding in self.bindings:
-            if dependent.isdisjoint(dialect.operands(binding.value)):
-                continue
-            operation = self._operation_binding(binding)
-            if operation is None:  # a part of an op
-                dependent.add(binding.var)
-            else:
-                consumers[id(operation)] = operation
-        return list(consumers.values())
-
-    def _operation_binding(self, binding: relax.VarBinding) -> Operation | None:
-        """Returns the op that computes a binding, or None if the binding is only a part of an op."""
-        if not dialect.is_dialect(binding.value):
-            return None
-        outputs = [self.tensors[b.var] for b in self.bindings if b.var in self.tensors and _is_result(b, binding.var)]
-        kind = dialect.read(binding.value).primitive.tf_name
-        name = self.name_of(outputs[0]).removesuffix(":0") if outputs else kind
-        return Operation.of(name, kind, self, [], outputs)
-
-    def operations(self) -> list[Operation]:
-        """Returns the ops that compute the trace's tensors, in the order of tracing."""
-        values = {b.var: b.value for b in self.bindings}
-        return [self._operation(tensor, values.get(var)) for var, tensor in self.tensors.items()]
-
-    def _operation(self, tensor: SymbolicTensor, value: Any) -> Operation:
-        """Returns the op that computes ``tensor``, given the expression bound to it (None for a parameter)."""
-        name = self.name_of(tensor).removesuffix(":0")
-        is_call = value is not None and dialect.is_dialect(value)
-        kind = dialect.read(value).primitive.tf_name if is_call else "Placeholder"
-        return Operation.of(name, kind, self, [], [tensor])
 
     def evaluate(self, tensor: SymbolicTensor, feed_dict: Any, session: Any) -> Any:
         raise NotImplementedError(
@@ -960,14 +918,6 @@ def _tuple_result(outputs: Sequence[SymbolicTensor]) -> list[Any]:
     result = relax.Tuple([t._var for t in outputs])
     var = relax.Var("outputs", result.ty)
     return [relax.VarBinding(var, result), var]
-
-
-def _is_result(binding: relax.VarBinding, call_var: relax.Var) -> bool:
-    """Returns whether a binding is that of a call, or of one of the results in the call's tuple."""
-    value = binding.value
-    return (
-        binding.var.same_as(call_var) or isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(call_var)
-    )
 
 
 def _set_type(expr: Any, ty: Any) -> None:
