@@ -88,6 +88,7 @@ class Operation(AnyOperation):
         self.outputs, self.inputs = list(outputs), list(inputs)
         self.control_inputs: list[Any] = []
         self._control_outputs: list[Any] = []
+        """Empty as ``control_inputs``: the order of effects holds without edges. Keras 2 reads both names."""
         self.device = ""
         graph.add(self)
 
