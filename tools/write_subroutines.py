@@ -252,9 +252,9 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
 
     import tvtf as tf
     from tvtf.frontend.function.executor import entry_module
+    from tvtf.frontend.library.plain_optimizers import SGD, Adam
     from tvtf.passes.pipeline import finisher, lower
     from tvtf.passes.schedule.cpu.subroutine import notify_on_new
-    from tvtf.plain_optimizers import SGD, Adam
 
     variables = [[tf.Variable(tf.zeros(shape)) for shape in layer.shapes[1:]] for layer in some_layers]
     own = [variable for each in variables for variable in each]

@@ -1,1 +1,1 @@
-"""Functions of TensorFlow's composed of others: CTC, fake quantization, conjugate gradients."""
+"""Algorithms composed of other functions, with gradients: CTC, fake quantization, conjugate gradients, optimizers."""

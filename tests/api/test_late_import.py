@@ -9,7 +9,7 @@ import pytest
 PROGRAMS = {
     "import tvtf alone": "print('tvm' in sys.modules)",
     "rooms": """
-late = 'keras', 'tvtf.data', 'tvtf.rng.keras_initializers', 'tvtf.lookup', 'tvtf.plain_optimizers', 'tvtf.summary', 'tvtf.train'
+late = 'keras', 'tvtf.data', 'tvtf.rng.keras_initializers', 'tvtf.lookup', 'tvtf.frontend.library.plain_optimizers', 'tvtf.summary', 'tvtf.train'
 rooms = [m for m in late if m in sys.modules]
 print(rooms, {'data', 'optimizers'} <= {*dir(tf)}, issubclass(tf.optimizers.SGD, tf.optimizers.Optimizer), tf.data.experimental.CsvDataset.__name__)
 """,

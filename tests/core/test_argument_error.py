@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import plain_optimizers
+from tvtf.frontend.library import plain_optimizers
 
 
 @pytest.mark.parametrize("make", [plain_optimizers.SGD, plain_optimizers.Adam])

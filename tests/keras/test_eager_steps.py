@@ -7,8 +7,8 @@ import optimizer_programs
 import pytest
 
 import tvtf as tf
+from tvtf.frontend.library.plain_optimizers import repeated
 from tvtf.keras.eager_steps import STEPS
-from tvtf.plain_optimizers import repeated
 
 SIZE = repeated.WORTH_COMPILING
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import plain_optimizers
 from tvtf.api.namespaces import OF_KERAS
+from tvtf.frontend.library import plain_optimizers
 
 if sys.version_info < (3, 11):
     pytest.skip("Keras 3.15 needs Python 3.11", allow_module_level=True)
@@ -102,7 +102,7 @@ except ModuleNotFoundError as error:
 """
     )
     assert found == [
-        "tvtf.plain_optimizers.sgd True tvtf.rng.keras_initializers",
+        "tvtf.frontend.library.plain_optimizers.sgd True tvtf.rng.keras_initializers",
         *2 * ["tvtf.keras is the package keras, which isn't installed: pip install 'tvtf[keras]'"],
         "No module named 'tvtf.initializers.nothing'",
     ]

@@ -42,7 +42,13 @@ FOLDERS = {
         "frontend.recompute=recompute_grad frontend.tape"
     ),
     "frontend.host": "frontend.critical=critical_section frontend.parsed=parse_tensor frontend.printing queues=queue",
-    "frontend.library": "frontend.conjugate_gradient frontend.ctc frontend.ctc_decode frontend.quantized=fake_quantized",
+    "frontend.library": (
+        "frontend.conjugate_gradient frontend.ctc frontend.ctc_decode frontend.quantized=fake_quantized plain_optimizers"
+    ),
+    "frontend.library.plain_optimizers": (
+        "plain_optimizers.adam plain_optimizers.base plain_optimizers.clipping plain_optimizers.mixed_precision "
+        "plain_optimizers.repeated plain_optimizers.rmsprop plain_optimizers.schedules plain_optimizers.sgd"
+    ),
     "images": "images.chance=random_transforms images.distorted=random_boxes",
     "ir": "emit=trace interpret=interpreter",
     "ops": (

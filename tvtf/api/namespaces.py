@@ -39,7 +39,7 @@ LATE = {
     },
     "arrays": {"experimental": "numpy"},
     "data": {"": "data OptionalSpec", "experimental": "Optional", "io": "TFRecordOptions TFRecordWriter"},
-    "distribute": {"": "distribute"},
+    "frontend.configuration.distribute": {"": "distribute"},
     "examples": {
         "io": "FixedLenFeature FixedLenSequenceFeature RaggedFeature SparseFeature VarLenFeature decode_compressed decode_csv "
         "decode_json_example deserialize_many_sparse match_filenames_once parse_example parse_sequence_example "
@@ -180,7 +180,7 @@ LATE = {
     "rng.tf_initializers": {
         "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
     },
-    "plain_optimizers": {"": "mixed_precision optimizers"},
+    "frontend.library.plain_optimizers": {"": "mixed_precision optimizers"},
     "frontend.host.queue": {"": "queue"},
     "composites.ragged": {
         "": "RaggedTensor RaggedTensorSpec ragged ragged_fill_empty_rows ragged_fill_empty_rows_grad",
@@ -224,7 +224,7 @@ PACKAGES = ("keras",)
 """Modules that wrap another package and have that package's names."""
 OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 """Namespaces that are those of ``tf.keras``, as in TensorFlow, if Keras is installed."""
-WITHOUT_KERAS = {"initializers": "rng.keras_initializers", "optimizers": "plain_optimizers"}
+WITHOUT_KERAS = {"initializers": "rng.keras_initializers", "optimizers": "frontend.library.plain_optimizers"}
 """The modules that declare them if Keras is not installed."""
 OLDEST_PYTHON = (3, 11)
 """The oldest version of Python that Keras 3.15 supports."""

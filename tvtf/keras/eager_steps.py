@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from tvtf.plain_optimizers.repeated import Repeated
+from tvtf.frontend.library.plain_optimizers.repeated import Repeated
 from tvtf.state.variable import Variable, of_library
 
 STEPS = "_tvtf_repeated"

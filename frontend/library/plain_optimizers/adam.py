@@ -8,10 +8,10 @@ from typing import Any
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType
+from tvtf.frontend.library.plain_optimizers.base import Optimizer
+from tvtf.frontend.library.plain_optimizers.clipping import squared
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number
-from tvtf.plain_optimizers.base import Optimizer
-from tvtf.plain_optimizers.clipping import squared
 from tvtf.state.variable import Variable
 
 

@@ -17,12 +17,12 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import DType, float32, int64
 from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.frontend.library.plain_optimizers import clipping, schedules
+from tvtf.frontend.library.plain_optimizers.repeated import Repeated
+from tvtf.frontend.library.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
-from tvtf.plain_optimizers import clipping, schedules
-from tvtf.plain_optimizers.repeated import Repeated
-from tvtf.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.state.autotrackable import AutoTrackable, NoDependency
 from tvtf.state.variable import Variable, of_library
 

@@ -8,7 +8,7 @@ from typing import Any
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import precision, state
 from tvtf.frontend.function.polymorphic_function import function, functions_run_eagerly
-from tvtf.plain_optimizers.schedules import LearningRateSchedule
+from tvtf.frontend.library.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.state.variable import Variable
 
 WORTH_COMPILING = 1 << 13

@@ -8,9 +8,9 @@ from typing import Any
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
+from tvtf.frontend.library.plain_optimizers.base import Optimizer
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import number
-from tvtf.plain_optimizers.base import Optimizer
 from tvtf.state.variable import Variable
 
 

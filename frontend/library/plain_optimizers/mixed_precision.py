@@ -15,8 +15,8 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import precision
 from tvtf.dtypes import int64
 from tvtf.frontend.control_flow.cond_while import cond
+from tvtf.frontend.library.plain_optimizers.base import Optimizer, deserialize, serialize
 from tvtf.ops.rules import bind
-from tvtf.plain_optimizers.base import Optimizer, deserialize, serialize
 from tvtf.state.variable import Variable
 
 COMPUTE = {"float32": None, "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}

@@ -5,8 +5,8 @@ import optimizer_programs
 import pytest
 
 import tvtf as tf
-from tvtf import plain_optimizers as optimizers
-from tvtf.plain_optimizers import repeated
+from tvtf.frontend.library import plain_optimizers as optimizers
+from tvtf.frontend.library.plain_optimizers import repeated
 
 SIZE = repeated.WORTH_COMPILING
 

@@ -8,7 +8,7 @@ import optimizer_programs
 import pytest
 
 import tvtf as tf
-from tvtf import plain_optimizers as optimizers
+from tvtf.frontend.library import plain_optimizers as optimizers
 from tvtf.rng import keras_initializers
 from tvtf.train import Checkpoint
 
