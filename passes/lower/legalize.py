@@ -22,6 +22,7 @@ from tvtf.ir import dialect
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
+from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.loop_op import IMPURE_LOOP, PURE_LOOP, loop_parts
 from tvtf.passes.analysis.rewriter import Bindings, rewrite_functions
 from tvtf.passes.analysis.side_effects import copy_kernel, raising_kernel, void_call
@@ -34,7 +35,7 @@ def legalize(mod: tvm.IRModule) -> tvm.IRModule:
     Raises:
       UnimplementedError: a primitive has no native kernel; the text gives the reason from its ``why_not``.
     """
-    return _Legalizer(_without_merge_barriers(mod)).run()
+    return _Legalizer(_lower_empty_results(_without_merge_barriers(mod))).run()
 
 
 def _without_merge_barriers(mod: tvm.IRModule) -> tvm.IRModule:
@@ -55,6 +56,53 @@ def _without_merge_barriers(mod: tvm.IRModule) -> tvm.IRModule:
         if sources:
             result.update_func(name, out.function(func, _replaced(func.body.body, sources)))
     return result
+
+
+def _lower_empty_results(mod: tvm.IRModule) -> tvm.IRModule:
+    """Lowers the operations whose results have no elements to kernels without operands, and drops dead code.
+
+    So no op's own kernel has to handle such results, and nothing is computed for them. Guards of the operations, which
+    check the operands, are bindings of their own and stay.
+    """
+    kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
+
+    def lower_if_empty(out: Bindings, binding: relax.VarBinding) -> None:
+        """Binds the variable to the call of a kernel if its value has no elements, or else to the same value."""
+        call = binding.value
+        if not (dialect.is_dialect(call) and is_empty(call.ty) and _has_kernel(call, dialect.read(call))):
+            out.rebind(binding, call)
+            return
+        func, args, out_types = gen_call_tir_inputs(lambda: _empty_results(call.ty))
+        kernel = Bindings.typed(ir.GlobalVar(_unique_name("empty", used_names)), func.ty)
+        kernels[kernel] = func
+        out.bind(binding.var, call_kernel(kernel, args, out_types, call))
+
+    used_names = {var.name_hint for var in mod.get_global_vars()}
+    lowered = rewrite_functions(mod, lower_if_empty)
+    if not kernels:
+        return mod
+    for kernel, func in kernels.items():
+        lowered[kernel] = func
+    return drop_dead(lowered)
+
+
+def _has_kernel(call: relax.Call, bound: dialect.Bound) -> bool:
+    """Returns whether a kernel computes a primitive; others are lowered to control flow or called on the host."""
+    primitive = bound.primitive
+    is_control = primitive.name in CONTROL
+    return (
+        not is_control and primitive.lower is not None and not runs_on_host(primitive, dialect.dtypes_of(call, bound))
+    )
+
+
+def _unique_name(name: str, used_names: set[str]) -> str:
+    """Returns ``name``, with a number appended if it is in ``used_names``; adds the result to ``used_names``."""
+    unique, count = name, 0
+    while unique in used_names:
+        count += 1
+        unique = f"{name}_{count}"
+    used_names.add(unique)
+    return unique
 
 
 def _replaced(value: Any, replacements: dict[Any, Any]) -> Any:
@@ -118,13 +166,9 @@ class _Legalizer:
         """
         attrs = {name: kernel_attribute(value) for name, value in bound.attrs.items()}
         key = self.kernel_key(bound, attrs, call)
-        lower, inputs = bound.primitive.lower, bound.inputs
-        # No op's own kernel has to handle results without elements.
-        if is_empty(call.ty):
-            lower, inputs, attrs = (lambda: empty_results(call.ty)), [], {}
         if key is not None and key in self.kernel_of_key:
-            return call_kernel(self.kernel_of_key[key], inputs, call.ty, call)
-        func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
+            return call_kernel(self.kernel_of_key[key], bound.inputs, call.ty, call)
+        func, args, out_types = gen_call_tir_inputs(bound.primitive.lower, *bound.inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:
             self.kernel_of_key[key] = kernel
@@ -160,12 +204,7 @@ class _Legalizer:
 
     def add(self, name: str, func: tirx.PrimFunc, ty: relax.FuncType | None = None) -> ir.GlobalVar:
         """Adds a kernel to the module under a unique name made from ``name``, and returns its global variable."""
-        unique, count = name, 0
-        while unique in self.used_names:
-            count += 1
-            unique = f"{name}_{count}"
-        self.used_names.add(unique)
-        var = Bindings.typed(ir.GlobalVar(unique), ty or func.ty)
+        var = Bindings.typed(ir.GlobalVar(_unique_name(name, self.used_names)), ty or func.ty)
         self.kernels[var] = func
         return var
 
@@ -204,8 +243,8 @@ def is_empty(ty: ir.Type) -> bool:
     return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values[:]) for t in _tensor_types(ty))
 
 
-def empty_results(ty: ir.Type) -> list[te.Tensor]:
-    """Returns the results of a kernel for tensors without elements, so that no op's own kernel has to handle them."""
+def _empty_results(ty: ir.Type) -> list[te.Tensor]:
+    """Returns the results of a kernel for tensors without elements."""
     return [_empty_result(t) for t in _tensor_types(ty)]
 
 
