@@ -112,26 +112,28 @@ class Example:
 
 
 class Call:
-    """A call of a public function, as a function of the tensors among its arguments (the leaves at ``places``)."""
+    """A call of a public function, as a function of the tensors among its arguments (the leaves at ``tensor_positions``)."""
 
     vjp: Callable[..., Any] | None = None
     """A gradient rule that replaces the gradient of the called function."""
 
-    def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
-        """Creates a deferred call. The types of its results aren't known until `learn` has inferred them.
+    def __init__(
+        self, function: Callable[..., Any], structure: Any, leaves: list[Any], tensor_positions: list[int]
+    ) -> None:
+        """Creates a deferred call. The types of its results aren't known until `infer_types` has inferred them.
 
         Args:
           function: the public function to call.
           structure: the nested structure of the arguments: a pair of positional and keyword arguments.
           leaves: the arguments, flattened.
-          places: the indices of the leaves that are tensors.
+          tensor_positions: the indices of the leaves that are tensors.
         """
         self.function = function
         self._naming_errors = name_errors(function) if type(function) is FunctionType else function
         self.structure = structure
         self.leaves = leaves
-        self.places = places
-        self.types: list[TensorType] = []  # empty until `learn` has inferred them
+        self.tensor_positions = tensor_positions
+        self.types: list[TensorType] = []  # empty until `infer_types` has inferred them
         self.has_effects = False
         self.needs_sizes = False
         self.needed: UnknownSize | None = None
@@ -144,44 +146,42 @@ class Call:
         Raises:
           UnknownRank: an argument has a type that a deferred call can't hold.
         """
-        args, kwargs = nest.map_structure(_bounds_of_slice, (args, kwargs))
-        leaves = nest.flatten((args, kwargs), expand_composites=True)
-        places = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
+        arguments = nest.map_structure(_bounds_of_slice, (args, kwargs))
+        leaves = nest.flatten(arguments, expand_composites=True)
         if not all(is_tensor(leaf) or _is_holdable(leaf) for leaf in leaves):
             raise UnknownRank(f"{getattr(function, '__name__', function)} of a tensor of unknown rank")
-        return cls(
-            function,
-            nest.map_structure(spec_if_composite, (args, kwargs)),
-            [_constant(leaf) for leaf in leaves],
-            places,
-        )
+        structure = nest.map_structure(spec_if_composite, arguments)
+        constants = [_constant(leaf) for leaf in leaves]
+        tensor_positions = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
+        return cls(function, structure, constants, tensor_positions)
 
     def key_here(self, key: int) -> int:
         """Returns the key to bind the call with when it is bound again."""
         return key
 
     def tensors(self) -> list[Tensor]:
-        return [convert_to_tensor(self.leaves[i]) for i in self.places]
+        return [convert_to_tensor(self.leaves[i]) for i in self.tensor_positions]
 
-    def learn(self, inputs: Sequence[Any]) -> None:
+    def infer_types(self, inputs: Sequence[Any]) -> None:
         """Infers the types of the call's results by tracing the call for examples (sample ranks) of its arguments.
+
+        A type or value that is the same in two examples of different ranks is taken to hold for every rank.
 
         Raises:
           The function's error for the first example, if every other example fails too.
         """
-        arguments = [(x._type, x.known) for x in inputs]
         self.specialization = state.trace.specialization
-        arguments = [_with_known_dims(*argument) for argument in arguments]
+        arguments = [_with_known_dims(x._type, x.known) for x in inputs]
         self.examples = Examples(lambda index: self._traced_example(arguments, index))
-        vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
-        self.has_examples = vary or self._calls_functions
+        has_unknown_rank = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
+        self.has_examples = has_unknown_rank or self._calls_functions
         first = self._first_example()
-        # What differs between two examples depends on the rank.
         second = self._example_or_none(1) if self.has_examples else first
         self.result = first.structure
-        indices = range(len(first.types))
-        self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in indices]
-        self.known = [self._value(i, first, second) for i in indices]
+        result_indices = range(len(first.types))
+        second_types = second.types if second else [None] * len(first.types)
+        self.types = [self._type(i, first.types[i], second_types[i]) for i in result_indices]
+        self.known = [self._value(i, first, second) for i in result_indices]
 
     def _varies(self, shape: Any) -> bool:
         """Returns whether a shape depends on an unknown rank."""
@@ -198,14 +198,16 @@ class Call:
             return self.examples.example(0)
         except (Exception, UnknownRank) as error:  # any op's error
             size_error = self.needed
-            indices = range(2, len(RANKS)) if self.has_examples else ()
-            example = next(filter(None, map(self._example_or_none, indices)), None)
-            if example is None:
-                raise (self.mistyped or size_error or error) from None
-            return example
+            # Example 1 is skipped: it is traced anyway, to be compared with the one returned here.
+            later_indices = range(2, len(RANKS)) if self.has_examples else ()
+            for index in later_indices:
+                example = self._example_or_none(index)
+                if example is not None:
+                    return example
+            raise (self.mistyped or size_error or error) from None
 
     def _example_or_none(self, index: int) -> Example | None:
-        """Returns the example of number ``index``, None if the function fails for the rank of that example."""
+        """Returns the example at ``index``, or None if the function fails for the rank of that example."""
         try:
             return self.examples.example(index)
         except (Exception, UnknownRank) as error:  # any op's error
@@ -213,50 +215,58 @@ class Call:
             return None
 
     def _type(self, index: int, first: TensorType, second: TensorType | None) -> TensorType:
-        """Returns the type of result number ``index`` for arguments of any rank.
+        """Returns the type of the result at ``index`` for arguments of any rank.
 
-        ``first`` and ``second`` are the types in two examples of very different ranks. Sizes that differ between them,
-        or the rank, depend on the rank of the arguments.
+        ``first`` and ``second`` are the result's types in two examples of very different ranks. A dim that differs
+        between the two depends on the rank of the arguments, and so does the result's rank if it differs.
         """
         if second is not None and _have_one_rank(first.shape, second.shape):
             dims = tuple(map(_common_dim, first.shape, second.shape))
-            self._record_dims(index, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)
+            varying_axes = [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]]
+            for axis in varying_axes:
+                self.specialization.dim_examples[dims[axis]] = self._size_of(index, axis)
             return first._replace(shape=dims)
-        return first._replace(
-            shape=AnyShape(lambda number: self._from_example(number, lambda example: example.types[index].shape))
-        )
 
-    def _record_dims(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
-        """Records the size in each example for symbolic dims that depend on the rank of the arguments.
+        def shape_in(example: Example) -> Any:
+            return example.types[index].shape
 
-        Args:
-          place: the number of the result.
-          axes: the axes whose size depends on the rank.
-          dims: the dims of the result.
-        """
-        for axis in axes:
-            self.specialization.dim_examples[dims[axis]] = self._size_of(place, axis)
+        return first._replace(shape=AnyShape(lambda example_index: self._from_example(example_index, shape_in)))
 
-    def _size_of(self, place: int, axis: int) -> Examples:
-        return Examples(lambda index: self._from_example(index, lambda each: each.types[place].shape[axis]))
+    def _size_of(self, index: int, axis: int) -> Examples:
+        """Returns, for each example, the size that the result at ``index`` has along ``axis``."""
+
+        def size_in(example: Example) -> Any:
+            return example.types[index].shape[axis]
+
+        return Examples(lambda example_index: self._from_example(example_index, size_in))
 
     def _value(self, index: int, first: Example, second: Example | None) -> Any:
-        """Returns the value of integer result number ``index`` for arguments of any rank, or None if it is unknown while tracing.
+        """Returns the value of the integer result at ``index`` for arguments of any rank, or None if tracing can't tell it.
 
-        If the value differs between the two examples, or the function fails for the second one, the result has a value per
-        example.
+        For example, the result of ``tf.rank`` is known while tracing, but is another value in each example.
         """
         value = first.known[index]
-        if value is None or second is not None and second.known[index] is None:
+        if value is None:
             return None
-        if second is not None and _are_same_ints(value, second.known[index]):
-            return value
-        return AnyValue(lambda number: self._from_example(number, lambda example: example.known[index]))
+        if second is not None:
+            second_value = second.known[index]
+            if second_value is None:
+                return None
+            if _are_same_ints(value, second_value):
+                return value  # it doesn't depend on the rank
+
+        def value_in(example: Example) -> Any:
+            return example.known[index]
+
+        return AnyValue(lambda example_index: self._from_example(example_index, value_in))
 
     def _from_example(self, index: int, pick: Callable[[Example], Any]) -> Any:
-        """Returns ``pick(example)`` for example number ``index``, None if the function fails for that example."""
+        """Returns ``pick(example)`` for the example at ``index``, or None if the function fails for that example."""
         example = self._example_or_none(index)
-        picked = example and pick(example)
+        if example is None:
+            return None
+        picked = pick(example)
+        # If the function itself deferred a call, what is picked may have a value for each example, too.
         return picked.example(index) if isinstance(picked, Examples) else picked
 
     def _traced_example(self, arguments: Sequence[tuple[TensorType, Any]], example: int) -> Example:
@@ -317,26 +327,23 @@ class Call:
         """
         args, kwargs = self.arguments(inputs, evaluation_class)
         result = self._naming_errors(*args, **kwargs)
-        flat = nest.flatten(result, expand_composites=True)
-        are_tensors = [leaf is not None and not isinstance(leaf, Operation) for leaf in flat]
-        return [convert_to_tensor(leaf) for leaf, is_tensor_leaf in zip(flat, are_tensors) if is_tensor_leaf], (
-            result,
-            are_tensors,
-        )
+        leaves = nest.flatten(result, expand_composites=True)
+        are_tensors = [leaf is not None and not isinstance(leaf, Operation) for leaf in leaves]
+        tensors = [convert_to_tensor(leaf) for leaf, is_tensor_leaf in zip(leaves, are_tensors) if is_tensor_leaf]
+        return tensors, (result, are_tensors)
 
     def arguments(self, inputs: Sequence[Any], evaluation_class: Any = None) -> Any:
-        """Returns ``(args, kwargs)`` with these tensors in place.
+        """Returns the call's ``(args, kwargs)``, with the tensors ``inputs`` at the positions of its tensor arguments.
 
-        ``evaluation_class`` runs the functions among the arguments.
+        ``evaluation_class``, if not None, is the interpreter that runs the functions among the arguments.
         """
-        leaves = [
-            Subfunction(leaf.mod, leaf.name, evaluation_class)
-            if evaluation_class and isinstance(leaf, Subfunction)
-            else leaf
-            for leaf in self.leaves
-        ]
-        for place, tensor in zip(self.places, inputs):
-            leaves[place] = tensor
+        leaves = list(self.leaves)
+        if evaluation_class is not None:
+            for i, leaf in enumerate(leaves):
+                if isinstance(leaf, Subfunction):
+                    leaves[i] = Subfunction(leaf.mod, leaf.name, evaluation_class)
+        for position, tensor in zip(self.tensor_positions, inputs):
+            leaves[position] = tensor
         return _with_slices(nest.pack_sequence_as(self.structure, leaves, expand_composites=True))
 
     def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
@@ -359,16 +366,19 @@ class Call:
     def packed(self, tensors: Sequence[Tensor], operation: Operation | None = None) -> Any:
         """Packs the result tensors into the structure of the traced example's result.
 
-        ``operation`` replaces an operation in that, which belongs to the example's trace.
+        ``operation`` takes the place of an operation in the example's result: that one belongs to the example's trace.
         """
-        structure, are_tensors = self.result
-        results = iter(tensors)
-        example_leaves = nest.flatten(structure, expand_composites=True)
-        own_operations = [operation if isinstance(other, Operation) else other for other in example_leaves]
-        leaves = [
-            next(results) if is_tensor_leaf else other for is_tensor_leaf, other in zip(are_tensors, own_operations)
-        ]
-        return nest.pack_sequence_as(structure, leaves, expand_composites=True)
+        example_result, are_tensors = self.result
+        remaining_tensors = iter(tensors)
+        leaves: list[Any] = []
+        for example_leaf, is_tensor_leaf in zip(nest.flatten(example_result, expand_composites=True), are_tensors):
+            if is_tensor_leaf:
+                leaves.append(next(remaining_tensors))
+            elif isinstance(example_leaf, Operation):
+                leaves.append(operation)
+            else:
+                leaves.append(example_leaf)  # None
+        return nest.pack_sequence_as(example_result, leaves, expand_composites=True)
 
 
 class _Bounds(NamedTuple):
@@ -493,7 +503,7 @@ class DeferredCall(Primitive[Any]):
                 require_deferrable(needed)
         key = calls[key].key_here(key)
         if not calls[key].types:
-            calls[key].learn([state.trace.own(convert_to_tensor(x)) for x in inputs])
+            calls[key].infer_types([state.trace.own(convert_to_tensor(x)) for x in inputs])
         mark_deferring(calls[key])
         return super().bind(*inputs, key=key)
 
@@ -541,13 +551,16 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
 
 
 def _with_new_identity(x: Tensor) -> Tensor:
-    """Returns the same value under a new identity, so that tapes distinguish it from its source.
+    """Returns a new tensor object with the value of ``x``, so that a gradient tape can tell the two apart.
 
-    Tapes around the gradient record that the one is the other: without that, the gradient of a gradient would be None.
+    An enclosing tape must record that the new tensor comes from ``x``, or a second derivative would be None. So under a
+    tape the new tensor is made by an op, and otherwise, at less cost, as an alias.
     """
     if state.tapes:
         return bind.identity(x)
-    return EagerTensor(x.eager_array()) if state.trace is None else state.trace.own(x).alias()
+    if state.trace is None:
+        return EagerTensor(x.eager_array())
+    return state.trace.own(x).alias()
 
 
 def _front(*inputs: Any, key: int) -> Any:
@@ -611,7 +624,7 @@ def defer(
     own_inputs = [] if state.trace is None else [state.trace.own(tensor) for tensor in inputs]
     if not of_any_rank():
         raise _rank_error(inputs)
-    call.learn(own_inputs)
+    call.infer_types(own_inputs)
     return _bind_deferred(call, inputs, recorded)
 
 
@@ -621,7 +634,7 @@ def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSi
     try:
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
-        call.learn([state.trace.own(tensor) for tensor in inputs])
+        call.infer_types([state.trace.own(tensor) for tensor in inputs])
     except (Exception, Unspecialized) as error:  # any op's error; an enclosing call may be deferred instead
         raise (error if is_of_any_size(error) else needed) from None
     return _bind_deferred(call, inputs, recorded)
@@ -630,15 +643,16 @@ def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSi
 def _bind_deferred(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
     """Binds the primitive of a deferred call in the active trace; returns its results in their structure.
 
-    If not ``recorded``, no tape sees it.
+    If not ``recorded``, gradient tapes don't record the call.
     """
     mark_deferring(call)
     key = new_key(call)
     outputs: list[Any] = []
 
     def emit_call() -> None:
-        bound = waiting.bind if recorded else lambda *operands, key: state.trace.emit(waiting, operands, {"key": key})
-        outputs.extend(as_tuple(bound(*inputs, key=key)))
+        # `bind` records the call on tapes, `emit` only adds it to the trace.
+        results = waiting.bind(*inputs, key=key) if recorded else state.trace.emit(waiting, inputs, {"key": key})
+        outputs.extend(as_tuple(results))
 
     operation = _bind_as_operation(call, emit_call)
     for output, known in zip(outputs, call.known):
@@ -646,17 +660,16 @@ def _bind_deferred(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
     return call.packed(outputs, operation)
 
 
-def _bind_as_operation(call: Call, work: Callable[[], None]) -> Operation | None:
-    """Binds a call by ``work``, as part of an operation if the call returns one (an op without results).
+def _bind_as_operation(call: Call, emit_call: Callable[[], None]) -> Operation | None:
+    """Emits a deferred call, and returns the graph operation for it, or None if the call returns only tensors.
 
-    Returns that operation, or None.
+    Ops without results, such as ``tf.group``, return an Operation, which the program may use as a control dependency.
     """
-    operation = next(
-        (x for x in nest.flatten(call.result[0], expand_composites=True) if isinstance(x, Operation)), None
-    )
-    if operation is not None:
-        return state.trace.doing(operation.type, None, work)  # type: ignore[no-any-return]
-    work()
+    example_result, _ = call.result
+    for leaf in nest.flatten(example_result, expand_composites=True):
+        if isinstance(leaf, Operation):
+            return state.trace.doing(leaf.type, None, emit_call)  # type: ignore[no-any-return]
+    emit_call()
     return None
 
 

@@ -32,8 +32,11 @@ def symbols_of(inputs: Sequence[tuple[TensorType, Any]]) -> list[Any]:
 
     symbols: list[Any] = []
     for dim in _dims(inputs):
-        for symbol in [] if isinstance(dim, int) else tirx.analysis.undefined_vars(dim):
-            if not any(symbol.same_as(found) for found in symbols):
+        if isinstance(dim, int):
+            continue
+        for symbol in tirx.analysis.undefined_vars(dim):
+            # `same_as` compares TVM's objects, as one object can have several Python wrappers.
+            if not any(symbol.same_as(known_symbol) for known_symbol in symbols):
                 symbols.append(symbol)
     return symbols
 
@@ -61,15 +64,20 @@ def is_small(inputs: Sequence[tuple[TensorType, Any]]) -> bool:
 def samples_that_work(
     inputs: Sequence[tuple[TensorType, Any]], attempt: Callable[[Sizes], Any]
 ) -> list[tuple[Sizes, Any]]:
-    """Returns sample sizes that a call accepts, each with the call's result for it.
+    """Returns the sample sizes that a call accepts, each with the call's result for these sizes.
 
     ``attempt`` runs the call for some sizes, and returns None if it fails.
     """
     symbols = symbols_of(inputs)
-    known = {dim for (shape, _), _ in inputs for dim in shape if isinstance(dim, int) and dim > 0}
-    # The call may need an unknown size to equal a known one.
-    sizes_to_try = (*SIZES, *sorted(known - set(SIZES)))
-    samples = [(sizes, result) for n in sizes_to_try if (result := attempt(sizes := dict.fromkeys(symbols, n)))]
+    known_sizes = {dim for (shape, _), _ in inputs for dim in shape if isinstance(dim, int) and dim > 0}
+    # The known sizes are tried, too: the call may need an unknown size to equal a known one.
+    sizes_to_try = (*SIZES, *sorted(known_sizes - set(SIZES)))
+    samples = []
+    for size in sizes_to_try:
+        sizes = dict.fromkeys(symbols, size)  # the same size for all symbols
+        result = attempt(sizes)
+        if result:
+            samples.append((sizes, result))
     if not samples:
         return []
     base, _ = samples[0]

@@ -71,7 +71,12 @@ def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IR
       SavedModuleError: a call is not allowed, or its key is in use for another call.
     """
     keys = set(map(int, data))
-    read_calls = {int(key): _read(call, lambda program: module(program, keys)) for key, call in data.items()}
+
+    def read_program(program: Any) -> ir.IRModule:
+        return module(program, keys)
+
+    # All are read before one is registered: a damaged file must not leave calls behind.
+    read_calls = {int(key): _read(call_data, read_program) for key, call_data in data.items()}
     return {key: _registered(key, call) for key, call in read_calls.items()}
 
 
@@ -89,22 +94,23 @@ def _registered(key: int, call: Call) -> Call:
     return registered
 
 
-def _are_same(one: Call, other: Call) -> bool:
+def _are_same(first: Call, second: Call) -> bool:
     """Returns whether two deferred calls have the same function and arguments.
 
-    Of tensors, only the positions among the arguments (``places``) are compared. Their values are passed when the call
-    is made.
+    Of tensors, only the positions among the arguments are compared. Their values are passed when the call is made.
     """
-    return one is other or (
-        one.function == other.function
-        and one.places == other.places
-        and nest.map_structure(_none, one.structure) == nest.map_structure(_none, other.structure)
-        and len(one.leaves) == len(other.leaves)
-        and all(
-            position in one.places or _are_same_leaves(*leaf_pair)
-            for position, leaf_pair in enumerate(zip(one.leaves, other.leaves))
-        )
-    )
+    if first is second:
+        return True
+    if first.function != second.function or first.tensor_positions != second.tensor_positions:
+        return False
+    if nest.map_structure(_none, first.structure) != nest.map_structure(_none, second.structure):
+        return False
+    if len(first.leaves) != len(second.leaves):
+        return False
+    for position, (first_leaf, second_leaf) in enumerate(zip(first.leaves, second.leaves)):
+        if position not in first.tensor_positions and not _are_same_leaves(first_leaf, second_leaf):
+            return False
+    return True
 
 
 def _none(_: Any) -> None:
@@ -112,18 +118,18 @@ def _none(_: Any) -> None:
     return None
 
 
-def _are_same_leaves(one: Any, other: Any) -> bool:
+def _are_same_leaves(first: Any, second: Any) -> bool:
     """Returns whether two arguments of deferred calls are equal.
 
     Programs are compared by structure, because two traces of one function have different variables.
     """
-    if type(one) is not type(other):
+    if type(first) is not type(second):
         return False
-    if isinstance(one, Subfunction):
-        return bool(tvm_ffi.structural_equal(one.mod, other.mod))
-    if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return bool(one == other)
+    if isinstance(first, Subfunction):
+        return bool(tvm_ffi.structural_equal(first.mod, second.mod))
+    if isinstance(first, np.ndarray):
+        return first.dtype == second.dtype and np.array_equal(first, second)
+    return bool(first == second)
 
 
 def _describe(call: Call) -> dict[str, Any]:
@@ -131,10 +137,11 @@ def _describe(call: Call) -> dict[str, Any]:
 
     The file has only the position of a tensor, which is passed when the call is made.
     """
-    leaves = [
-        {"tensor": None} if position in call.places else encode(leaf, _encoded_leaf)
-        for position, leaf in enumerate(call.leaves)
-    ]
+    leaves: list[Any] = []
+    for position, leaf in enumerate(call.leaves):
+        is_tensor = position in call.tensor_positions
+        leaves.append({"tensor": None} if is_tensor else encode(leaf, _encoded_leaf))
+    # Only specs of composite tensors stay in the structure: its other leaves are in `leaves`.
     structure = nest.map_structure(lambda value: value if nest.is_composite(value) else None, call.structure)
     return {"function": _encoded_function(call.function), "structure": encode(structure), "leaves": leaves}
 
@@ -145,13 +152,13 @@ def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call
     ``module`` reads a program among the call's arguments. A leaf with the entry "tensor" stands for a tensor, which is
     passed when the call is made.
     """
-    places = [position for position, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
+    tensor_positions = [position for position, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
 
     def decode_special(kind: str, content: Any) -> Any:
         return Subfunction(module(content), "main") if kind == "graph" else _READERS[kind](content)
 
     leaves = [decode(encoded, decode_special) for encoded in data["leaves"]]
-    return Call(_decoded_function(*data["function"]), decode(data["structure"]), leaves, places)
+    return Call(_decoded_function(*data["function"]), decode(data["structure"]), leaves, tensor_positions)
 
 
 # -- functions
@@ -165,8 +172,9 @@ def _encoded_function(function: Any) -> list[str]:
     """
     if isinstance(function, Primitive):
         return ["primitive", function.name]
-    if isinstance(owner := getattr(function, "__self__", None), Primitive):
-        return ["bind", owner.name]
+    method_owner = getattr(function, "__self__", None)
+    if isinstance(method_owner, Primitive):
+        return ["bind", method_owner.name]
     for path, public in allowed_ops.functions().items():
         if _undecorated(public) is function:
             return ["function", path]
