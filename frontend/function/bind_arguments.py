@@ -55,7 +55,11 @@ def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
 
 
 def _values_in_order(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[Any]:
-    """Returns a call's values in the order of ``names``, passed by position or by keyword."""
+    """Returns a call's values, passed by position or by keyword, in the order of the parameters ``names``.
+
+    Raises:
+      ArgumentMismatch: a parameter has no value, or a value has no parameter. The text is TensorFlow's.
+    """
     call_text = f"{concrete.name}({', '.join(names)})"
     if len(args) > len(names):
         raise ArgumentMismatch(f"{call_text} takes {len(names)} positional arguments, got {len(args)}")
@@ -122,14 +126,20 @@ def _checked_argument(leaf: Leaf, value: Any) -> Any:
 def require_unmodified(function: Callable[..., Any], signature: inspect.Signature, before: Any, after: Any) -> None:
     """Raises ValueError if the traced Python changed lists or dicts among its arguments, as TensorFlow does.
 
-    Tracing passes copies, so the caller's objects would stay unchanged, and later calls, which run no Python, would
-    change nothing either.
+    Such a change would be lost: tracing passes copies of the caller's objects, and later calls run no Python.
+
+    Args:
+      function: the Python function that was traced, for the error message.
+      signature: the function's signature.
+      before, after: ``(args, kwargs)`` as they were before and after the function ran.
     """
-    args, kwargs = before
-    if not any(map(nest.is_nested, (*args, *kwargs.values()))):
-        return
-    old_arguments, new_arguments = (signature.bind(*args, **kwargs).arguments for args, kwargs in (before, after))
-    modified = [name for name in old_arguments if not _is_same(old_arguments[name], new_arguments[name])]
+    old_args, old_kwargs = before
+    new_args, new_kwargs = after
+    if not any(map(nest.is_nested, (*old_args, *old_kwargs.values()))):
+        return  # only a list or dict can be modified
+    old_by_name = signature.bind(*old_args, **old_kwargs).arguments
+    new_by_name = signature.bind(*new_args, **new_kwargs).arguments
+    modified = [name for name, old in old_by_name.items() if not _is_same(old, new_by_name[name])]
     if modified:
         raise ValueError(
             f"{getattr(function, '__qualname__', function)}{signature} should not modify its Python input arguments. "

@@ -62,6 +62,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
     """
 
     def __init__(self, name: str, arguments: Arguments, graph: Graph, results: Results) -> None:
+        """Stores a finished trace. It is compiled at the first call, because many traces are only inlined in others."""
         self.name = name
         self.arguments = arguments
         self.graph = graph
@@ -177,9 +178,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if is_mapped(tensors):
             return self.inline(tensors, variables)
         call = self._call_recorded if state.tapes else self.call
-        python = self.graph.root.python
+        python_calls = self.graph.root.python
         # Python called by the program must not assign Variables that the program uses afterwards (`PythonCalls`).
-        if python.any or (variables and python.barriers):
+        if python_calls.any or (variables and python_calls.barriers):
             with AssignmentsForbidden([*self._used_after_python, *variables]):
                 return call(tensors, variables)  # type: ignore[arg-type]  # outside of traces and maps they are eager
         return call(tensors, variables)  # type: ignore[arg-type]
@@ -234,20 +235,23 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self._compiled
 
     def require_known_ranks(self) -> None:
-        """Checks that the ranks and sizes needed for compilation are known, and raises ValueError if they aren't."""
+        """Raises ValueError if the trace can't be compiled, because it lacks ranks or sizes that only a call shows."""
         if self._python_instances.specs:
             raise ValueError(
                 f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
                 "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
             )
-        if self._has_deferred_calls:
+        if not self._has_deferred_calls:
+            return
+        if self._has_instance_per_shape:
             raise ValueError(
-                f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
-                "specs with their dims, None for unknown ones"
-                if not self._has_instance_per_shape
-                else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
-                "ones: give tensors, or specs with all their dims"
+                f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known ones: "
+                "give tensors, or specs with all their dims"
             )
+        raise ValueError(
+            f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
+            "specs with their dims, None for unknown ones"
+        )
 
     def loses_gradients_of(self, tapes: Sequence[Any]) -> bool:
         """Returns whether a gradient tape watches a tensor that is a constant in the code, and would get no gradient.
@@ -298,19 +302,20 @@ class ConcreteFunction(function_types.ConcreteFunction):
           tensors: the tensor arguments, in the order of the argument specs.
           variables: the Variable arguments.
         """
-        trace, python = state.trace, self.graph.root.python
-        if trace is not None:
-            trace.root.embedded |= self.graph.root.embedded
-            trace.root.python.join(python, trace.parent is not None)
-            if python.barriers:
-                trace.flush_assignments()  # writes Variables assigned so far to memory, where the function's Python reads them
-        captured = self._captured_values(variables)
-        if trace is None:
+        trace = state.trace
+        if trace is None:  # under vectorized_map
+            captured = self._captured_values(variables)
             computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
-        else:
-            outer = [self.bound(c, variables) for c in self.captures]
-            computed = inlined(self.graph.module(), tensors, outer, captured)
-        if trace is not None and python.barriers:
+            return self.results.assemble_values(computed, tensors, captured, variables)
+        python_calls = self.graph.root.python
+        trace.root.embedded |= self.graph.root.embedded
+        trace.root.python.join(python_calls, trace.parent is not None)
+        if python_calls.barriers:
+            trace.flush_assignments()  # the function's Python reads Variables from their memory
+        captured = self._captured_values(variables)
+        outer = [self.bound(capture, variables) for capture in self.captures]
+        computed = inlined(self.graph.module(), tensors, outer, captured)
+        if python_calls.barriers:
             trace.root.python.barriers += 1
         return self.results.assemble_values(computed, tensors, captured, variables)
 
@@ -329,15 +334,17 @@ class ConcreteFunction(function_types.ConcreteFunction):
         has_unknown_python_ranks = self._python_instances.specs and ranks is None
         if not self._has_deferred_calls or has_unknown_python_ranks:
             return self
-        shapes = [tuple(t.shape) if self._has_instance_per_shape else t.ndim for t in tensors]
-        variable_shapes = [
-            v._type.shape if self._has_instance_per_shape else v.ndim for v in self._variables_of_unknown_shape
-        ]
-        # The shape of a captured Variable can also differ between calls if it is not fully static.
-        key = (*shapes, *variable_shapes, *sorted((ranks or {}).items()))
+        ranks = {} if ranks is None else ranks
+        # A captured Variable whose static shape is incomplete may also have another shape in each call.
+        variables = self._variables_of_unknown_shape
+        if self._has_instance_per_shape:
+            shapes_or_ranks = [*(tuple(t.shape) for t in tensors), *(v._type.shape for v in variables)]
+        else:
+            shapes_or_ranks = [*(t.ndim for t in tensors), *(v.ndim for v in variables)]
+        key = (*shapes_or_ranks, *sorted(ranks.items()))
         instance = self._instances.get(key)
         if instance is None:
-            instance = self._instances[key] = self._instantiated(tensors, ranks or {})
+            instance = self._instances[key] = self._instantiated(tensors, ranks)
         return instance
 
     def _instantiated(self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
@@ -460,19 +467,13 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return tuple(v for v in self.variables if v.trainable)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """Returns the signature as TensorFlow prints it."""
-        inputs = "\n".join(f"  {line}" for line in self._described_inputs())
-        captured = [f"  {id(c)}: {_described(c)}" for c in self.captured_inputs] or ["  None"]
-        return "\n".join(
-            [
-                "Input Parameters:",
-                inputs or "  None",
-                "Output Type:",
-                f"  {_text(self.function_type.output)}",
-                "Captures:",
-                *captured,
-            ]
-        )
+        """Returns the types of the parameters, the result and the captures as text, in TensorFlow's format."""
+        inputs = [f"  {line}" for line in self._described_inputs()]
+        captures = [f"  {id(capture)}: {_described(capture)}" for capture in self.captured_inputs]
+        lines = ["Input Parameters:", *(inputs or ["  None"])]
+        lines += ["Output Type:", f"  {_text(self.function_type.output)}"]
+        lines += ["Captures:", *(captures or ["  None"])]
+        return "\n".join(lines)
 
     def _described_inputs(self) -> list[str]:
         """Returns a line for each argument: its name, its kind as ``inspect.Parameter`` names it, and its type."""
@@ -485,15 +486,17 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def _positional_parameters(self) -> Iterator[tuple[str, str]]:
         """Yields (name, kind) of each positional parameter; endlessly if the signature has ``*args``.
 
-        So zip it with the arguments. Arguments before ``*args`` are positional-only. The arguments in ``*args`` are
-        named ``args_0``, ``args_1`` and so on.
+        So zip it with the arguments. Parameters before ``*args`` are positional-only, as they are in TensorFlow. The
+        arguments in ``*args`` are named ``args_0``, ``args_1`` and so on.
         """
         parameters = list(self._signature.parameters.values())
-        variadic = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
-        for p in parameters:
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-                yield p.name, "POSITIONAL_ONLY" if variadic else p.kind.name
-        yield from ((f"{variadic[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if variadic else ()
+        variadic_name = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                yield parameter.name, parameter.kind.name if variadic_name is None else "POSITIONAL_ONLY"
+        if variadic_name is not None:
+            for i in count():
+                yield f"{variadic_name}_{i}", "POSITIONAL_ONLY"
 
 
 def specialization_for(
@@ -575,16 +578,22 @@ def _text(value: Any) -> str:
 
     For example, a list of two specs gives ``List[TensorSpec(...), TensorSpec(...)]``.
     """
-    if isinstance(value, Mapping):
-        return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
     if nest.is_record(value) and nest.metadata_of(value) is not None:
-        parts = tuple(map(_Text, map(_text, nest.parts_of(value))))
-        return f"CustomNestTraceType [metadata={nest.metadata_of(value)!r}, components={parts!r}]"
-    if hasattr(value, "_fields") or nest.is_record(value):
-        pairs = zip(value._fields, value) if hasattr(value, "_fields") else nest.named_parts(value)
-        return f"{type(value).__name__}[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in pairs)}]"
+        components = tuple(_Text(_text(part)) for part in nest.parts_of(value))
+        return f"CustomNestTraceType [metadata={nest.metadata_of(value)!r}, components={components!r}]"
+    # Structures with named parts: a dict, a named tuple, a dataclass or a class made by `attrs`.
+    named_parts: Any = None
+    if isinstance(value, Mapping):
+        type_name, named_parts = "Dict", value.items()
+    elif hasattr(value, "_fields"):
+        type_name, named_parts = type(value).__name__, zip(value._fields, value)
+    elif nest.is_record(value):
+        type_name, named_parts = type(value).__name__, nest.named_parts(value)
+    if named_parts is not None:
+        return f"{type_name}[{', '.join(f'[{name!r}, {_text(part)}]' for name, part in named_parts)}]"
     if isinstance(value, (list, tuple)):
-        return f"{'List' if isinstance(value, list) else 'Tuple'}[{', '.join(map(_text, value))}]"
+        type_name = "List" if isinstance(value, list) else "Tuple"
+        return f"{type_name}[{', '.join(map(_text, value))}]"
     return str(value)
 
 
@@ -686,18 +695,21 @@ class Results:
     """
 
     def __init__(self, trace: Trace, structure: Any) -> None:
+        """Finds the source of each leaf in ``structure``, the value that the traced Python function returned."""
         self.structure = nest.map_structure(spec_if_composite, structure)
         self.computed: list[SymbolicTensor] = []
         self._index: dict[Any, int] = {}
-        self._params = {
-            p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
-        }
-        self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
+        captures = list(trace.captures.values())
+        params = [*trace.params, *(inner for _, inner in captures)]
+        self._param_index = {param._var: i for i, param in enumerate(params)}
+        self.updates = [(variable, self._computed(value)) for variable, value in trace.assigned()]
         self.flushed = list(trace.root.python.flushed.values())
-        params = {id(outer): inner._var for outer, inner in trace.captures.values() if isinstance(outer, Variable)}
-        written = [params[id(v)] for v in [*(v for v, _ in self.updates), *self.flushed]]
-        self.written = {self._params[var] for var in written}
-        self._changing = set(params.values() if trace.root.python.is_called else written)
+        variable_params = {id(outer): inner._var for outer, inner in captures if isinstance(outer, Variable)}
+        written_variables = [*(variable for variable, _ in self.updates), *self.flushed]
+        written_params = [variable_params[id(variable)] for variable in written_variables]
+        self.written = {self._param_index[var] for var in written_params}
+        # Python that the code calls may assign any Variable.
+        self._may_change = set(variable_params.values() if trace.root.python.is_called else written_params)
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
         self.is_nested = nest.is_nested_or_composite(structure)
@@ -724,13 +736,13 @@ class Results:
             return "value", leaf
         if isinstance(leaf._var, ir.Constant):
             return "value", EagerTensor(np.array(leaf._var.value.numpy()))
-        param = self._params.get(leaf._var)
-        if param is None:
+        param_index = self._param_index.get(leaf._var)
+        if param_index is None:
             return "computed", self._computed(leaf)
-        # The code may overwrite the memory of a changing parameter: the result is a copy with the value from before.
-        return (
-            ("param", param) if leaf._var not in self._changing else ("computed", self._computed(bind.identity(leaf)))
-        )
+        if leaf._var in self._may_change:
+            # The code may overwrite this parameter's memory, so it returns a copy of the value from before.
+            return "computed", self._computed(bind.identity(leaf))
+        return "param", param_index
 
     def packed(self, flat: list[Any]) -> Any:
         """Packs a flat list of leaves into the structure that the Python function returned."""
@@ -755,8 +767,15 @@ class Results:
           variables: the Variable arguments of the call.
         """
         params = [*tensors, *captured]
-        leaf_of_kind = {"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v}
-        result = self.packed([leaf_of_kind[kind](source) for kind, source in self.leaves])
+        leaves = []
+        for kind, source in self.leaves:
+            if kind == "computed":
+                leaves.append(computed[source])
+            elif kind == "param":
+                leaves.append(params[source])
+            else:  # a constant
+                leaves.append(source)
+        result = self.packed(leaves)
         for variable, index in self.updates:
             ConcreteFunction.bound(variable, variables).assign(computed[index], read_value=False)
         return result
@@ -784,4 +803,5 @@ def _result(trace: Trace, leaf: Any) -> Any:
             "a Tensor or ExtensionType."
         )
     tensor = convert_to_tensor(leaf)
-    return tensor if not isinstance(tensor, SymbolicTensor) else trace.own(tensor)
+    # A tensor of an enclosing trace becomes a capture of this one.
+    return trace.own(tensor) if isinstance(tensor, SymbolicTensor) else tensor

@@ -32,16 +32,17 @@ def run_heavy(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[s
 
 
 def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> bool:
-    """Returns whether compiling a primitive is profitable, by the number of elements and how often the call was made.
+    """Returns whether an eager op should run as compiled code rather than in NumPy.
 
-    Never while compilations are verified: they are compared with what NumPy computes in eager calls.
+    Compilation takes longer than a few calls in NumPy, so it is worthwhile for large operands and repeated calls.
     """
-    if dials.verify:
+    if dials.verify:  # verification compares compiled code with what NumPy computes in eager calls
         return False
-    size = sum([x._array.size for x in inputs])
+    element_count = sum([x._array.size for x in inputs])
     if prim.heavy == "always":
-        return size >= WORTH_COMPILING
-    if size < WORTH_WHEN_REPEATED or any(x._array.dtype.kind not in "biuf" for x in inputs):
+        return element_count >= WORTH_COMPILING
+    has_numbers_only = all(x._array.dtype.kind in "biuf" for x in inputs)  # bool, int, uint and float
+    if element_count < WORTH_WHEN_REPEATED or not has_numbers_only:
         return False
     counter = _call_counter(*_call_key(prim, inputs, attrs))
     counter[0] += 1

@@ -86,6 +86,14 @@ class GraphFunction:
     def __init__(
         self, graph: Graph, hidden: Collection[int] = (), written: Collection[int] = (), speculative: bool = True
     ) -> None:
+        """Creates a differentiable function of a graph, which is compiled at the first call.
+
+        Args:
+          graph: the graph.
+          hidden: the indices of outputs that gradient tapes don't see, such as new values of Variables.
+          written: the indices of inputs whose memory the code writes.
+          speculative: whether the code may assume that certain unknown sizes are equal.
+        """
         self.graph = graph
         self.written = () if graph.pure else written
         self.speculative = speculative
@@ -186,23 +194,26 @@ class ForwardBackward:
     """
 
     def __init__(self, function: GraphFunction, watched: tuple[int, ...]) -> None:
+        """Traces the forward and the backward graph for gradients with respect to the inputs at indices ``watched``."""
         self.function = function
         self.graph = function.graph
         self.seeded = function.seeded
         with tracing(Trace(self.graph.name)) as forward:
             params = [forward.add_param(p._type, p._var.name) for p in self.graph.all_params]
-            recorder = _watching([params[i] for i in watched])
+            watched_params = [params[i] for i in watched]
+            recorder = _watching(watched_params)
             replay = EffectReplay(self.graph)
             outputs, effect_results = _recorded(recorder, lambda: replay.run_with_effects(params))
             with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
                 seeds = [(outputs[i], _add_cotangent_param(backward, outputs[i], params)) for i in self.seeded]
-                gradients = sweep(recorder.records, seeds, [params[i] for i in watched])
-                self.gradients = Gradients(watched, gradients)
-        way_back = backward.finish(self.gradients.tensors)
+                self.gradients = Gradients(watched, sweep(recorder.records, seeds, watched_params))
+        backward_outputs = backward.finish(self.gradients.tensors).outputs
         define_dims(backward)
-        self.used = len(backward.captures)
-        self._locate_residuals(forward, outputs, [*(outer for outer, _ in backward.captures.values()), *effect_results])
-        self.backward = GraphFunction(Graph(backward, way_back.outputs))
+        # What the backward trace captures of the forward trace are the residuals.
+        residuals = [outer for outer, _ in backward.captures.values()]
+        self.used = len(residuals)
+        self._locate_residuals(forward, outputs, [*residuals, *effect_results])
+        self.backward = GraphFunction(Graph(backward, backward_outputs))
         self.pure = function if self.graph.pure else self._pure(replay, [x._type for x in effect_results])
 
     def _pure(self, replay: EffectReplay, effect_types: Sequence[TensorType]) -> GraphFunction:
@@ -214,12 +225,14 @@ class ForwardBackward:
           replay: runs the graph with the effects, or with their recorded results.
           effect_types: the types of the effects' results.
         """
-        types = [p._type for p in self.graph.all_params]
-        count = len(types)
-        graph = trace_graph(
-            self.graph.name, lambda *xs: replay.run_without_effects(xs[:count], xs[count:]), [*types, *effect_types]
-        )
-        pure = GraphFunction(graph)
+        param_types = [param._type for param in self.graph.all_params]
+        param_count = len(param_types)
+
+        def without_effects(*params_and_effect_results: Tensor) -> Sequence[Tensor]:
+            params = params_and_effect_results[:param_count]
+            return replay.run_without_effects(params, params_and_effect_results[param_count:])
+
+        pure = GraphFunction(trace_graph(self.graph.name, without_effects, [*param_types, *effect_types]))
         pure.seeded = self.seeded
         return pure
 
@@ -256,11 +269,16 @@ class ForwardBackward:
         """
         results = self.forward.run([*arguments, *self.constants])
         inputs = [*inputs, *self.constants]
-        fetch: dict[str, Callable[[Any], Any]] = {
-            "value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__,
-        }  # fmt: skip
+        residuals = []
+        for kind, source in self.sources:
+            if kind == "input":
+                residuals.append(inputs[source])
+            elif kind == "result":
+                residuals.append(results[source])
+            else:  # a constant
+                residuals.append(source)
         # The results after the first `count` are residuals only.
-        return results[: self.count], Residuals(self, [fetch[kind](source) for kind, source in self.sources])
+        return results[: self.count], Residuals(self, residuals)
 
 
 def _memory_before_call(x: Any) -> Tensor:
@@ -317,11 +335,12 @@ def _add_cotangent_param(trace: Trace, output: Tensor, params: Sequence[Tensor])
     The parameter has the shape of the output. A dim that can't be computed from the dims of ``params``, the inputs, is
     replaced by a new symbol: the forward function computes it, so the backward trace can't express it.
     """
-    param_dims = dims_in(p._type for p in params)
-    dims = tuple(
-        d if is_computable_from(d, param_dims) else fresh_dim(trace.unique("size")) for d in output._type.shape
+    known_dims = dims_in(p._type for p in params)
+    shape = tuple(
+        dim if is_computable_from(dim, known_dims) else fresh_dim(trace.unique("size")) for dim in output._type.shape
     )
-    return with_shape_of_result(trace.add_param(output._type._replace(shape=dims), "ct"), output)  # type: ignore[no-any-return]
+    cotangent = trace.add_param(output._type._replace(shape=shape), "ct")
+    return with_shape_of_result(cotangent, output)  # type: ignore[no-any-return]
 
 
 def _recorded(recorder: Recorder, run: Callable[[], Any]) -> Any:
@@ -340,7 +359,9 @@ class Backward:
     """
 
     def __init__(self, function: GraphFunction) -> None:
-        graph, self.seeded = function.graph, function.seeded
+        """Traces the backward graph, which computes the forward values again from the inputs."""
+        graph = function.graph
+        self.seeded = function.seeded
         with tracing(Trace(f"{graph.name}_backward")) as trace:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
             recorder = _watching(params)
@@ -375,7 +396,11 @@ class Gradients:
         gradients: list[Any] = [None] * len(inputs)
         remaining = iter(tensors)
         for i in self.connected:
-            gradients[i] = rows_of(inputs[i], next(remaining), next(remaining)) if i in self.rows else next(remaining)
+            if i in self.rows:
+                values, indices = next(remaining), next(remaining)
+                gradients[i] = rows_of(inputs[i], values, indices)
+            else:
+                gradients[i] = next(remaining)
         return gradients
 
 
@@ -726,16 +751,24 @@ class Compiled:
         return self.results.packed([resolve_leaf(kind, source) for kind, source in self.results.leaves])
 
     def _assign_updates(self, updates: list[tuple[Variable, int]], outputs: dict[int, Any]) -> None:
-        """Gives Variables their new values, where these are in new memory and not in the Variables' donated memory.
+        """Gives each Variable its new value if the code wrote the value to new memory.
 
-        A program without branches donates the same Variables in every call on a device. The positions of the other
-        updates are cached for such a program.
+        Most new values were written to the Variable's old memory (donation): there is nothing to do for them. A program
+        without branches donates the same Variables in every call on a device, so the positions of the other updates are
+        cached.
         """
         cached = self.updates_in_new_memory.get(state.device)
-        moving = [i for i, (_, index) in enumerate(updates) if index in outputs] if cached is None else cached
-        moved = [i for i in moving if updates[i][0].take(outputs[updates[i][1]])]
+        if cached is None:
+            candidates = [i for i, (_, output_index) in enumerate(updates) if output_index in outputs]
+        else:
+            candidates = cached
+        in_new_memory = []
+        for i in candidates:
+            variable, output_index = updates[i]
+            if variable.take(outputs[output_index]):  # false if the output is the Variable's own memory
+                in_new_memory.append(i)
         if cached is None and not self.graph.subgraphs:
-            self.updates_in_new_memory[state.device] = moved
+            self.updates_in_new_memory[state.device] = in_new_memory
 
 
 _item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
