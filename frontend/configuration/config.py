@@ -17,6 +17,7 @@ class _Settings:
     """The values that the program has set through ``tf.config``, with their defaults."""
 
     def __init__(self) -> None:
+        """Sets TensorFlow's defaults."""
         self.visible: dict[str, list[PhysicalDevice]] = {}
         self.soft_placement = True
         self.inter_op = self.intra_op = 0

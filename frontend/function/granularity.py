@@ -33,9 +33,14 @@ class Granularity:
         return arguments
 
     def refined(self, arguments: Arguments, needed: Unspecialized) -> tuple[Arguments, UnknownSize | None]:
-        """Returns the arguments with specs that have what a trace of them ``needed``.
+        """Returns the arguments with more specific specs, for another trace after one that lacked a rank, size or dataset.
 
-        The second result is why the specs have sizes now; None if they don't.
+        Args:
+          arguments: the arguments that were traced.
+          needed: the exception in which that trace ended.
+
+        Returns:
+          the arguments, and the reason why their specs have sizes now, or None if they have none.
 
         Raises:
           ValueError: the call doesn't supply a rank that tracing needs.
@@ -46,12 +51,13 @@ class Granularity:
             return self._with_datasets(arguments), None
         if isinstance(needed, UnknownRank) and arguments.are_of_any_rank:
             return self._with_ranks(arguments, needed), None
-        has_sizes = arguments.are_refined_by(arguments.tensors)
-        if isinstance(needed, UnknownRank):  # of a tensor that is computed, by sizes that the arguments leave unknown
-            if not has_sizes:
+        call_has_more_sizes = arguments.are_refined_by(arguments.tensors)
+        if isinstance(needed, UnknownRank):
+            # The ranks of the arguments are known, so the rank of a computed tensor depends on an unknown size.
+            if not call_has_more_sizes:
                 raise rank_error(needed) from needed
             needed = UnknownSize(rank_error(needed), is_required=True)
-        if not has_sizes or not isinstance(needed, UnknownSize):
+        if not call_has_more_sizes or not isinstance(needed, UnknownSize):
             raise needed
         return arguments.of_sizes(arguments.tensors), needed
 

@@ -171,34 +171,37 @@ class Plan:
             return None
         primitive_call = dialect.read(binding.value)
         result_type = binding.var.ty
-        types = list(result_type.fields) if isinstance(result_type, relax.TupleType) else [result_type]
-        dtypes = dialect.dtypes_of(binding.value, primitive_call)
+        has_many_results = isinstance(result_type, relax.TupleType)
+        result_types = list(result_type.fields) if has_many_results else [result_type]
+        input_slots = [self._slots(x) for x in primitive_call.inputs]
+        dtypes = dialect.dtypes_of(binding.value, primitive_call)  # of the inputs, then of the results
+        result_dtypes = [dtype.np for dtype in dtypes[len(input_slots) :]]
         step_class = PythonStep if primitive_call.primitive.name == "call_python" else Step
-        inputs = [self._slots(x) for x in primitive_call.inputs]
-        step = step_class(primitive_call, inputs, [dtype.np for dtype in dtypes[len(inputs) :]], types)
+        step = step_class(primitive_call, input_slots, result_dtypes, result_types)
         step.is_on_host = host.runs_on_host(primitive_call.primitive, dtypes) or step_class is PythonStep
-        if not step.is_on_host:  # compiled code is faster than NumPy, which doesn't matter if there is little to do
-            _require_small(primitive_call, types)
+        if not step.is_on_host:
+            _require_small(primitive_call, result_types)  # compiled code is faster on large tensors
         step.attrs = {name: self._attribute(value) for name, value in primitive_call.attrs.items()}
         step.computed = {name: value for name, value in step.attrs.items() if callable(value)}
-        step.outputs = [self._new_slot() for _ in types]
-        self.slots[binding.var] = tuple(step.outputs) if isinstance(result_type, relax.TupleType) else step.outputs[0]
+        step.outputs = [self._new_slot() for _ in result_types]
+        self.slots[binding.var] = tuple(step.outputs) if has_many_results else step.outputs[0]
         return step
 
     def _attribute(self, value: Any) -> Any:
-        """Returns an attribute of a step; if it has symbolic dims, a function that computes it from the values."""
-        if isinstance(value, ir.GlobalVar):
+        """Returns an attribute of a step, such as a shape, or a function that computes it if it has symbolic dims.
+
+        The function takes the values of all slots: sizes are known when the plan runs.
+        """
+        if isinstance(value, ir.GlobalVar):  # a function, such as the body of a loop
             raise NeedsCompilation
         if isinstance(value, ir.Expr):
             return self._dim(value)
         if not isinstance(value, tuple):
             return value
-        part_values = [self._attribute(part) for part in value]
-        if not any(map(callable, part_values)):
-            return tuple(part_values)
-        return lambda values: tuple(
-            part_value(values) if callable(part_value) else part_value for part_value in part_values
-        )
+        parts = tuple(self._attribute(part) for part in value)
+        if not any(map(callable, parts)):
+            return parts
+        return lambda values: tuple(part(values) if callable(part) else part for part in parts)
 
     def _dim(self, dim: Any) -> Callable[[Values], Any]:
         """Returns a function that computes a symbolic dim from the slots' values.
@@ -243,15 +246,17 @@ class Step:
         )
 
     def __call__(self, values: Values) -> None:
-        """Runs the step: reads its inputs from the slots, writes its outputs and their sizes to theirs."""
+        """Runs the step: reads its inputs from slots, and writes its outputs and their sizes to slots."""
         attrs = self.attrs
         if self.computed:
             attrs = attrs | {name: compute(values) for name, compute in self.computed.items()}
         results = self.results([values[i] for i in self.inputs], attrs)
         for slot, dtype, result in zip(self.outputs, self.dtypes, as_tuple(results)):
-            values[slot] = result if type(result) is np.ndarray and result.dtype == dtype else np.asarray(result, dtype)
-        for dim, slot, axis in self.sizes:
-            values[dim] = values[slot].shape[axis]
+            if type(result) is not np.ndarray or result.dtype != dtype:  # NumPy returns scalars for rank 0
+                result = np.asarray(result, dtype)
+            values[slot] = result
+        for dim_slot, slot, axis in self.sizes:
+            values[dim_slot] = values[slot].shape[axis]
 
     def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
         """Runs the primitive's NumPy kernel; checks its arguments first if they weren't checked while tracing."""

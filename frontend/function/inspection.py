@@ -94,11 +94,20 @@ def names_after(first: str) -> list[str]:
 def entry_of(
     concrete: Any, function: Callable[..., Any] | None, lines: dict[str, set[UserLine]] | None = None
 ) -> Entry:
-    """Returns what a printed function shows of its entry: names of inputs and results, and donated Variables."""
+    """Returns the user's names of a compiled function's inputs and results, and its donated Variables, for printed IR.
+
+    The IR has only generated names such as ``captured_1``, which tell a user nothing.
+
+    Args:
+      concrete: the traced function.
+      function: its Python function, from which names of captures are found; None if it no longer exists.
+      lines: the user's lines of each kernel.
+    """
     graph, results = concrete.graph, concrete.results
-    param_names = [p._var.name for p in graph.all_params]
+    param_names = [param._var.name for param in graph.all_params]
     captured = {inner._var.name: outer for outer, inner in graph.captures}
-    names = argument_names(concrete.arguments, param_names[: len(graph.params)]) | captured_names(function, captured)
+    names = argument_names(concrete.arguments, param_names[: len(graph.params)])
+    names |= captured_names(function, captured)
     names |= variable_argument_names(concrete.arguments, captured)
     donated = frozenset(param_names[position] for _, position in donations(graph, results.updates))
     labels = result_labels(results.structure)

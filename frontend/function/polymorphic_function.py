@@ -83,6 +83,7 @@ class Function(PolymorphicFunction):
         reduce_retracing: bool = False,
         name: str | None = None,
     ) -> None:
+        """Wraps a Python function. It is traced later, when the first call shows the types of its arguments."""
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self.signature: Signature = Signature(python_function, input_signature)
@@ -130,9 +131,11 @@ class Function(PolymorphicFunction):
         """
         if not kwargs:
             return nested_key(args, values)
-        placed = self._keyword_binder.bind(args, kwargs)
-        key = None if placed is None else nested_key(placed, values)
-        # Marked by the class, so that it differs from the key of a call without keywords.
+        bound = self._keyword_binder.bind(args, kwargs)
+        if bound is None:
+            return None
+        key = nested_key(bound, values)
+        # Tagged with a class, so that it differs from the key of a call without keywords.
         return None if key is None else (KeywordBinder, key)
 
     def _call_slow_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -150,9 +153,9 @@ class Function(PolymorphicFunction):
         if not traced:
             self.calls.since += 1
             return
-        often = self.calls.traced()
-        if often:
-            self.log.warn(often, self.python_function)
+        retracing_counts = self.calls.traced()
+        if retracing_counts:
+            self.log.warn(retracing_counts, self.python_function)
 
     def _remember(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments, concrete: ConcreteFunction
@@ -251,7 +254,7 @@ class Function(PolymorphicFunction):
     # -- tracing
 
     def _bound_to(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arguments, ConcreteFunction]:
-        """Binds the arguments of a call to the signature, and finds or makes the trace for the arguments.
+        """Binds the arguments of a call to the signature, and finds a cached trace for them or traces the function.
 
         Returns:
           the bound arguments, and the trace.
@@ -259,7 +262,9 @@ class Function(PolymorphicFunction):
         arguments = self.granularity.applied_to(self.signature.bind(args, kwargs))
         with self._lock:
             concrete = self._find(arguments)
-            return self._trace(self._generalized(arguments)) if concrete is None else (arguments, concrete)
+            if concrete is not None:
+                return arguments, concrete
+            return self._trace(self._generalized(arguments))
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
         """Returns a cached trace that accepts the arguments, or None if there is none.
@@ -267,12 +272,15 @@ class Function(PolymorphicFunction):
         A trace for exactly these arguments is preferred to a more general trace. A trace is skipped if it treats a
         tensor watched by a tape as a constant, because the gradient of that tensor would be lost.
         """
-        tapes = [*state.tapes, *(() if state.trace is None else state.trace.tapes_around)]
+        tapes = [*state.tapes]
+        if state.trace is not None:
+            tapes += state.trace.tapes_around
         for traces in (*self._capturing(), self._concrete):
-            exact = traces.get(arguments.key)
-            accepting = (c for c in reversed(traces.values()) if c.arguments.accepts(arguments))
-            for concrete in accepting if exact is None else (exact,):
-                if not (tapes and concrete.loses_gradients_of(tapes)):
+            exact_match = traces.get(arguments.key)
+            candidates = reversed(traces.values()) if exact_match is None else (exact_match,)
+            for concrete in candidates:
+                is_accepting = concrete is exact_match or concrete.arguments.accepts(arguments)
+                if is_accepting and not (tapes and concrete.loses_gradients_of(tapes)):
                     return concrete
         return None
 

@@ -47,48 +47,66 @@ def _is_default(name: str) -> bool:
 
 
 def _reachable(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the tensors and Variables that a function's code can refer to, with their names: shorter paths first."""
+    """Yields the tensors and Variables that a function's code can refer to, as pairs of a path and the object.
+
+    A breadth-first search of the function's globals, free variables and ``self``, so shorter paths come first.
+    """
     method_or_function: Any = inspect.unwrap(function)
     owner = getattr(method_or_function, "__self__", None)
     try:
         closure_vars = inspect.getclosurevars(getattr(method_or_function, "__func__", method_or_function))
     except (TypeError, ValueError):  # no function of Python's, or one whose closure isn't filled yet
         return
-    names: dict[str, Any] = {**closure_vars.globals, **closure_vars.nonlocals}
-    level = list(names.items()) if owner is None else [("self", owner), *names.items()]
+    level: list[tuple[str, Any]] = [] if owner is None else [("self", owner)]
+    level += {**closure_vars.globals, **closure_vars.nonlocals}.items()
     seen: set[int] = set()
     for _ in range(MAX_PATH_LENGTH):
-        yield from ((path, value) for path, value in level if isinstance(value, (Tensor, Variable)))
-        level = [part for path, value in level for part in _children(path, value, seen)]
+        next_level = []
+        for path, value in level:
+            if isinstance(value, (Tensor, Variable)):
+                yield path, value
+            next_level += _children(path, value, seen)
+        level = next_level
 
 
 def _children(path: str, value: Any, seen: set[int]) -> list[tuple[str, Any]]:
-    """Returns a container's elements, or a module's attributes, with their paths; nothing on a second visit."""
+    """Returns a container's elements, or a module's attributes, as pairs of a path and a value.
+
+    Returns nothing on a second visit (``seen`` has the ids of visited objects), because objects may refer to each other.
+    """
     if isinstance(value, (Tensor, Variable)) or id(value) in seen:
         return []
     seen.add(id(value))
     if isinstance(value, Mapping):
-        return [(f"{path}[{key!r}]", part) for key, part in value.items()]
+        return [(f"{path}[{key!r}]", child) for key, child in value.items()]
     if isinstance(value, (list, tuple)):
-        return [(f"{path}[{i}]", part) for i, part in enumerate(value)]
-    if not isinstance(value, Module):
-        return []
-    return [(f"{path}.{key}", part) for key, part in vars(value).items()]
+        return [(f"{path}[{i}]", child) for i, child in enumerate(value)]
+    if isinstance(value, Module):
+        return [(f"{path}.{name}", child) for name, child in vars(value).items()]
+    return []
 
 
 def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
-    """Returns the names of composite arguments' components, such as ``x.values``, by their names in the IR."""
+    """Returns readable names for the components of composite arguments, by the components' names in the IR.
+
+    For example, the components of a ragged argument ``x`` are printed as ``x.values`` and ``x.row_splits``.
+
+    Args:
+      arguments: the arguments of a trace.
+      names: the names in the IR of all tensors among the arguments.
+    """
     are_tensors = iter([leaf.spec is not None for leaf in arguments.leaves])
     remaining_names = iter(names)
-    names_by_component: dict[str, str] = {}
+    readable_names: dict[str, str] = {}
     for argument in nest.flatten(arguments.structure):
-        count = len(nest.flatten(argument, expand_composites=True)) if nest.is_composite(argument) else 1
-        component_ir_names = [next(remaining_names) for _ in range(count) if next(are_tensors)]
-        if nest.is_composite(argument) and len(component_ir_names) == count:
-            names_by_component.update(
-                zip(component_ir_names, (f"{component_ir_names[0]}.{field}" for field in component_names(argument)))
-            )
-    return names_by_component
+        is_composite = nest.is_composite(argument)
+        leaf_count = len(nest.flatten(argument, expand_composites=True)) if is_composite else 1
+        ir_names = [next(remaining_names) for _ in range(leaf_count) if next(are_tensors)]
+        if is_composite and len(ir_names) == leaf_count:
+            argument_name = ir_names[0]
+            for ir_name, field in zip(ir_names, component_names(argument)):
+                readable_names[ir_name] = f"{argument_name}.{field}"
+    return readable_names
 
 
 def variable_argument_names(arguments: Arguments, captures: Mapping[str, Any]) -> dict[str, str]:

@@ -42,16 +42,19 @@ class Calls:
         self.warnings = 0
 
     def traced(self) -> tuple[int, int] | None:
-        """Counts a call that traced; returns what to warn of, if the function is traced too often.
+        """Counts a call that traced the function, and decides whether to warn of too many retraces.
 
-        The result is how many of the last calls traced, and the number of these calls; None without a warning.
+        Returns:
+          the counts for a warning: how many of the latest calls traced, and the number of these calls. None if the
+          function isn't traced too often.
         """
+        # `per_trace` has an entry for each trace: the number of calls that it served, with the call that traced.
         if self.since:
             self.per_trace = self.per_trace or [0]
             self.per_trace[-1] += self.since
-        self.since = 0
+            self.since = 0
         self.per_trace.append(1)
-        # Each entry is a call that traced, and counts the calls that followed it. The oldest are dropped.
+        # Only the latest COUNTED_CALLS calls count, so that retraces while a program starts are forgotten.
         while sum(self.per_trace) - self.per_trace[0] > COUNTED_CALLS:
             del self.per_trace[0]
         if len(self.per_trace) < TRACES_TO_WARN or self.warnings == MAX_WARNINGS:

@@ -33,7 +33,11 @@ class Leaf:
     __slots__ = ("name", "spec", "tensor", "value", "key")
 
     def __init__(self, name: str, value: Any) -> None:
-        """Computes the key of an argument's value, and its tensor and spec if ``tf.function`` traces it as a tensor."""
+        """Computes the cache key of an argument's value, and its tensor and spec if it is traced as a tensor.
+
+        A tensor's key is its spec, so that calls with other values use the same trace. The key of a Python value has
+        the value: the trace treats it as a constant.
+        """
         self.name = name
         self.value = value
         self.tensor = self.as_tensor(value)
@@ -41,9 +45,10 @@ class Leaf:
         if self.tensor is not None:
             self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
         self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
-        if self.spec is None and hasattr(type(value), "as_argument"):
+        if self.spec is None and hasattr(type(value), "as_argument"):  # a dataset: a scalar tensor with its id
             self.tensor, dataset_spec = value.as_argument()
-            self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_DATASET_KIND, dataset_spec)
+            self.spec = TensorSpec([], self.tensor.dtype, name)
+            self.key = (_DATASET_KIND, dataset_spec)
 
     @property
     def is_dataset(self) -> bool:
@@ -97,11 +102,8 @@ class Leaf:
         return self if self.is_dataset else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
-        """Returns the leaf with another spec.
-
-        The constructor would take the spec from the value.
-        """
-        leaf = Leaf.__new__(Leaf)
+        """Returns a copy of the leaf with another spec."""
+        leaf = Leaf.__new__(Leaf)  # the constructor would take the spec from the value
         leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, self.tensor, spec
         leaf.key = ("tensor", spec)
         return leaf
@@ -213,10 +215,12 @@ class Arguments:
         if any(wider is None for wider in (*specs, *wider_leaves)):
             return None
         remaining_specs = iter(specs)
-        structure = nest.map_structure(
-            lambda leaf: next(remaining_specs) if nest.is_composite(leaf) else leaf, self.structure
-        )
-        return Arguments(structure, wider_leaves)  # type: ignore[arg-type]
+
+        def with_wider_spec(leaf: Any) -> Any:
+            """Replaces the spec of a composite argument; in the structure all other leaves are placeholders."""
+            return next(remaining_specs) if nest.is_composite(leaf) else leaf
+
+        return Arguments(nest.map_structure(with_wider_spec, self.structure), wider_leaves)  # type: ignore[arg-type]
 
     def of_ranks(self, tensors: Sequence[Any]) -> Arguments:
         """Returns the arguments with the tensors' ranks in place of unknown ones."""
@@ -226,11 +230,10 @@ class Arguments:
         )
 
     def of_sizes(self, tensors: Sequence[Any]) -> Arguments:
-        """Returns the arguments with the tensors' shapes, so that their trace is only for these shapes."""
-        values = iter(tensors)
-        sized = Arguments(
-            self.structure, [leaf if leaf.spec is None else leaf.of_sizes(next(values)) for leaf in self.leaves]
-        )
+        """Returns the arguments with specs of static shapes, those of ``tensors``, for a trace that needs sizes."""
+        remaining_tensors = iter(tensors)
+        leaves = [leaf if leaf.spec is None else leaf.of_sizes(next(remaining_tensors)) for leaf in self.leaves]
+        sized = Arguments(self.structure, leaves)
         sized.are_of_sizes = True
         return sized
 
@@ -361,11 +364,12 @@ class Signature:
     def _leaf_names(self, structure: Any, expand_composites: bool = False) -> list[str]:
         """Returns a name for each leaf of ``structure``, a pair (args, kwargs)."""
         args, kwargs = structure
-        named = [
-            *zip(_positional_names(self.python, len(args)), args),
-            *((k, kwargs[k]) for k in nest.sorted_keys(kwargs)),
-        ]
-        return [n for name, value in named for n in _names_of(name, value, expand_composites)]
+        named_arguments = list(zip(_positional_names(self.python, len(args)), args))
+        named_arguments += [(name, kwargs[name]) for name in nest.sorted_keys(kwargs)]
+        leaf_names: list[str] = []
+        for name, value in named_arguments:
+            leaf_names += _names_of(name, value, expand_composites)
+        return leaf_names
 
     def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Binds the arguments of a call to ``input_signature``.
@@ -453,6 +457,8 @@ class Signature:
 def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
     """Flattens ``deep`` only as far as ``shallow`` is nested; returns None if their structures differ.
 
+    For example, ``shallow = (a, b)`` and ``deep = (1, [2, 3])`` give ``[1, [2, 3]]``.
+
     Raises:
       TypeError: ``shallow`` has the spec of a composite tensor where ``deep`` has something else.
     """
@@ -464,11 +470,16 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
         return [deep]
     if not nest.is_nested(deep):
         return None
-    expected, actual = dict(nest.named_parts(shallow)), dict(nest.named_parts(deep))
-    if expected.keys() != actual.keys():
+    shallow_parts, deep_parts = dict(nest.named_parts(shallow)), dict(nest.named_parts(deep))
+    if shallow_parts.keys() != deep_parts.keys():
         return None
-    parts = [flatten_up_to(part, actual[key]) for key, part in expected.items()]
-    return None if any(p is None for p in parts) else [leaf for part in parts for leaf in part or ()]
+    leaves: list[Any] = []
+    for key, shallow_part in shallow_parts.items():
+        part_leaves = flatten_up_to(shallow_part, deep_parts[key])
+        if part_leaves is None:
+            return None
+        leaves += part_leaves
+    return leaves
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
@@ -491,7 +502,10 @@ def _names_of(name: str, value: Any, expand_composites: bool = False) -> list[st
         return _component_names(name, len(nest.flatten(value, expand_composites=True)))
     if not nest.is_nested(value):
         return [name]
-    return [n for key, part in nest.named_parts(value) for n in _names_of(f"{name}_{key}", part, expand_composites)]
+    leaf_names: list[str] = []
+    for key, part in nest.named_parts(value):
+        leaf_names += _names_of(f"{name}_{key}", part, expand_composites)
+    return leaf_names
 
 
 def _component_names(name: str, count: int) -> list[str]:
