@@ -152,19 +152,23 @@ class _Loop:
         """
         start = [state.trace.own(x) for x in self.start]
         # A variable that differs may make others differ in the next iteration: trace the body until none is added.
-        while (body := self._step(start)).flags != self.flags:
-            start = [
-                stretch(self.elements.size, x, was_batched is is_batched)
-                for x, was_batched, is_batched in zip(start, self.flags, body.flags)
-            ]
+        body = self._step(start)
+        while body.flags != self.flags:
+            for i, x in enumerate(start):
+                became_batched = body.flags[i] and not self.flags[i]
+                start[i] = stretch(self.elements.size, x, not became_batched)  # repeats x for each element
             self.flags = body.flags
-        test = TracedFunction(
-            "rows_cond", lambda *raw: self.test(self.elements.as_elements(raw, self.flags)), [x._type for x in start]
-        )
-        shared = lift([test, body.function])
+            body = self._step(start)
+
+        def condition(*batches: Tensor) -> Any:
+            return self.test(self.elements.as_elements(batches, self.flags))
+
+        traced_condition = TracedFunction("rows_cond", condition, [x._type for x in start])
+        captured = lift([traced_condition, body.function])
         outputs = while_primitive.bind(
-            *start, *shared, condition=test.graph(), body=body.function.graph(), carried=len(start), bound=bound
-        )
+            *start, *captured, condition=traced_condition.graph(), body=body.function.graph(), carried=len(start),
+            bound=bound,
+        )  # fmt: skip
         return tuple(self.elements.as_batches(self.elements.as_elements(outputs, self.flags)))
 
     def _step(self, start: Raw) -> _Step:
@@ -223,17 +227,24 @@ def custom_batch(
         return with_gradient.bind(*results, *inputs[count:], **attrs)
     used = used_from(len(inputs), backward, count)
     with _Elements(size) as elements:
-        each = elements.as_elements(inputs, batched)
+        element_inputs = elements.as_elements(inputs, batched)
 
         def backward_of_batch(*raw: Tensor) -> list[Tensor]:
-            """Returns the cotangents of the operands in ``given``, for whole batches of cotangents of the results."""
-            # The cotangents of the results are batches. The operands that follow are as in `batched`.
-            cotangents = call(backward, elements.as_elements(raw, [*[True] * count, *batched[used:]]))
-            dense = [as_dense(grad) for grad in gradients_of(each, cotangents, given) if grad is not None]
-            return [
-                x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False)
-                for (i, _), x in zip(given, elements.as_batches(dense))
-            ]
+            """Calls the user's gradient function on batches of cotangents, and returns the operands' cotangents.
+
+            Args:
+              raw: the cotangents of the results, which are batches; then the operands that the function reads, which
+                are batches where ``batched`` says so.
+            """
+            are_batches = [True] * count + list(batched[used:])
+            cotangents = call(backward, elements.as_elements(raw, are_batches))
+            dense = [as_dense(grad) for grad in gradients_of(element_inputs, cotangents, given) if grad is not None]
+            operand_cotangents = []
+            for (operand, _), batch in zip(given, elements.as_batches(dense)):
+                # All elements use an operand that isn't batched: its cotangent is the sum of theirs.
+                is_shared = not batched[operand]
+                operand_cotangents.append(bind.reduce_sum(batch, axis=(0,), keepdims=False) if is_shared else batch)
+            return operand_cotangents
 
         inner = TracedFunction("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
         shared = lift([inner])

@@ -89,9 +89,11 @@ def carried_variables(functions: Sequence[TracedFunction]) -> list[Any]:
     """
     if not any(function.trace.is_after_python for function in functions):
         return assigned_variables(functions)
-    return list(
-        {id(variable): variable for function in functions for variable, _ in function.trace.variables.values()}.values()
-    )
+    variables_by_id: dict[int, Any] = {}  # the condition and the body may use the same Variable
+    for function in functions:
+        for variable, _ in function.trace.variables.values():
+            variables_by_id[id(variable)] = variable
+    return list(variables_by_id.values())
 
 
 def variable_value(function: TracedFunction, variable: Any) -> SymbolicTensor:
@@ -212,17 +214,18 @@ COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
 
 
 def _computed_by(primitive_call: dialect.Bound) -> set[Any]:
-    """Returns the symbolic dims that a primitive call computes: the dims in its attributes that no operand has."""
+    """Returns the symbolic dims that a primitive call computes: the dims in its attributes that no operand has.
+
+    For example, ``tf.unique`` and host functions compute the size of their result from the values of their operands.
+    """
     if primitive_call.primitive.name not in COMPUTING and not primitive_call.primitive.host:
         return set()
-    operand_dims = {
-        dim for operand in primitive_call.inputs if operand.ty.shape is not None for dim in operand.ty.shape.values
-    }
-    return {
-        dim
-        for dim in _flattened(tuple(primitive_call.attrs.values()))
-        if isinstance(dim, tirx.Var) and dim not in operand_dims
-    }
+    operand_dims: set[Any] = set()
+    for operand in primitive_call.inputs:
+        if operand.ty.shape is not None:
+            operand_dims.update(operand.ty.shape.values)
+    attribute_dims = {dim for dim in _flattened(tuple(primitive_call.attrs.values())) if isinstance(dim, tirx.Var)}
+    return attribute_dims - operand_dims
 
 
 def _deferred_dims(trace: Trace) -> Iterator[Any]:
@@ -232,11 +235,13 @@ def _deferred_dims(trace: Trace) -> Iterator[Any]:
     then.
     """
     for binding in trace.bindings:
-        if dialect.is_dialect(binding.value) and dialect.read(binding.value).primitive.name == "waiting":
-            types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
-            yield from (
-                dim for ty in types if ty.shape is not None for dim in ty.shape.values if isinstance(dim, tirx.Var)
-            )
+        if not dialect.is_dialect(binding.value) or dialect.read(binding.value).primitive.name != "waiting":
+            continue
+        result_type = binding.var.ty
+        types = result_type.fields if isinstance(result_type, relax.TupleType) else [result_type]
+        for tensor_type in types:
+            if tensor_type.shape is not None:
+                yield from (dim for dim in tensor_type.shape.values if isinstance(dim, tirx.Var))
 
 
 def _flattened(value: Any) -> Iterable[Any]:
@@ -257,12 +262,11 @@ def tensor_with_dim(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
     The tensors of the trace and of all enclosing traces are searched. A compiled function can read the dim from the shape
     of the tensor.
     """
-    for enclosing_trace in trace.enclosing() if trace is not None else ():
-        for tensor in [
-            *enclosing_trace.params,
-            *(inner for _, inner in enclosing_trace.captures.values()),
-            *_bound_tensors(enclosing_trace),
-        ]:
+    if trace is None:
+        return None
+    for enclosing_trace in trace.enclosing():
+        captures = [inner for _, inner in enclosing_trace.captures.values()]
+        for tensor in [*enclosing_trace.params, *captures, *_bound_tensors(enclosing_trace)]:
             dims = tensor._type.shape
             if isinstance(dims, AnyShape):  # its rank is unknown, so the axis of the dim is too
                 continue
@@ -292,8 +296,8 @@ def _bound_tensors(trace: Trace) -> Iterable[SymbolicTensor]:
 def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     """Evaluates a traced tensor for the arguments of the call that is being traced.
 
-    This gives the initial value of a Variable that a function creates. Variables that the tensor depends on, such as the
-    state of random numbers, are assigned their new values. A tensor that can't be evaluated is returned unchanged.
+    This gives the initial value of a Variable that a function creates. A tensor that can't be evaluated is returned
+    unchanged.
     """
     if tensor._trace is not trace or trace.parent is not None:  # inside control flow, arguments have no values yet
         return tensor
@@ -302,9 +306,10 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
         return EagerTensor(constant)
     inputs = {param._var: x for param, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
     inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
-    changed = [(variable, new) for variable, new in trace.assigned() if _depend(trace, [tensor], variable)]
-    result, *new_values = _evaluate_if_known(trace, [tensor, *(new for _, new in changed)], inputs)
-    for (variable, _), value in zip(changed, new_values):
+    # Side effects happen with the evaluation: a random initial value, for example, advances the generator's state.
+    updates = [(variable, new) for variable, new in trace.assigned() if _depend(trace, [tensor], variable)]
+    result, *new_values = _evaluate_if_known(trace, [tensor, *(new for _, new in updates)], inputs)
+    for (variable, _), value in zip(updates, new_values):
         variable.assign(value)
     return result
 

@@ -110,14 +110,17 @@ class _Branch:
         Both branches of a cond must return the same types. For the other branch, the values are therefore zeros and the
         indices are -1, which means no row.
         """
+        results = []
         if branch is self:
-            return [tensor for rows in self.rows for tensor in (rows.indices, rows.values)]
+            for rows in self.rows:
+                results += [rows.indices, rows.values]
+            return results
         with tracing(self.traced.trace):
-            no_indices = [
-                bind.broadcast_to(EagerTensor(np.array(-1)), shape=rows.indices._type.shape) for rows in branch.rows
-            ]
-            zeros = [bind.broadcast_to(number(0, rows.values), shape=rows.values._type.shape) for rows in branch.rows]
-            return [self.traced.trace.own(tensor) for pair in zip(no_indices, zeros) for tensor in pair]
+            for rows in branch.rows:
+                no_indices = bind.broadcast_to(EagerTensor(np.array(-1)), shape=rows.indices._type.shape)
+                zeros = bind.broadcast_to(number(0, rows.values), shape=rows.values._type.shape)
+                results += [self.traced.trace.own(no_indices), self.traced.trace.own(zeros)]
+        return results
 
 
 def _by_cond(

@@ -104,11 +104,13 @@ def cond(
 def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
     """Wraps a branch of a cond: the wrapper returns ``value`` in place of each graph operation that ``branch`` returns.
 
-    The result of the cond can then be passed to ``tf.control_dependencies``.
+    A cond returns tensors only. Its result can still be passed to ``tf.control_dependencies``.
     """
-    return lambda: nest.map_structure(
-        lambda leaf: value if isinstance(leaf, Operation) else leaf, branch(), expand_composites=True
-    )
+
+    def replace_operation(leaf: Any) -> Any:
+        return value if isinstance(leaf, Operation) else leaf
+
+    return lambda: nest.map_structure(replace_operation, branch(), expand_composites=True)
 
 
 def traced_cond(
@@ -633,10 +635,13 @@ def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape 
       start, end: the loop variable at the start and at the end of the iteration.
     """
     known_dim = state.trace.root.known_dim
-    # An iteration keeps a size that is the same symbol at its start and end, or the static size from before the loop.
-    triples = zip(before._type.shape, start._type.shape, map(known_dim, end._type.shape))
-    sizes = [size if same_dim(known_dim(symbol), after) or size == after else None for size, symbol, after in triples]
-    return None if None not in sizes else TensorShape(sizes)
+    invariant: list[Any] = []
+    for size_before, start_size, end_size in zip(before._type.shape, start._type.shape, end._type.shape):
+        end_size = known_dim(end_size)
+        # The iteration keeps the size: it is the same symbol at both ends, or the static size from before the loop.
+        is_unchanged = same_dim(known_dim(start_size), end_size) or size_before == end_size
+        invariant.append(size_before if is_unchanged else None)
+    return TensorShape(invariant) if None in invariant else None
 
 
 def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], declared: Sequence[Any]) -> None:
@@ -691,13 +696,14 @@ def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: S
     if declared is None:
         return [None] * len(entry)
     invariants = [_shape_of(spec) for leaf in _leaves_like(declared, loop_vars) for spec in leaf]
-    for before, shape, name in zip(entry, invariants, names):
-        if shape is not None and shape.rank not in (None, before.ndim):
-            raise ValueError(MSG_INVARIANT.format(name=name, entry=before.shape, invariant=shape))
-        if shape is not None and shape.rank is None:
-            raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=shape))
-        if shape is not None and not all(size is None or size == dim for size, dim in zip(shape, before.shape)):
-            raise ValueError(MSG_INVARIANT.format(name=name, entry=before.shape, invariant=shape))
+    for before, invariant, name in zip(entry, invariants, names):
+        if invariant is None:
+            continue
+        if invariant.rank is None:
+            raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=invariant))
+        has_equal_rank = invariant.rank == before.ndim
+        if not has_equal_rank or not all(size in (None, dim) for size, dim in zip(invariant, before.shape)):
+            raise ValueError(MSG_INVARIANT.format(name=name, entry=before.shape, invariant=invariant))
     return invariants
 
 
@@ -710,12 +716,15 @@ def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
     if nest.is_nested(loop_vars):
         if isinstance(loop_vars, dict):
             keys = nest.sorted_keys(loop_vars)
-            parts, children = [declared[key] for key in keys], [loop_vars[key] for key in keys]
+            declared_parts, loop_var_parts = [declared[key] for key in keys], [loop_vars[key] for key in keys]
         else:
-            parts, children = list(declared), list(loop_vars)
-        if len(parts) != len(children):
+            declared_parts, loop_var_parts = list(declared), list(loop_vars)
+        if len(declared_parts) != len(loop_var_parts):
             nest.assert_same_structure(list(loop_vars), list(declared))  # raises TensorFlow's error
-        return [leaf for part, child in zip(parts, children) for leaf in _leaves_like(part, child)]
+        leaves = []
+        for declared_part, loop_var_part in zip(declared_parts, loop_var_parts):
+            leaves += _leaves_like(declared_part, loop_var_part)
+        return leaves
     if nest.is_composite(loop_vars):
         specs = nest.flatten(declared, expand_composites=True) if isinstance(declared, TypeSpec) else [None]
         count = len(nest.flatten(loop_vars, expand_composites=True))

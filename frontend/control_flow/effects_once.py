@@ -64,15 +64,14 @@ def _calls_effect_results(function: Any, functions: Any) -> bool:
 
     ``functions`` are the Relax functions by global variable.
     """
-    calls = (
-        dialect.read(binding.value)
-        for block in function.body.blocks
-        for binding in block.bindings
-        if _is_impure(binding.value)
-    )
-    return any(
-        has_effect_results(call.primitive, call.attrs) or _nested_effect_results(call, functions) for call in calls
-    )
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            if not _is_impure(binding.value):
+                continue
+            call = dialect.read(binding.value)
+            if has_effect_results(call.primitive, call.attrs) or _nested_effect_results(call, functions):
+                return True
+    return False
 
 
 def _is_impure(value: Any) -> bool:
@@ -113,15 +112,19 @@ class EffectReplay:
         Returns:
           the function's outputs, and the results of the effects on which the outputs depend.
         """
-        run = evaluation_of(self.function, inputs, _RecordEffects)
-        run.effects = effects = list[tuple[Any, Sequence[Tensor]]]()  # filled by the run
-        outputs = [state.trace.own(x) for x in run.run()]
+        interpreter = evaluation_of(self.function, inputs, _RecordEffects)
+        effects: list[tuple[Any, Sequence[Tensor]]] = []
+        interpreter.effects = effects  # to be filled by the run
+        outputs = [state.trace.own(x) for x in interpreter.run()]
         used = variables_used_by(state.trace, outputs)
-        self.effect_records = [_effect_record(record, values, used) for record, values in effects]
-        effect_results = [
-            x for record, (_, values) in zip(self.effect_records, effects) if _is_needed(record) for x in values
-        ]
-        return outputs, [state.trace.own(x) for x in effect_results]
+        self.effect_records = []
+        effect_results: list[Tensor] = []
+        for record, values in effects:
+            record = _effect_record(record, values, used)
+            self.effect_records.append(record)
+            if _is_needed(record):
+                effect_results += [state.trace.own(x) for x in values]
+        return outputs, effect_results
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Sequence[Tensor]:
         """Runs the function with ``effect_results`` in place of its side effects, and returns the outputs.
@@ -264,21 +267,22 @@ class _CondWithEffects:
           inputs: the inputs of the cond, followed by the results of the effects, which its branches read.
           shapes: the shapes of the results if the branches differ in a size, else ().
         """
-        types = [x._type for x in inputs[1:]]
-        # After the inputs come the results of the first branch's effects, then those of the second's.
-        size, middle = len(types) - self.count, len(types) - self.counts[1]
+        types = [x._type for x in inputs[1:]]  # the first input is the condition
         then_replay, else_replay = self.branches
+        # The operands are the captures, then the results of the first branch's effects, then of the second's. A branch
+        # is passed all of them, and reads the captures and the results of its own effects.
+        then_start, else_start = len(types) - self.count, len(types) - self.counts[1]
 
-        # A branch gets all operands, and reads the inputs and the results of its own effects.
-        def then_branch(*xs: Tensor) -> Sequence[Tensor]:
-            return then_replay.run_without_effects(xs[:size], xs[size:middle])
+        def then_branch(*operands: Tensor) -> Sequence[Tensor]:
+            return then_replay.run_without_effects(operands[:then_start], operands[then_start:else_start])
 
-        def else_branch(*xs: Tensor) -> Sequence[Tensor]:
-            return else_replay.run_without_effects(xs[:size], xs[middle:])
+        def else_branch(*operands: Tensor) -> Sequence[Tensor]:
+            return else_replay.run_without_effects(operands[:then_start], operands[else_start:])
 
-        graphs = [trace_graph("branch", branch, types, state.trace) for branch in (then_branch, else_branch)]
-        shapes = shapes or _merged_shapes(*(graph.output_types for graph in graphs))
-        return {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes}
+        then_graph = trace_graph("branch", then_branch, types, state.trace)
+        else_graph = trace_graph("branch", else_branch, types, state.trace)
+        shapes = shapes or _merged_shapes(then_graph.output_types, else_graph.output_types)
+        return {"then_branch": then_graph, "else_branch": else_graph, "shapes": shapes}
 
 
 def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[TensorType]) -> Bound:

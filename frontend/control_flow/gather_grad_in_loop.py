@@ -109,11 +109,12 @@ class SharedTensors:
         prim, (x, *operands), _, attrs = record
         if prim.name not in READS:
             return None
-        depth = READS[prim.name].depth(x, *operands, **attrs)
+        indexed_axes = READS[prim.name].depth(x, *operands, **attrs)
+        row_dims = x._type.shape[indexed_axes:]
+        # The shared tensor may have been reshaped to x. Its own rows must have the same dims, or x is read otherwise.
         _, shape = self.stand_ins[id(x)]
-        leading = len(shape) - (x.ndim - depth)
-        # A reshape must not have changed the axes of a row.
-        return leading if leading > 0 and same_shape(shape[leading:], x._type.shape[depth:]) else None
+        depth = len(shape) - len(row_dims)
+        return depth if depth > 0 and same_shape(shape[depth:], row_dims) else None
 
 
 class _RowRead:

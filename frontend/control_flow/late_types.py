@@ -41,14 +41,11 @@ def typed_as(value: Any, like: Any) -> Any:
     """Returns the structure ``value``, with untyped leaves given the types of the corresponding leaves of ``like``."""
     if not takes_type(value, like):
         return value
-    pairs = zip(nest.flatten(value), nest.flatten(like))
-    return nest.pack_sequence_as(
-        value,
-        [
-            _leaf_typed_as(value_leaf, other_leaf) if _leaf_takes_type(value_leaf, other_leaf) else value_leaf
-            for value_leaf, other_leaf in pairs
-        ],
-    )
+    leaves = nest.flatten(value)
+    for i, (leaf, typed_leaf) in enumerate(zip(leaves, nest.flatten(like))):
+        if _leaf_takes_type(leaf, typed_leaf):
+            leaves[i] = _leaf_typed_as(leaf, typed_leaf)
+    return nest.pack_sequence_as(value, leaves)
 
 
 def _leaf_typed_as(value: Any, other: Any) -> Any:

@@ -28,15 +28,11 @@ def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim |
       known: the symbolic dims that are known before the loop.
       bound: the greatest number of iterations, None if unknown.
     """
-    return Stacks(
-        [
-            _FixedSizeStack(tensor_type)
-            if all(is_computable_from(dim, known) for dim in tensor_type.shape)
-            else _VaryingSizeStack(tensor_type)
-            for tensor_type in types
-        ],
-        bound,
-    )
+    stacks: list[Any] = []
+    for tensor_type in types:
+        has_known_size = all(is_computable_from(dim, known) for dim in tensor_type.shape)
+        stacks.append(_FixedSizeStack(tensor_type) if has_known_size else _VaryingSizeStack(tensor_type))
+    return Stacks(stacks, bound)
 
 
 class Stacks:
@@ -113,10 +109,11 @@ class _VaryingSizeStack:
         Returns the new table and the new vector. ``index`` is the index of the iteration.
         """
         table, flat = buffers
-        sizes = [flat._type.shape[0], *value._type.shape]
-        entry = bind.concat(*(bind.reshape(_wide(size), shape=(1,)) for size in sizes), axis=0)
-        values = bind.reshape(value, shape=(size_of(value._type.shape),))
-        return [bind.stack_write(table, index, entry), bind.concat(flat, values, axis=0)]
+        offset = flat._type.shape[0]  # the value begins where the vector ends so far
+        offset_and_dims = [bind.reshape(_wide(size), shape=(1,)) for size in (offset, *value._type.shape)]
+        table_row = bind.concat(*offset_and_dims, axis=0)
+        elements = bind.reshape(value, shape=(size_of(value._type.shape),))
+        return [bind.stack_write(table, index, table_row), bind.concat(flat, elements, axis=0)]
 
     def read(self, buffers: Sequence[Tensor], index: Tensor) -> Tensor:
         """Returns the value that iteration ``index`` saved: a slice of the vector, reshaped.
@@ -124,10 +121,11 @@ class _VaryingSizeStack:
         The slice's offset and the value's dims are read from the table.
         """
         table, flat = buffers
-        entry = bind.stack_read(table, index)  # offset, then dims
-        dims = [dim if isinstance(dim, int) else saved for dim, saved in zip(self.of.shape, dims_of(entry[1:]))]
-        values = bind.dynamic_slice(flat, entry[0], axes=(0,), sizes=(size_of(dims),), wrap=False)
-        return bind.reshape(values, shape=tuple(dims))  # type: ignore[no-any-return]
+        table_row = bind.stack_read(table, index)
+        offset, saved_dims = table_row[0], dims_of(table_row[1:])
+        dims = [dim if isinstance(dim, int) else saved for dim, saved in zip(self.of.shape, saved_dims)]
+        elements = bind.dynamic_slice(flat, offset, axes=(0,), sizes=(size_of(dims),), wrap=False)
+        return bind.reshape(elements, shape=tuple(dims))  # type: ignore[no-any-return]
 
 
 def _wide(dim: Dim) -> Tensor:

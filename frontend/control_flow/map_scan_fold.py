@@ -124,11 +124,12 @@ def _map_composites_eagerly(fn: Callable[[Any], Any], elems: Any, signature: Any
       elems: a structure of tensors.
       signature: the declared dtypes or specs of the results, or None.
     """
-    columns = map(_rows, map(_tensor, nest.flatten(elems)))  # the rows of each tensor
-    results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
+    rows_of_tensors = [_rows(_tensor(leaf)) for leaf in nest.flatten(elems)]
+    results = [fn(nest.pack_sequence_as(elems, rows)) for rows in zip(*rows_of_tensors)]
     if signature is None or _is_composite(signature):
-        return nest.map_structure(lambda *column: _stack_results(list(map(_tensor, column))), *results)
-    return _stacked_results([_with_checked_dtypes(lambda result: result, signature)(result) for result in results])
+        return nest.map_structure(lambda *row_results: _stack_results(list(map(_tensor, row_results))), *results)
+    check_dtypes = _with_checked_dtypes(lambda result: result, signature)
+    return _stacked_results([check_dtypes(result) for result in results])
 
 
 def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
@@ -142,14 +143,15 @@ def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
 
-    def with_rows_at(rows: Any) -> Any:
-        triples = zip(specs, leaves, nest.flatten(rows))
-        return fn(
-            nest.pack_sequence_as(elems, [row if spec is None else spec._row(leaf, row) for spec, leaf, row in triples])
-        )
+    def with_rows_at(rows_or_indices: Any) -> Any:
+        rows = nest.flatten(rows_or_indices)
+        for i, (spec, leaf) in enumerate(zip(specs, leaves)):
+            if spec is not None:
+                rows[i] = spec._row(leaf, rows[i])  # slices the composite tensor at the index
+        return fn(nest.pack_sequence_as(elems, rows))
 
-    rows_or_indices = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
-    return with_rows_at, nest.pack_sequence_as(elems, rows_or_indices)
+    elements = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
+    return with_rows_at, nest.pack_sequence_as(elems, elements)
 
 
 def _rows(value: Any) -> Iterable[Any]:
@@ -298,16 +300,19 @@ def _dtype_of(spec: Any) -> Any:
 
 
 def _with_checked_dtypes(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
-    """Wraps ``fn``: the wrapper checks that the results have the dtypes declared in ``signature``."""
+    """Wraps ``fn`` so that each call checks the results' dtypes against those declared in ``signature``.
+
+    The results of all calls are stacked, so they must have one dtype. The error is the one that TensorFlow raises.
+    """
     if signature is None:
         return fn
-    dtypes = nest.map_structure(_dtype_of, signature)
+    declared_dtypes = nest.map_structure(_dtype_of, signature)
 
     def checked(value: Any) -> Any:
         """Applies the function. Raises InvalidArgumentError if a result has another dtype than declared."""
         results = nest.map_structure(convert_to_tensor, fn(value))
-        nest.assert_same_structure(dtypes, results)
-        for dtype, result in zip(nest.flatten(dtypes), nest.flatten(results)):
+        nest.assert_same_structure(declared_dtypes, results)
+        for dtype, result in zip(nest.flatten(declared_dtypes), nest.flatten(results)):
             if result.dtype is not dtype:
                 message = f"TensorArray dtype is {dtype.name} but Op is trying to write dtype {result.dtype.name}"
                 raise InvalidArgumentError(None, "TensorListSetItem", f"{message} [Op:TensorListSetItem] name: ")

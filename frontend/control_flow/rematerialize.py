@@ -210,13 +210,11 @@ def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
 
 def zeros_for(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
     """Returns zeros of a primitive's result types: a tensor, or a tuple if the primitive returns a tuple."""
-    types = prim.typed(*(x._type for x in inputs), **attrs)
+    result_types = prim.typed(*(x._type for x in inputs), **attrs)
     input_dims = dims_in(x._type for x in inputs)
-    return (
-        zeros_of(types, input_dims)
-        if isinstance(types, TensorType)
-        else tuple(zeros_of(tensor_type, input_dims) for tensor_type in types)
-    )
+    if isinstance(result_types, TensorType):
+        return zeros_of(result_types, input_dims)
+    return tuple(zeros_of(result_type, input_dims) for result_type in result_types)
 
 
 def dims_in(types: Iterable[TensorType]) -> set[Any]:
@@ -259,9 +257,10 @@ def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResi
       An :class:`Evaluation` with the methods of ``mixin``. For a ``Subfunction`` it also has the class of the
       evaluation that the function belongs to.
     """
-    is_graph = hasattr(function, "all_params")
-    mod, name = (function.module(), "main") if is_graph else (function.mod, function.name)
-    base_class = Evaluation if is_graph else function.kind
+    if hasattr(function, "all_params"):  # the graph of a traced function
+        mod, name, base_class = function.module(), "main", Evaluation
+    else:
+        mod, name, base_class = function.mod, function.name, function.kind
     return _evaluation_class(base_class, mixin)(mod, mod[name], inputs)
 
 

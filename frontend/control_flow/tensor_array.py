@@ -298,8 +298,10 @@ class Growth:
 
         The loop must then reserve no rows, and the body is traced again. Its recorded writes are removed for this.
         """
-        written = state.trace.root.array_writes[self.before :]
-        if BEYOND not in written or all(write is BEYOND for write in written):
+        writes = state.trace.root.array_writes[self.before :]
+        has_unreserved = any(write is BEYOND for write in writes)
+        has_reserved = any(write is not BEYOND for write in writes)
+        if not (has_unreserved and has_reserved):
             return False
         self.forget()
         return True
@@ -314,11 +316,11 @@ class Growth:
         A write is a pair of the parameter that the index is computed from, and a constant that is added.
         """
         new_vars = {param._var: new_param._var for param, new_param in zip(params, new_params)}
-        written = state.trace.root.array_writes
-        written[self.before :] = [
-            write if write is BEYOND else (new_vars.get(write[0], write[0]), write[1])
-            for write in written[self.before :]
-        ]
+        writes = state.trace.root.array_writes
+        for i in range(self.before, len(writes)):
+            if writes[i] is not BEYOND:
+                var, offset = writes[i]
+                writes[i] = new_vars.get(var, var), offset
 
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """Returns the ``arrays`` attribute of the while loop, after its body was traced.
@@ -327,18 +329,21 @@ class Growth:
         iteration, and the positions of the counters from which indices of rows are computed. It is empty if a write has
         no reserved row, because the body then extends the arrays.
         """
-        written = state.trace.root.array_writes[self.before :]
-        if BEYOND in written:
+        writes = state.trace.root.array_writes[self.before :]
+        if BEYOND in writes:
             return ()
         positions = {param._var: i for i, param in enumerate(params)}
-        counters = {positions[var] for var, _ in written if var in positions}
+        counters = {positions[var] for var, _ in writes if var in positions}
         # An iteration needs at most a row for each write, and as many more as an index is ahead of its counter.
-        row_count = len(written) + max(0, *(offset for _, offset in written), 0)
-        # A buffer is followed by the array's count, up to which rows are needed, too.
-        return tuple(
-            (i, self._rows_to_add(row_count, params[i], results[i]), tuple(sorted({i + 1, *counters})))
-            for i in self.shapes
-        )
+        max_offset = max([0, *(offset for _, offset in writes)])
+        row_count = len(writes) + max_offset
+        attribute = []
+        for position in self.shapes:
+            added_rows = self._rows_to_add(row_count, params[position], results[position])
+            # The loop variable after a buffer is the array's count. Rows are needed up to the count, too.
+            counter_positions = tuple(sorted({position + 1, *counters}))
+            attribute.append((position, added_rows, counter_positions))
+        return tuple(attribute)
 
     def _rows_to_add(self, row_count: int, before: Tensor, after: Tensor) -> int:
         """Returns how many rows the loop adds to a buffer per iteration: 0 if the loop's body makes the buffer larger.
@@ -370,10 +375,9 @@ def growing_array_shapes(values: Any) -> list[TensorShape | None]:
     shapes: list[TensorShape | None] = []
     for value in nest.flatten(values):
         tensors = nest.flatten(value, expand_composites=True)
-        is_growing = (
-            isinstance(value, TensorArray) and isinstance(value._array, TracedArray) and value.dynamic_size and tensors
-        )
-        shapes += [
-            TensorShape([None, *tensors[0].shape[1:]]) if is_growing and i == 0 else None for i in range(len(tensors))
-        ]
+        value_shapes: list[TensorShape | None] = [None] * len(tensors)
+        is_traced_array = isinstance(value, TensorArray) and isinstance(value._array, TracedArray)
+        if is_traced_array and value.dynamic_size and tensors:
+            value_shapes[0] = TensorShape([None, *tensors[0].shape[1:]])  # the buffer; the array's count follows
+        shapes += value_shapes
     return shapes

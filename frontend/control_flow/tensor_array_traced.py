@@ -82,9 +82,9 @@ class TracedArray:
             array = self._with_more_rows(extra_rows)
         if array.buffer is not None:
             return array
-        if dims is not None:
-            return array._with_buffer(dims)
-        return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
+        if dims is None and self.element_shape.is_fully_defined():
+            dims = self.element_shape.as_list()
+        return array if dims is None else array._with_buffer(dims)
 
     def _with_more_rows(self, more: Any) -> TracedArray:
         """Returns the array with ``more`` rows of zeros added to the buffer.
@@ -188,13 +188,16 @@ class TracedArray:
         if loop is None:
             return False
         var, offset = _base_and_offset(index, loop)
-        # A `for` of known length has reserved rows beforehand, for the indices in `reserved_indices`. Other loops
-        # (None) reserve rows afterwards, for the writes recorded here.
-        if loop.reserved_indices is not None and not _reserves_no_rows(loop):
+        may_reserve = not _reserves_no_rows(loop)
+        if may_reserve and loop.reserved_indices is not None:
+            # A `for` of known length: rows were reserved before the loop, for the indices in `reserved_indices`.
             return offset <= 0 and self._uses_reserved_row(loop.reserved_indices, var, loop)
-        is_loop_variable = any(var is not None and param._var is var for param in loop.params)
-        is_reserved = not _reserves_no_rows(loop) and (is_loop_variable or (offset <= 0 and self._is_count(var, loop)))
-        state.trace.root.array_writes.append((var if is_loop_variable else None, offset) if is_reserved else BEYOND)
+        # Any other loop: rows are reserved after the body is traced, for the writes recorded here.
+        is_loop_variable = var is not None and any(param._var is var for param in loop.params)
+        is_append = offset <= 0 and self._is_count(var, loop)
+        is_reserved = may_reserve and (is_loop_variable or is_append)
+        write = (var if is_loop_variable else None, offset) if is_reserved else BEYOND
+        state.trace.root.array_writes.append(write)
         return is_reserved
 
     def _uses_reserved_row(self, reserved_for: set[Any], var: Any, loop: Any) -> bool:
@@ -381,16 +384,21 @@ def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
 
 
 def _base_and_addend(index: SymbolicTensor) -> tuple[Any, int]:
-    """Splits an index into a variable of the index's own trace and the sum of the constants that are added to it."""
+    """Splits an index into a variable of the index's own trace and the sum of the constants that are added to it.
+
+    The IR is followed backward: the index ``(i + 1) + 2`` gives the variable of ``i`` and 3.
+    """
     from tvm import ir
 
     from tvtf.ir import dialect
 
-    values = {binding.var: binding.value for binding in index._trace.bindings}
-    var, offset = index._var, 0
-    while dialect.is_dialect(values.get(var)) and values[var].op.name == "tvtf.add":
-        x, y = dialect.read(values[var]).inputs
-        if not isinstance(y, ir.Constant):
+    value_of = {binding.var: binding.value for binding in index._trace.bindings}
+    var = index._var
+    offset = 0
+    while dialect.is_dialect(value_of.get(var)) and value_of[var].op.name == "tvtf.add":
+        base, addend = dialect.read(value_of[var]).inputs
+        if not isinstance(addend, ir.Constant):
             break
-        var, offset = x, offset + int(y.value.numpy())
+        var = base
+        offset += int(addend.value.numpy())
     return var, offset

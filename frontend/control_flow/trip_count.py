@@ -41,14 +41,11 @@ def trip_count(entry: Sequence[Tensor], condition: TracedFunction, body: TracedF
       condition, body: the traces of the loop's condition and body.
     """
     comparisons = list(_comparisons(condition, condition.leaves[0]._var))
-    counts = [
-        count
-        for comparison in comparisons
-        if (count := _iteration_count(comparison, entry, condition, body)) is not None
-    ]
-    if len(comparisons) == 1 and counts:
-        return counts[0]
-    # The loop may end earlier, for another condition: most of a large stack would be unused.
+    counts = [_iteration_count(comparison, entry, condition, body) for comparison in comparisons]
+    if len(comparisons) == 1:
+        return counts[0]  # the exact number of iterations
+    # Another part of the condition may end the loop earlier. A large bound would then waste memory: stacks for the
+    # gradient have a row for each iteration.
     bounds = [count for count in counts if isinstance(count, int) and count <= MAX_ESTIMATED_ITERATIONS]
     return min(bounds, default=None)
 
@@ -89,9 +86,11 @@ def _iteration_count(
         return None
     first, limit = int(start), _limit(condition, comparison.limit)
     if isinstance(limit, int):
-        return max(0, -(-(limit + comparison.beyond - first) // step_size))  # divided and rounded up
-    # A symbolic limit is the number itself only for a counter that goes up from zero by one.
-    return limit if limit is not None and step_size == 1 and first == 0 and not comparison.beyond else None
+        distance = limit + comparison.beyond - first  # `beyond` is 1 for `<=`, else 0
+        return max(0, -(-distance // step_size))  # rounded up
+    # For a symbolic limit, only `for i = 0; i < limit; i += 1` has a count that is itself a dim: the limit.
+    counts_from_zero = first == 0 and step_size == 1 and not comparison.beyond
+    return limit if counts_from_zero else None
 
 
 def _step_size(body: TracedFunction, index: int) -> int | None:
@@ -103,8 +102,10 @@ def _step_size(body: TracedFunction, index: int) -> int | None:
     if call is None or call.primitive.name != "add":
         return None
     addends = [x for x in call.inputs if not body.params[index]._var.same_as(x)]
-    added = body.trace.computed_constants.value(addends[0]) if len(addends) == 1 else None
-    return int(added) if added is not None and int(added) > 0 else None
+    if len(addends) != 1:  # the sum doesn't contain the counter
+        return None
+    step_size = body.trace.computed_constants.value(addends[0])
+    return int(step_size) if step_size is not None and int(step_size) > 0 else None
 
 
 def _limit(condition: TracedFunction, var: Any) -> Dim | None:

@@ -115,15 +115,9 @@ def loop_over_elements(
 
     def apply_to_one(rows: Sequence[Any]) -> Any:
         """Applies the primitive to one element: to the ``rows`` of the batched operands, and the other operands."""
-        remaining = iter(rows)
-        return list(
-            as_tuple(
-                prim.bind(
-                    *(next(remaining) if is_mapped else x for x, is_mapped in zip(inputs, batched)),
-                    **attrs,
-                )
-            )
-        )
+        remaining_rows = iter(rows)
+        operands = [next(remaining_rows) if is_mapped else x for x, is_mapped in zip(inputs, batched)]
+        return list(as_tuple(prim.bind(*operands, **attrs)))
 
     # Without elements, `map_fn` would not know the shapes of the results.
     stacked = tuple(_empty_results(apply_to_one, elements) if size == 0 else map_fn(apply_to_one, elements))
@@ -137,14 +131,11 @@ def _empty_results(function: Callable[[Sequence[Any]], Any], elements: Sequence[
     """
     from tvtf.ir.trace import Trace, tracing
 
+    row_types = [batch._type._replace(shape=batch._type.shape[1:]) for batch in elements]
     with tracing(Trace("aside", state.trace)) as abstract:
-        types = [
-            result._type
-            for result in function(
-                [abstract.add_param(element._type._replace(shape=element._type.shape[1:])) for element in elements]
-            )
-        ]
-    return [bind.stack_new(shape=(0, *tensor_type.shape), dtype=tensor_type.dtype) for tensor_type in types]
+        rows = [abstract.add_param(row_type) for row_type in row_types]
+        result_types = [result._type for result in function(rows)]
+    return [bind.stack_new(shape=(0, *result_type.shape), dtype=result_type.dtype) for result_type in result_types]
 
 
 hooks.batch = bind_batched

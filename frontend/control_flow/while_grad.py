@@ -211,10 +211,14 @@ class _Loop:
 
         TensorFlow gives zeros, not None, for these invariants. A zero is a function, which is called if it is needed.
         """
-        read_indices = {index - len(self.start) for index in read_by(self.condition) | read_by(self.body)}
-        return {
-            i: partial(zeros_like, x) for i, x in enumerate(self.invariants) if i in read_indices and differentiable(x)
-        }
+        read_params = read_by(self.condition) | read_by(self.body)
+        zeros: dict[int, Any] = {}
+        for i, x in enumerate(self.invariants):
+            # The parameters of both functions are the loop variables, then the invariants.
+            is_read = len(self.start) + i in read_params
+            if is_read and differentiable(x):
+                zeros[i] = partial(zeros_like, x)
+        return zeros
 
     def backward_step(
         self, iteration: _Sweep, stacks: Sequence[Tensor], count: Tensor, cotangents: Sequence[Tensor]
@@ -482,16 +486,17 @@ class _Sweep:
 
         Returns the cotangents of the differentiable loop variables at the start, and the new sums.
         """
-        new_cts, invariant_cts, rows, _ = self.swept(values, cts, saved)
+        new_cts, invariant_cts, row_cotangents, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
-        for part in rows:
-            part = part.split_into_rows_at(self.loop.invariants[part.key]._type.shape, self.depths[part.key])
-            totals[part.key] = bind.stack_add_rows(totals[part.key], part.indices, part.values)
-        for index in self.summed:
-            if invariant_cts[index] is not None:
-                totals[index] = bind.add(
-                    totals[index], bind.reshape(invariant_cts[index], shape=totals[index]._type.shape)
-                )
+        for rows in row_cotangents:
+            index = rows.key
+            # All cotangents of an invariant are added to one buffer, which has rows of one size.
+            rows = rows.split_into_rows_at(self.loop.invariants[index]._type.shape, self.depths[index])
+            totals[index] = bind.stack_add_rows(totals[index], rows.indices, rows.values)
+        for index, total in totals.items():
+            ct = invariant_cts[index]
+            if ct is not None:
+                totals[index] = bind.add(total, bind.reshape(ct, shape=total._type.shape))
         return new_cts, [totals[index] for index in self.summed]
 
 
