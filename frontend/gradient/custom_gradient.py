@@ -39,14 +39,17 @@ class _Call:
         Raises:
           TypeError: the function reads Variables, and its gradient function doesn't take them.
         """
+        self.name = name
+        self.args = args
         # The code object identifies the function: a nested function is a new object each time that it is defined.
-        self.name, self.args, self.function = name, args, getattr(f, "__code__", f)
+        self.function = getattr(f, "__code__", f)
         watcher = _VariableWatcher()
-        state.tapes, tapes = [*state.tapes, watcher], state.tapes
+        outer_tapes = state.tapes
+        state.tapes = [*outer_tapes, watcher]
         try:
             self.result, self.grad_fn = f(*args, **kwargs)
         finally:
-            state.tapes = tapes
+            state.tapes = outer_tapes
         argument_ids = set(map(id, nest.flatten((args, kwargs))))
         self.variables = [variable for variable in watcher.variables.values() if id(variable) not in argument_ids]
         if self.variables and not _takes_variables(self.grad_fn):
@@ -133,9 +136,8 @@ def _with_tensors_replaced(values: Sequence[Any], tensors: Sequence[Any]) -> lis
         if not isinstance(value, CompositeTensor):
             return next(remaining)
         components = value._gradient_components()
-        return value._with_gradient(
-            nest.pack_sequence_as(components, [next(remaining) for _ in nest.flatten(components)])
-        )
+        new_components = [next(remaining) for _ in nest.flatten(components)]
+        return value._with_gradient(nest.pack_sequence_as(components, new_components))
 
     return list(map(replaced_value, values))
 
@@ -230,9 +232,12 @@ def _eager_result(call: _Call) -> Any:
 
 
 def _without_recording(run: Callable[[], Any]) -> Any:
-    """Runs a function while no gradient tape records its ops, and returns the function's result."""
-    # Observers, which see every op, stay.
-    state.tapes, tapes = list(state.observers), state.tapes
+    """Runs a function while no gradient tape records its ops, and returns the function's result.
+
+    Observers, which see every op, stay active.
+    """
+    tapes = state.tapes
+    state.tapes = list(state.observers)
     try:
         return run()
     finally:

@@ -133,13 +133,12 @@ class _Program:
 
         Attributes that are the names of branches or loop functions are replaced by the trace's graphs.
         """
-        attrs = {
-            key: self.trace.subgraphs.get(value, value) if _is_graph(value) else value
-            for key, value in primitive_call.attrs.items()
-        }
-        self.records.append(
-            (primitive_call.primitive, tuple(map(self.tensor_of, primitive_call.inputs)), outputs, attrs)
-        )
+        attrs = dict(primitive_call.attrs)
+        for name, value in attrs.items():
+            if _is_graph(value):
+                attrs[name] = self.trace.subgraphs.get(value, value)
+        inputs = tuple(map(self.tensor_of, primitive_call.inputs))
+        self.records.append((primitive_call.primitive, inputs, outputs, attrs))
 
 
 def _aliases_of(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
@@ -269,16 +268,18 @@ def hessians(
 def _hessian(gradient: Tensor, x: Any) -> Tensor:
     """Computes the Hessian: the derivative of each element of ``gradient`` by each element of its source ``x``.
 
-    One backward sweep is mapped over the gradient's elements. A loop would sweep the program once for each element.
+    One backward sweep is vectorized over the gradient's elements. A loop would sweep the program once per element.
     """
     program = _Program(state.trace)
     source = program.tensor_of_value(x)
+    target = program.tensor_of_value(gradient)
     shape = source._type.shape
     with level() as map_level:
         cotangents = one_hot_cotangents(gradient._type)
-        row = sweep(program.records, [(program.tensor_of_value(gradient), Batched(cotangents, map_level))], [source])[0]
-        rows = zeros_like(source) if row is None else as_dense(row)
-        rows = unwrapped(rows, map_level, cotangents._type.shape[0])
+        (row,) = sweep(program.records, [(target, Batched(cotangents, map_level))], [source])
+        if row is None:  # the gradient doesn't depend on x
+            row = zeros_like(source)
+        rows = unwrapped(as_dense(row), map_level, cotangents._type.shape[0])
     return bind.reshape(rows, shape=(*shape, *shape))
 
 

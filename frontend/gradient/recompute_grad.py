@@ -99,8 +99,8 @@ def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
     """Computes the cotangents of a recomputed function's inputs by running the function again under a tape.
 
-    The second run gets the inputs through ``apart``. Otherwise a compiler pass would merge the second run with the
-    first, and keep the intermediate results in memory.
+    The second run reads its inputs through the op ``apart``, an optimization barrier. Without it, common subexpression
+    elimination would merge the second run with the first, and keep the intermediate results in memory.
     """
     copies = [bind.apart(x) for x in inputs]
     return _cotangents_of_rerun(lambda: call(forward, copies)[:count], copies, cts)
@@ -189,8 +189,11 @@ def _cotangents_of_rerun(run: Callable[[], Sequence[Any]], sources: Sequence[Any
     watched = [x for x in sources if x.dtype.is_differentiable]
     with GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(watched)
-        results = [(convert_to_tensor(y), ct) for y, ct in zip(run(), cts)]
-    pairs = [(y, ct) for y, ct in results if y.dtype.is_differentiable]
-    grads = tape.gradient([y for y, _ in pairs], watched, [ct for _, ct in pairs], unconnected_gradients="zero")
-    cotangents = iter(grads)
-    return [next(cotangents) if x.dtype.is_differentiable else None for x in sources]
+        results = list(map(convert_to_tensor, run()))
+    targets, target_cts = [], []
+    for result, ct in zip(results, cts):
+        if result.dtype.is_differentiable:
+            targets.append(result)
+            target_cts.append(ct)
+    remaining = iter(tape.gradient(targets, watched, target_cts, unconnected_gradients="zero"))
+    return [next(remaining) if x.dtype.is_differentiable else None for x in sources]

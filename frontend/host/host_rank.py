@@ -251,12 +251,13 @@ class Instances:
         For calls of Python that have not happened yet, possible ranks are tried until the function can be traced.
         """
         unknown_keys = [key for key in self.specs if key not in self.ranks]
-        for rank in sorted(RANKS) if unknown_keys else RANKS[:1]:
+        if not unknown_keys:
+            return self.concrete.instance(tensors, self.ranks)
+        for rank in sorted(RANKS):
+            assumed_ranks = {key: _ranks(self.specs[key], rank) for key in unknown_keys}
             try:
-                return self.concrete.instance(
-                    tensors, self.ranks | {key: _ranks(self.specs[key], rank) for key in unknown_keys}
-                )
-            except InvalidArgumentError as error:
+                return self.concrete.instance(tensors, self.ranks | assumed_ranks)
+            except InvalidArgumentError as error:  # the program's ops don't accept this rank
                 last_error = error
         raise last_error
 

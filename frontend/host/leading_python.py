@@ -32,13 +32,18 @@ class LeadingCall:
         self.ranks = [len(shape) for shape in dialect.read(call.value).attrs["shapes"]]
 
     def without(self, main: relax.Function) -> relax.Function:
-        """Returns ``main`` without the call. The results of the call become the last parameters of ``main``."""
+        """Returns ``main`` without the call of Python, whose results become the last parameters of ``main``."""
         block, *other_blocks = main.body.blocks
-        result_bindings = [b for b in block.bindings if self._is_result(b.value)]
-        other_bindings = [b for b in block.bindings if not (b.var.same_as(self.call.var) or self._is_result(b.value))]
+        results = []
+        other_bindings = []
+        for binding in block.bindings:
+            if self._is_result(binding.value):  # an element of the tuple that the call returns
+                results.append(binding.var)
+            elif not binding.var.same_as(self.call.var):
+                other_bindings.append(binding)
         body = relax.SeqExpr([relax.BindingBlock(other_bindings), *other_blocks], main.body.body)
         # The last result is the id under which a gradient finds the recorded call; nothing is recorded here.
-        params = [*main.params, *(b.var for b in result_bindings[:-1])]
+        params = [*main.params, *results[:-1]]
         return relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
 
     def _is_result(self, value: relax.Expr) -> bool:
@@ -88,17 +93,22 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
 
 
 def _is_harmless(binding: relax.Binding) -> bool:
-    """Returns whether a binding can't fail and has no side effects, so that a call of Python may move ahead of it."""
+    """Returns whether a binding can't fail and has no side effects, so that a call of Python may move ahead of it.
+
+    In the program's order the op runs before Python: if it failed, Python must not have been called.
+    """
     value = binding.value
     if not isinstance(value, relax.Call):  # a constant, a variable or an element of a tuple
         return True
     if not dialect.is_dialect(value) or not isinstance(binding.var.ty, relax.TensorType):
         return False
-    bound = dialect.read(value)
-    prim, type_ = bound.primitive, binding.var.ty
+    shape = binding.var.ty.shape
     # Ops on unknown sizes may find at run time that the sizes don't match.
-    is_static = type_.shape is not None and all(isinstance(d, tirx.IntImm) for d in type_.shape.values)
-    return is_static and prim.pure and prim.guard is None and not runs_on_host(prim, dialect.dtypes_of(value, bound))
+    if shape is None or not all(isinstance(dim, tirx.IntImm) for dim in shape.values):
+        return False
+    bound = dialect.read(value)
+    prim = bound.primitive
+    return prim.pure and prim.guard is None and not runs_on_host(prim, dialect.dtypes_of(value, bound))
 
 
 def _is_plain(value: relax.Expr) -> bool:

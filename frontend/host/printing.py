@@ -88,14 +88,17 @@ def _with_known_values_as_text(
     Returns:
       the pieces of text around the other tensors, these tensors, and for each whether it is printed without quotes.
     """
-    pieces, symbolic = [template[0]], []
-    for tensor, is_bare, piece in zip(tensors, bare, template[1:]):
+    pieces = [template[0]]
+    symbolic_tensors: list[Tensor] = []
+    symbolic_bare: list[bool] = []
+    for tensor, is_bare, piece_after in zip(tensors, bare, template[1:]):
         if isinstance(tensor, EagerTensor):
-            pieces[-1] += _text(tensor.eager_array(), is_bare, summarize) + piece
+            pieces[-1] += _text(tensor.eager_array(), is_bare, summarize) + piece_after
         else:
-            symbolic.append((tensor, is_bare))
-            pieces.append(piece)
-    return tuple(pieces), [tensor for tensor, _ in symbolic], tuple(is_bare for _, is_bare in symbolic)
+            symbolic_tensors.append(tensor)
+            symbolic_bare.append(is_bare)
+            pieces.append(piece_after)
+    return tuple(pieces), symbolic_tensors, tuple(symbolic_bare)
 
 
 def _text(array: np.ndarray, bare: bool, summarize: int) -> str:

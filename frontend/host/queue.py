@@ -150,9 +150,13 @@ class QueueBase:
           CancelledError: the queue was closed.
           ValueError: the shapes or the number of the tensors differ from the queue's.
         """
+
+        def put_row(*tensors: Any) -> None:
+            """Adds the row when the program runs. Waits for a free slot."""
+            self._put(tuple(tensor.numpy() for tensor in tensors))
+
         row = self._checked(vals, 0)  # all axes belong to the queue's tensors
-        put: Any = lambda *tensors: self._put(tuple(tensor.numpy() for tensor in tensors))  # noqa: E731
-        return self._as_operation("QueueEnqueueV2", name, put, row)
+        return self._as_operation("QueueEnqueueV2", name, put_row, row)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
         """Puts slices of the tensors along their first axis into the queue, one tuple of slices after another."""
@@ -192,14 +196,14 @@ class QueueBase:
         In a trace, the rows are removed when the program runs.
         """
 
-        def take() -> list[np.ndarray]:
+        def take_and_stack() -> list[np.ndarray]:
             """Removes the rows, and stacks each component."""
             rows = self._take(min_count, max_count) if max_count else []
             return [self._stacked([row[index] for row in rows], index) for index in range(len(self._dtypes))]
 
-        count = max_count if min_count == max_count else None  # else the number is known only at run time
-        specs = [TensorSpec([count, *spec.shape], spec.dtype) for spec in self._specs(stacked=True)]
-        return self._packed(self._now_or_in_program(take, [], specs))
+        row_count = max_count if min_count == max_count else None  # None: known only when the program runs
+        specs = [TensorSpec([row_count, *spec.shape], spec.dtype) for spec in self._specs(stacked=True)]
+        return self._packed(self._now_or_in_program(take_and_stack, [], specs))
 
     def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:
         """Stacks the arrays of component ``index`` along a new first axis. Without arrays, unknown sizes are 0."""
@@ -228,26 +232,26 @@ class QueueBase:
 
     # -- checking, converting and running
 
-    def _now_or_in_program(self, work: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
-        """Calls the function ``work`` on ``inputs``, and returns its results as tensors of these specs.
+    def _now_or_in_program(self, function: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
+        """Calls ``function`` on ``inputs``, and returns its results as tensors of these specs.
 
-        In a trace, a call is emitted, and ``work`` runs when the program runs.
+        In a trace, a call is emitted: the queue must change each time that the program runs, and not while tracing.
         """
         if state.trace is not None:
-            return list(py_function(work, list(inputs), list(specs)) or [])
-        results = work(*inputs)
+            return list(py_function(function, list(inputs), list(specs)) or [])
+        results = function(*inputs)
         return [convert_to_tensor(x, spec.dtype) for x, spec in zip(results or [], specs)]
 
-    def _as_operation(self, op_type: str, name: str | None, work: Any, inputs: Sequence[Any]) -> Any:
-        """Calls the function ``work`` on ``inputs``; it has no results.
+    def _as_operation(self, op_type: str, name: str | None, function: Any, inputs: Sequence[Any]) -> Any:
+        """Calls a function without results on ``inputs``.
 
         In a trace, a call is emitted, and a graph operation of this type and name is returned.
         """
         if state.trace is None:
-            work(*inputs)
+            function(*inputs)
             return None
         op_name = name or f"{self._name}_{_OP_NAMES[op_type]}"
-        return state.trace.doing(op_type, op_name, lambda: self._now_or_in_program(work, inputs, []))
+        return state.trace.doing(op_type, op_name, lambda: self._now_or_in_program(function, inputs, []))
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
         """Returns the specs of a row's tensors. If rows are to be ``stacked``, raises ValueError for unknown ranks."""
@@ -320,12 +324,11 @@ def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
     """
     if shapes is None:
         return [TensorShape(None)] * count
-    # A list of sizes is one shape.
-    is_list_of_shapes = (
-        isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
-    )
-    if not is_list_of_shapes and not isinstance(shapes, (list, tuple, TensorShape)):
+    if not isinstance(shapes, (list, tuple, TensorShape)):
         raise TypeError(f"Shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)} instead.")
+    is_list = isinstance(shapes, (list, tuple))
+    # [[2, 3], [4]] is a list of shapes, but [2, 3] is one shape.
+    is_list_of_shapes = is_list and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
     result = [as_shape(shape) for shape in (shapes if is_list_of_shapes else [shapes])]
     if len(result) != count:
         raise ValueError(
