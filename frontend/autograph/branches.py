@@ -92,10 +92,11 @@ class _Branching:
         """
         self.set_state(self.before)
         run()
-        values = tuple(
-            self.return_placeholders.get(name, value) if _is_unset_return(value) else value
-            for name, value in zip(self.names, self.get_state())
-        )
+        values: tuple[Any, ...] = ()
+        for name, value in zip(self.names, self.get_state()):
+            if _is_unset_return(value):  # only the other branch returns
+                value = self.return_placeholders.get(name, value)
+            values += (value,)
         self.after[branch_name] = values
         for_each(self.names, lambda name, value: _require_defined(name, value, branch_name), values)
         if branch_name == "else":
@@ -107,18 +108,16 @@ class _Branching:
 
         In a loop, one branch may return while the other continues the loop. A ``cond`` needs a value from both.
         """
-        if (
-            not status.scopes
-            or not status.scopes[-1].loops
-            or not any(map(_is_unset_return, self.before[: self.nouts]))
-        ):
+        is_in_loop = status.scopes and status.scopes[-1].loops
+        if not is_in_loop or not any(map(_is_unset_return, self.before[: self.nouts])):
             return {}
-        results = [self.abstract_symbols_after(run) for run in (body, orelse)]
+        after_body, after_orelse = self.abstract_symbols_after(body), self.abstract_symbols_after(orelse)
         zeros = {}
-        for name, *values in zip(self.names, *results):
-            returned = [value for value in values if not _is_unset_return(value)]
-            if _is_unset_return(self.before[self.names.index(name)]):
-                zeros[name] = placeholder(returned[0]) if returned else None
+        for name, value_before, *branch_values in zip(self.names, self.before, after_body, after_orelse):
+            if not _is_unset_return(value_before):
+                continue
+            returned = [value for value in branch_values if not _is_unset_return(value)]
+            zeros[name] = placeholder(returned[0]) if returned else None
         return zeros
 
     def abstract_symbols_after(self, run: Callable[[], None]) -> tuple[Any, ...]:

@@ -97,13 +97,20 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
     For a method, the bound argument is ``self``. Returns (None, ()) for constructors and native code, which can't be
     converted.
     """
-    if isinstance(f, types.MethodType):
-        return (f.__func__, (f.__self__,)) if isinstance(f.__func__, types.FunctionType) else (None, ())
     if isinstance(f, types.FunctionType):
         return f, ()
-    # An object with `__call__` runs the one that its class defines or inherits.
-    call = next((vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)), None)
-    return (call, (f,)) if isinstance(call, types.FunctionType) and not isinstance(f, type) else (None, ())
+    if isinstance(f, type):  # a constructor
+        return None, ()
+    function: Any = None
+    if isinstance(f, types.MethodType):
+        function, bound_self = f.__func__, f.__self__
+    else:  # an object with `__call__` runs the one that its class defines or inherits
+        bound_self = f
+        for base in type(f).__mro__:
+            if "__call__" in vars(base):
+                function = vars(base)["__call__"]
+                break
+    return (function, (bound_self,)) if isinstance(function, types.FunctionType) else (None, ())
 
 
 def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:

@@ -301,16 +301,18 @@ class _Loop:
         """
         if limit is None:
             return graph_condition, graph_body, start, 0
+        if isinstance(limit, int) and self.bound is None:
+            self.bound = limit  # with a bound, stacks for the loop's gradient are allocated at once
         max_iterations = convert_to_tensor(limit)
-        one, zero = (convert_to_tensor(n, max_iterations.dtype) for n in (1, 0))
-        if isinstance(limit, int):  # with a bound, stacks for the loop's gradient are allocated at once
-            self.bound = limit if self.bound is None else self.bound
-        return (
-            lambda counter, *values: bind.logical_and(bind.less(counter, max_iterations), graph_condition(*values)),
-            lambda counter, *values: [bind.add(counter, one), *graph_body(*values)],
-            [zero, *start],
-            1,
-        )
+        zero, one = convert_to_tensor(0, max_iterations.dtype), convert_to_tensor(1, max_iterations.dtype)
+
+        def limited_condition(counter: Any, *values: Any) -> Any:
+            return bind.logical_and(bind.less(counter, max_iterations), graph_condition(*values))
+
+        def counting_body(counter: Any, *values: Any) -> list[Any]:
+            return [bind.add(counter, one), *graph_body(*values)]
+
+        return limited_condition, counting_body, [zero, *start], 1
 
     def initialized(self, has_run: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
         """Adds a run-time check to variables that only an iteration defines: using one fails if no iteration ran.
@@ -322,16 +324,18 @@ class _Loop:
         Returns:
           the values, with the checks.
         """
-        return tuple(
-            nest.map_structure(
-                lambda leaf, n=name: with_run_time_check(leaf, has_run, MSG_NO_ITERATION + n),
-                value,
-                expand_composites=True,
+
+        def with_check(name: str, value: Any) -> Any:
+            message = MSG_NO_ITERATION + name
+            return nest.map_structure(
+                lambda leaf: with_run_time_check(leaf, has_run, message), value, expand_composites=True
             )
-            if missing and isinstance(before, Undefined)
-            else value
-            for name, value, before, missing in zip(self.names, final, self.original, self.missing)
-        )
+
+        checked = list(final)
+        for i, (name, before, is_missing) in enumerate(zip(self.names, self.original, self.missing)):
+            if is_missing and isinstance(before, Undefined):
+                checked[i] = with_check(name, final[i])
+        return tuple(checked)
 
     # -- symbols without a value before the loop
 
@@ -351,10 +355,11 @@ class _Loop:
             )
         finally:
             self.set_state(self.original)
-        filled = tuple(
-            placeholder(result) if is_missing else value
-            for value, result, is_missing in zip(self.before, first_results, self.missing)
-        )
+        values = list(self.before)
+        for i, is_missing in enumerate(self.missing):
+            if is_missing:
+                values[i] = placeholder(first_results[i])
+        filled = tuple(values)
         self.generalized = dict(self.computed_shapes(filled, first_results))
         for name, value, after in zip(self.names, filled, first_results):
             _require_start(name, value, after, failure)
@@ -603,13 +608,12 @@ def _with_shape_of(before: Any, after: Any) -> Any:
     If the rank of ``after`` is unknown, a run-time check of the shape is added. Otherwise it is returned unchanged.
     """
     has_unknown_rank = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
-    if (
-        not has_unknown_rank
-        or not becomes_tensor(before)
-        or isinstance(convert_to_tensor(before)._type.shape, AnyShape)
-    ):
+    if not has_unknown_rank or not becomes_tensor(before):
         return after
-    return with_checked_shape(after, convert_to_tensor(before).shape)
+    tensor_before = convert_to_tensor(before)
+    if isinstance(tensor_before._type.shape, AnyShape):  # there is no shape to compare with
+        return after
+    return with_checked_shape(after, tensor_before.shape)
 
 
 def _steps(iter_: Any) -> Any:

@@ -62,9 +62,10 @@ def syntax_tree(function: types.FunctionType) -> ast.FunctionDef | ast.AsyncFunc
 
 
 def _require_own_text(lines: Sequence[str], code: types.CodeType) -> None:
-    """Raises a ValueError if ``code`` was compiled from another text than ``lines``, which has the same file name.
+    """Raises a ValueError if ``code`` was compiled from another source text than ``lines``.
 
-    Python calls any text "<string>" that is run by ``exec``, and 3.13 also the program of ``python -c``, whose lines it keeps.
+    The file name doesn't tell: Python names every text that ``exec`` runs "<string>". Python 3.13 also names the
+    program of ``python -c`` so, and keeps the lines of that program.
     """
     if code.co_filename != "<string>":
         return
@@ -76,8 +77,8 @@ def _require_own_text(lines: Sequence[str], code: types.CodeType) -> None:
 def _definition(lines: Sequence[str], code: types.CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """Parses the definition that starts in the line of ``code``, with its decorators.
 
-    It ends before a line that is indented no more than its first one. Such a line can also be a part of it (of a text or
-    of a list of parameters), but then the lines before it are no complete program.
+    The definition ends before a line that is indented no more than its first line. Such a line may also be inside the
+    definition, in a string or a list of parameters. The lines before it are then no valid program, so the search goes on.
     """
     first = code.co_firstlineno - 1
     if not "".join(lines[first : first + 1]).lstrip().startswith(("@", "def ", "async ")):
@@ -132,14 +133,20 @@ def _lambdas_by_line(text: str) -> dict[int, list[ast.Lambda]]:
 
 
 def _parsed_again(lines: Sequence[str], node: ast.Lambda) -> ast.Lambda:
-    """Parses the text of a lambda in ``lines``, in parentheses, so that a new tree has the same lines and columns."""
+    """Parses the source text of a lambda again, so that the new tree has the same line numbers and columns.
+
+    A lambda may span several lines, which is valid Python only in parentheses. They are put where they move nothing: in
+    the line before, or else, in the first line, directly before the lambda.
+    """
     line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
-    # Columns count the bytes of UTF-8.
-    text = [each.encode() for each in lines[line - 1 : end_line]]
-    text[-1] = text[-1][:end_column]
-    text[0] = text[0][column:]
-    before = b"\n" * (line - 2) + b"(\n" + b" " * column if line > 1 else b"(" + b" " * (column - 1)
-    tree: Any = ast.parse(before + b"".join(text) + b"\n)", mode="eval")
+    lambda_lines = [text.encode() for text in lines[line - 1 : end_line]]  # columns count the bytes of UTF-8
+    lambda_lines[-1] = lambda_lines[-1][:end_column]
+    lambda_lines[0] = lambda_lines[0][column:]
+    if line > 1:
+        before = b"\n" * (line - 2) + b"(\n" + b" " * column
+    else:
+        before = b"(" + b" " * (column - 1)
+    tree: Any = ast.parse(before + b"".join(lambda_lines) + b"\n)", mode="eval")
     return tree.body  # type: ignore[no-any-return]
 
 

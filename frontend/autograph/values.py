@@ -170,7 +170,9 @@ def _zero(like: Any) -> Any:
     if not becomes_tensor(like):
         return None
     shape, dtype = convert_to_tensor(like)._type
-    return zeros(shape if isinstance(shape, AnyShape) else [dim if _is_known(dim) else 0 for dim in shape], dtype)
+    if not isinstance(shape, AnyShape):
+        shape = [dim if _is_known(dim) else 0 for dim in shape]
+    return zeros(shape, dtype)
 
 
 def _is_known(dim: Dim) -> bool:
