@@ -167,9 +167,10 @@ class _AlignmentStates:
         ``[0, 1, 2]``.
         """
         batch, size = x._type.shape
-        edge = bind.broadcast_to(convert_to_tensor(fill, x.dtype), shape=(batch, abs(by)))
-        remaining = x[:, : size - by] if by > 0 else x[:, -by:]  # type: ignore[index]
-        return bind.concat(*((edge, remaining) if by > 0 else (remaining, edge)), axis=1)  # type: ignore[no-any-return]
+        filled = bind.broadcast_to(convert_to_tensor(fill, x.dtype), shape=(batch, abs(by)))
+        if by > 0:
+            return bind.concat(filled, x[:, : size - by], axis=1)  # type: ignore[index,no-any-return]
+        return bind.concat(x[:, -by:], filled, axis=1)  # type: ignore[index,no-any-return]
 
     def forward(self, value: Tensor) -> Tensor:
         """Computes the log-probabilities of the states in the next frame, before the scores of that frame are added.
@@ -247,20 +248,19 @@ def _loss_and_gradient(
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
         """Computes the gradient by the logits: the probability of each class minus the posterior of the alignments."""
-        forward_scores = scan(
-            lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
-        )  # type: ignore[index]
-        path_scores = (
-            bind.concat(bind.reshape(first + state_scores[0], shape=(1, *first._type.shape)), forward_scores, axis=0)
-            + backward_scores
-        )  # type: ignore[index]
+        first_frame = first + state_scores[0]  # type: ignore[index]
+        later_frames = scan(
+            lambda value, frame: paths.forward(value) + frame,
+            state_scores[1:],  # type: ignore[index]
+            initializer=first_frame,
+        )
+        forward_scores = bind.concat(bind.reshape(first_frame, shape=(1, *first._type.shape)), later_frames, axis=0)
+        path_scores = forward_scores + backward_scores  # the log-probabilities of paths through each state
         log_likelihood = reduce_logsumexp(path_scores, axis=2, keepdims=True)
-        posteriors = where(
-            log_likelihood < LOG_ZERO / 2, zeros_like(path_scores), bind.exp(path_scores - log_likelihood)
-        )
-        class_posteriors = product(
-            transpose(posteriors, [1, 0, 2]), one_hot(paths.gradient_class, _number(classes), dtype=dtype)
-        )
+        is_impossible = log_likelihood < LOG_ZERO / 2  # no alignment: the sequence is shorter than its labels
+        posteriors = where(is_impossible, zeros_like(path_scores), bind.exp(path_scores - log_likelihood))
+        class_of_state = one_hot(paths.gradient_class, _number(classes), dtype=dtype)
+        class_posteriors = product(transpose(posteriors, [1, 0, 2]), class_of_state)
         is_in_sequence = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
         weights = bind.reshape(is_in_sequence * ct, shape=(count, batch, 1))
         return (bind.exp(scores) - transpose(class_posteriors, [1, 0, 2])) * weights, None, None, None

@@ -163,18 +163,19 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
     so on. The last result has the log-probabilities of the labels, of shape (batch, paths).
     """
     frame_counts = _checked_lengths(inputs, lengths, "CTCBeamSearchDecoder")
-    paths_by_row = [
-        _prefix_beam_search(inputs[:count, i], width)[: len(counts)] for i, count in enumerate(frame_counts)
-    ]
-    if any(len(row_paths) < len(counts) for row_paths in paths_by_row):
-        raise ArgumentError("requested more paths than the beam width.")
-    components = [
-        part
-        for path in range(len(counts))
-        for part in _sparse_components([list(row_paths[path][0]) for row_paths in paths_by_row])
-    ]
+    path_count = len(counts)
+    paths_by_row = []  # for each row, pairs of labels and their log-probability, the most probable first
+    for row, frame_count in enumerate(frame_counts):
+        paths = _prefix_beam_search(inputs[:frame_count, row], width)
+        if len(paths) < path_count:
+            raise ArgumentError("requested more paths than the beam width.")
+        paths_by_row.append(paths[:path_count])
+    components: list[np.ndarray] = []
+    for path in range(path_count):
+        labels_by_row = [list(row_paths[path][0]) for row_paths in paths_by_row]
+        components += _sparse_components(labels_by_row)
     scores = np.array([[score for _, score in row_paths] for row_paths in paths_by_row], inputs.dtype)
-    return (*components, scores.reshape(inputs.shape[1], len(counts)))
+    return (*components, scores.reshape(inputs.shape[1], path_count))
 
 
 def _prefix_beam_search(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
@@ -207,14 +208,17 @@ def _extend_prefix(
       blank_end, label_end: the two log-probabilities of the prefix.
       scores: the log-probabilities of the classes in the frame, of "blank" last.
     """
-    either, last_label = np.logaddexp(blank_end, label_end), prefix[-1] if prefix else None
-    extended[prefix][0] = np.logaddexp(extended[prefix][0], either + scores[-1])
+    any_end = np.logaddexp(blank_end, label_end)
+    last_label = prefix[-1] if prefix else None
+    extended[prefix][0] = np.logaddexp(extended[prefix][0], any_end + scores[-1])
     for class_index, score in enumerate(scores[:-1]):
-        # Without a blank in between, a repeated label is one label.
+        before = any_end
         if class_index == last_label:
+            # A repeated label extends the prefix only after a blank. Otherwise the two count as one label.
             extended[prefix][1] = np.logaddexp(extended[prefix][1], label_end + score)
+            before = blank_end
         longer = extended[prefix + (class_index,)]  # noqa: RUF005 - unpacking in an index needs Python 3.11
-        longer[1] = np.logaddexp(longer[1], (blank_end if class_index == last_label else either) + score)
+        longer[1] = np.logaddexp(longer[1], before + score)
 
 
 @host_primitive(tf_name="CTCBeamSearchDecoder", type=_decoded_types, numpy=_beam, why_not=_NO_GRADIENT)
@@ -272,10 +276,11 @@ def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns the distinct labels, padded with zeros, and for each label its index among the distinct labels of its row.
     """
     unique, indices = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
-    for row, unique_row, index_row in zip(labels.tolist(), unique, indices):
-        index_of = {label: i for i, label in enumerate(dict.fromkeys(row))}
-        unique_row[: len(index_of)] = list(index_of)
-        index_row[:] = [index_of[label] for label in row]
+    for i, row in enumerate(labels.tolist()):
+        distinct_labels = list(dict.fromkeys(row))
+        index_of = {label: index for index, label in enumerate(distinct_labels)}
+        unique[i, : len(distinct_labels)] = distinct_labels
+        indices[i] = [index_of[label] for label in row]
     return unique, indices
 
 

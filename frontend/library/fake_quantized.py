@@ -25,11 +25,13 @@ def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tup
     If a range is given, the limits are ``low`` and ``high``. Otherwise they are the smallest and the largest number of
     each slice of ``x`` along ``axis``. A negative ``axis`` means one range for all numbers.
     """
-    reduced_axes = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
     if not range_given:
-        return tuple(reduce(x, axis=reduced_axes, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
-    shape = (1,) * x.ndim if axis < 0 else tuple(-1 if i == axis else 1 for i in range(x.ndim))
-    return tuple(bind.reshape(limit, shape=shape) for limit in (low, high))  # type: ignore[return-value]
+        reduced_axes = tuple(i for i in range(x.ndim) if i != axis)  # all axes if `axis` is negative
+        low = bind.reduce_min(x, axis=reduced_axes, keepdims=True)
+        high = bind.reduce_max(x, axis=reduced_axes, keepdims=True)
+        return low, high
+    broadcastable = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    return bind.reshape(low, shape=broadcastable), bind.reshape(high, shape=broadcastable)
 
 
 def _rounded_to_steps(

@@ -92,13 +92,13 @@ def _is_separable(func: tirx.PrimFunc, call: relax.Call) -> bool:
     if not all(isinstance(operand.ty, relax.TensorType) and operand.ty.shape is not None for operand in operands):
         return False
     dims = [dim for operand in operands for dim in operand.ty.shape.values]
-    used_symbols: list[tirx.Var] = []
-    structural_walk([dims, call.ty_args], (tirx.Var, used_symbols.append))
     operand_symbols = [dim for dim in dims if isinstance(dim, tirx.Var)]
-    return (
-        all(any(symbol.same_as(dim) for dim in operand_symbols) for symbol in used_symbols)
-        and read_kernel(func) is not None
-    )
+    used_symbols: list[tirx.Var] = []  # those in the operands' dims, such as n in 2 * n, and in the result's type
+    structural_walk([dims, call.ty_args], (tirx.Var, used_symbols.append))
+    for symbol in used_symbols:
+        if not any(symbol.same_as(operand_symbol) for operand_symbol in operand_symbols):
+            return False
+    return read_kernel(func) is not None
 
 
 def lowered_isolated(isolated: IsolatedKernel, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
@@ -139,10 +139,11 @@ def _calling_module(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.I
 def run_isolated(executable: Any, isolated: IsolatedKernel, operands: list[Any]) -> Any:
     """Returns a function without arguments that calls a kernel of a compiled library once on these operands.
 
-    The library's ``prepare`` computes packed copies of constant operands now, once for all calls.
+    Copies of constant operands in a packed layout are computed here, once, so that they aren't timed with the kernel.
     """
-    prepared = (
-        list(executable.function(PREPARE)(*(operands[i] for i in isolated.constants))) if isolated.constants else []
-    )
-    main, arguments = executable.function(), [*operands, *prepared]
+    arguments = list(operands)
+    if isolated.constants:
+        constants = [operands[i] for i in isolated.constants]
+        arguments += executable.function(PREPARE)(*constants)
+    main = executable.function()
     return lambda: main(*arguments)

@@ -94,12 +94,17 @@ class Search:
     def _try_each_choice(self) -> None:
         """Tries all answers to each question in turn, with the other answers of the best candidate so far.
 
-        A better candidate may have further questions, whose answers are tried, too.
+        This is coordinate descent. A better candidate may have further questions, whose answers are tried, too.
         """
-        done: set[str] = set()
-        while (name := next((name for name in self.best.questions if name not in done), None)) is not None:
-            done.add(name)
-            for batch in _batches([{**self.best.choices, name: label} for label in self.best.questions[name].labels]):
+        tried_names: set[str] = set()
+        while True:
+            untried_names = [name for name in self.best.questions if name not in tried_names]
+            if not untried_names:
+                return
+            name = untried_names[0]
+            tried_names.add(name)
+            variants = [{**self.best.choices, name: label} for label in self.best.questions[name].labels]
+            for batch in _batches(variants):
                 if not self.should_continue():
                     return
                 built = [candidate for candidate in self.build(batch) if candidate is not None]

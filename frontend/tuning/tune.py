@@ -102,17 +102,19 @@ class Budget:
     def __init__(self, seconds: float, trials: int | None, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock, self.end, self.trials = clock, clock() + seconds, trials
 
-    def share(self, part: float) -> Callable[[], bool]:
-        """Reserves a fraction of the remaining budget, such as the ``part`` of one kernel.
+    def share(self, fraction: float) -> Callable[[], bool]:
+        """Reserves a fraction of the remaining time and trials, such as for one kernel.
 
-        Returns a function without arguments. It returns whether some of this part is left.
+        Returns a function without arguments, which returns whether some of this share is left.
         """
-        end = self.clock() + part * (self.end - self.clock())
-        # Trials are counted down. Each part has at least one.
-        last_trial = None if self.trials is None else self.trials - max(1, round(part * self.trials))
+        end = self.clock() + fraction * (self.end - self.clock())
+        trials_after = 0  # `self.trials` is counted down: the share is used up when it reaches this number
+        if self.trials is not None:
+            share_of_trials = max(1, round(fraction * self.trials))
+            trials_after = max(0, self.trials - share_of_trials)
 
         def has_budget() -> bool:
-            has_trials = self.trials is None or last_trial is None or self.trials > max(last_trial, 0)
+            has_trials = self.trials is None or self.trials > trials_after
             return has_trials and self.clock() < end
 
         return has_budget
@@ -411,11 +413,13 @@ def in_turns(
     first_times = [_seconds(run, 1, clock) for run in runs]
     first_times = [min(first_time, _seconds(run, 1, clock)) for first_time, run in zip(first_times, runs)]
     fastest = min(first_times)
-    repeat = max(1, round(MIN_SECONDS_PER_ROUND / max(fastest, 1e-9)))
+    repeat = max(1, round(MIN_SECONDS_PER_ROUND / max(fastest, 1e-9)))  # the clock's resolution may make it 0
     times_of_runs: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):
+        # A round times all functions, so that a change of the machine's load affects them alike.
         for run, first_time, times in zip(runs, first_times, times_of_runs):
-            times.append(first_time if first_time > SLOW_RATIO * fastest else _seconds(run, repeat, clock))
+            is_slow = first_time > SLOW_RATIO * fastest
+            times.append(first_time if is_slow else _seconds(run, repeat, clock))
     return times_of_runs
 
 
