@@ -70,13 +70,13 @@ def _broadcast_index_at_run_time(x: te.Tensor, index: Sequence[Any], result_shap
 
     Whether a symbolic dim is broadcast is only known at run time. So its index is multiplied by ``dim != 1``.
     """
-    new_rank = len(result_shape) - len(x.shape)
-    return [
-        position
-        if isinstance(dim, int) or isinstance(position, int) or same_dim(dim, result_dim)
-        else position * tirx.NE(dim, long(1)).astype("int64")
-        for dim, result_dim, position in zip(dims(x), result_shape[new_rank:], broadcast_index(x, index, result_shape))
-    ]
+    new_axis_count = len(result_shape) - len(x.shape)
+    x_index = list(broadcast_index(x, index, result_shape))
+    for axis, (dim, result_dim) in enumerate(zip(dims(x), result_shape[new_axis_count:])):
+        is_decided = isinstance(dim, int) or isinstance(x_index[axis], int) or same_dim(dim, result_dim)
+        if not is_decided:
+            x_index[axis] = x_index[axis] * tirx.NE(dim, long(1)).astype("int64")
+    return x_index
 
 
 def common_dims(*inputs: te.Tensor) -> te.Tensor:
@@ -178,11 +178,11 @@ def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
     extents = list(parts[0].shape)
     extents[axis] = offsets[-1]
 
-    def element(*i: Any) -> Any:
-        def read(number: int) -> Any:
-            return parts[number](*i[:axis], i[axis] - offsets[number], *i[axis + 1 :])
+    def element(*index: Any) -> Any:
+        def read(part: int) -> Any:
+            return parts[part](*index[:axis], index[axis] - offsets[part], *index[axis + 1 :])
 
-        return choose(i[axis], offsets, 0, len(parts), read)
+        return choose(index[axis], offsets, 0, len(parts), read)
 
     return compute(extents, element, "concat")
 
@@ -192,11 +192,14 @@ def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
     extents = [*parts[0].shape]
     extents.insert(axis, len(parts))
     bounds = list(range(len(parts) + 1))  # each part has one position on the axis
-    return compute(
-        extents,
-        lambda *i: choose(i[axis], bounds, 0, len(parts), lambda part: parts[part](*i[:axis], *i[axis + 1 :])),
-        "stack",
-    )
+
+    def element(*index: Any) -> Any:
+        def read(part: int) -> Any:
+            return parts[part](*index[:axis], *index[axis + 1 :])
+
+        return choose(index[axis], bounds, 0, len(parts), read)
+
+    return compute(extents, element, "stack")
 
 
 def _offsets(sizes: Sequence[Any]) -> list[Any]:
@@ -244,24 +247,19 @@ def strided_slice_grad(
 
     def element(*i: Any) -> Any:
         """Computes the cotangent of an element of a strided slice's input. It is zero outside the slice."""
-        distances = [
-            (position - long(first)) * (1 if stride > 0 else -1) for position, first, stride in zip(i, begin, strides)
-        ]
-        step_sizes = [abs(stride) for stride in strides]
-        conditions = []
-        for distance, stride, extent, size in zip(distances, step_sizes, ct.shape, shape):
-            if stride == 1 and str(extent) == str(long(size)):
-                # the slice takes the whole axis
+        ct_index = []
+        conditions = []  # that the slice contains the element
+        for position, first, stride, ct_extent, size in zip(i, begin, strides, ct.shape, shape):
+            distance = position - long(first) if stride > 0 else (position - long(first)) * -1
+            step = abs(stride)
+            ct_index.append(distance if step == 1 else tirx.floordiv(distance, long(step)))
+            if step == 1 and str(ct_extent) == str(long(size)):  # the slice takes the full axis
                 continue
-            conditions += [distance >= 0, distance < long(extent) * stride]
-            conditions += [tirx.floormod(distance, long(stride)) == 0] if stride > 1 else []
-        source = ct(
-            *(
-                distance if stride == 1 else tirx.floordiv(distance, long(stride))
-                for distance, stride in zip(distances, step_sizes)
-            )
-        )
-        return when(conditions, source, tirx.const(0, ct.dtype)) if conditions else source
+            conditions += [distance >= 0, distance < long(ct_extent) * step]
+            if step > 1:
+                conditions.append(tirx.floormod(distance, long(step)) == 0)
+        ct_element = ct(*ct_index)
+        return when(conditions, ct_element, tirx.const(0, ct.dtype)) if conditions else ct_element
 
     return compute(shape, element, "strided_slice_grad")
 
@@ -333,19 +331,15 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
 
 def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
     """Repeats ``x`` ``multiples[i]`` times along axis i: reads the element at the index modulo the extent."""
-    extents = [long(extent) * long(count) for extent, count in zip(x.shape, multiples)]
-    # an axis with one copy needs no remainder
-    is_single = [isinstance(count, int) and count == 1 for count in multiples]
-    return compute(
-        extents,
-        lambda *i: x(
-            *(
-                position if is_once else tirx.floormod(position, extent)
-                for position, extent, is_once in zip(i, x.shape, is_single)
-            )
-        ),
-        "tile",
-    )
+
+    def element(*index: Any) -> Any:
+        x_index = []
+        for position, extent, count in zip(index, x.shape, multiples):
+            is_single_copy = isinstance(count, int) and count == 1
+            x_index.append(position if is_single_copy else tirx.floormod(position, extent))
+        return x(*x_index)
+
+    return compute([long(extent) * long(count) for extent, count in zip(x.shape, multiples)], element, "tile")
 
 
 def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:

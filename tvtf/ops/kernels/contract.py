@@ -14,30 +14,32 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
 
     Products are summed over all labels that the result lacks.
     """
-    operands, result = equation.split("->")
-    left, right = operands.split(",")
-    extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
-    # a reduction axis for each label that the result lacks
-    summed = {
-        label: reduce_axis(extents[label], f"k_{label}") for label in dict.fromkeys(left + right) if label not in result
-    }
+    operand_labels, result_labels = equation.split("->")
+    a_labels, b_labels = operand_labels.split(",")
+    extents = dict(zip(a_labels, a.shape)) | dict(zip(b_labels, b.shape))
+    summed_labels = [label for label in dict.fromkeys(a_labels + b_labels) if label not in result_labels]
+    reduction_axes = {label: reduce_axis(extents[label], f"k_{label}") for label in summed_labels}
     dtype = accumulator_dtype(str(a.dtype))
 
     def body(*index: Any) -> Any:
         """Computes an element of the result: the sum over the contracted labels of products of elements."""
-        index_of_label = {**dict(zip(result, index)), **{label: axis.var for label, axis in summed.items()}}
-        x, y = (
-            as_dtype(t(*(index_of_label[label] for label in labels)), dtype) for t, labels in ((a, left), (b, right))
-        )
-        return te.sum(x * y, axis=list(summed.values())) if summed else x * y
+        index_of_label = dict(zip(result_labels, index))
+        for label, axis in reduction_axes.items():
+            index_of_label[label] = axis.var
+        x = as_dtype(a(*(index_of_label[label] for label in a_labels)), dtype)
+        y = as_dtype(b(*(index_of_label[label] for label in b_labels)), dtype)
+        return te.sum(x * y, axis=list(reduction_axes.values())) if reduction_axes else x * y
 
-    shape = [extents[label] for label in result]
+    shape = [extents[label] for label in result_labels]
     return cast(compute(shape, body, "contract") if shape else te.compute((), body, name="contract"), str(a.dtype))
 
 
 def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
-    """Reads the diagonal of two axes of equal extent; the axis ``second`` is removed."""
-    shape = [d for i, d in enumerate(x.shape) if i != second]
+    """Reads the diagonal of two axes of equal extent; the axis ``second`` is removed.
+
+    An einsum such as "ii->i" needs it. For axes 0 and 2, element (i, j) of the result is ``x[i, j, i]``.
+    """
+    shape = [extent for axis, extent in enumerate(x.shape) if axis != second]
 
     def body(*index: Any) -> Any:
         return x(*index[:second], index[first], *index[second:])

@@ -199,11 +199,10 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
         The element's position along each spatial dim is given by a quotient and a phase (position modulo stride).
         """
         quotients, phases = indices[:rank], indices[rank:]
-        source = [
-            quotient + tap_step * axis.dilation
-            for quotient, tap_step, axis in zip(quotients, tap_steps, axes, strict=True)
-        ]
-        taps = [axis.tap(tap_step, phase) for axis, tap_step, phase in zip(axes, tap_steps, phases, strict=True)]
+        source, taps = [], []
+        for axis, tap_step, quotient, phase in zip(axes, tap_steps, quotients, phases, strict=True):
+            source.append(quotient + tap_step * axis.dilation)
+            taps.append(axis.tap(tap_step, phase))
         result_index = group * per_group + result
         channel_in_group = channel - group * (channels // groups)
         product = as_dtype(padded_dy(batch, *source, result_index), dtype) * as_dtype(
@@ -262,15 +261,16 @@ def _sums_of_phase(
 
         ``index`` counts the phase's positions. Their quotients begin at a start that differs between phases.
         """
-        positions = [quotient + start for quotient, (start, _count) in zip(index, ranges, strict=True)]
-        spatial = list(zip(positions, tap_steps, counts, phase, axes, strict=True))
-        source = [
-            quotient + (tap_step + (axis.taps - count)) * axis.dilation
-            for quotient, tap_step, count, _own, axis in spatial
-        ]
-        taps = [(count - 1 - tap_step) * axis.phases + own for _quotient, tap_step, count, own, axis in spatial]
-        result_index, channel_in_group = group * per_group + result, channel - group * (channels // groups)
-        gradient, weight = padded_dy(batch, *source, result_index), w(*taps, channel_in_group, result_index)
+        source, taps = [], []
+        for i, axis in enumerate(axes):
+            start, _count = ranges[i]
+            quotient = index[i] + start
+            source.append(quotient + (tap_steps[i] + (axis.taps - counts[i])) * axis.dilation)
+            taps.append((counts[i] - 1 - tap_steps[i]) * axis.phases + phase[i])
+        result_index = group * per_group + result
+        channel_in_group = channel - group * (channels // groups)
+        gradient = padded_dy(batch, *source, result_index)
+        weight = w(*taps, channel_in_group, result_index)
         return te.sum(as_dtype(gradient, dtype) * as_dtype(weight, dtype), axis=[*tap_steps, result])
 
     extents = [count for _start, count in ranges]
@@ -307,12 +307,12 @@ def _select_by_phase(
         quotients, phases = _quotients_and_phases(spatial_index, axes)
         value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))  # all phases have one dtype
         for phase, phase_sums in sums.items():
-            is_phase = tirx.all(*(number == phase_number for number, phase_number in zip(phases, phase, strict=True)))
-            indices = [
-                index - axis.own_quotients(phase_number)[0]
-                for index, axis, phase_number in zip(quotients, axes, phase, strict=True)
-            ]
-            value = tirx.if_then_else(is_phase, phase_sums(batch, *indices, channel), value)
+            conditions, indices = [], []
+            for i, axis in enumerate(axes):
+                conditions.append(phases[i] == phase[i])
+                first_quotient, _count = axis.own_quotients(phase[i])
+                indices.append(quotients[i] - first_quotient)
+            value = tirx.if_then_else(tirx.all(*conditions), phase_sums(batch, *indices, channel), value)
         return value
 
     return compute(shape, body, "phases")

@@ -81,9 +81,11 @@ def dynamic_slice(
     for axis, size, start in zip(axes, sizes, starts):
         start_of[axis] = _window_start(x.shape[axis], size, start, wrap)
         extents[axis] = size
-    return compute(
-        extents, lambda *i: x(*(index + start_of[a] if a in start_of else index for a, index in enumerate(i))), "window"
-    )
+
+    def element(*index: Any) -> Any:
+        return x(*(i + start_of[axis] if axis in start_of else i for axis, i in enumerate(index)))
+
+    return compute(extents, element, "window")
 
 
 def dynamic_slice_grad(

@@ -22,20 +22,28 @@ def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callabl
     16-bit floats are accumulated in float32.
     """
     extents = dims(x)
-    kept_dims = [d for i, d in enumerate(extents) if i not in axis]
-    shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else kept_dims
+    if keepdims:
+        shape = [1 if i in axis else extent for i, extent in enumerate(extents)]
+    else:
+        shape = [extent for i, extent in enumerate(extents) if i not in axis]
     if not axis:
-        return compute(shape, lambda *i: x(*i), "reduce")
-    reduction_axes = {a: reduce_axis(extents[a], f"k{a}") for a in axis}
+        return compute(shape, lambda *index: x(*index), "reduce")
+    reduction_axes = {i: reduce_axis(extents[i], f"k{i}") for i in axis}
 
-    def source(index: tuple[Any, ...]) -> Any:
-        outer = iter(index)
-        if keepdims:
-            return widen(x(*(reduction_axes.get(i, outer_index) for i, outer_index in enumerate(index))))
-        return widen(x(*(reduction_axes[i] if i in reduction_axes else next(outer) for i in range(len(extents)))))
+    def element(*index: Any) -> Any:
+        """Combines the elements of x at an index of the result and all indices along the reduced axes."""
+        remaining = iter(index)
+        x_index = []
+        for i in range(len(extents)):
+            if i not in reduction_axes:
+                x_index.append(next(remaining))
+                continue
+            x_index.append(reduction_axes[i])
+            if keepdims:
+                next(remaining)  # the index along the axis of size 1
+        return combine(widen(x(*x_index)), axis=list(reduction_axes.values()))
 
-    total = compute(shape, lambda *i: combine(source(i), axis=list(reduction_axes.values())), "reduce")
-    return narrowed(total, x.dtype)
+    return narrowed(compute(shape, element, "reduce"), x.dtype)
 
 
 def narrowed(tensor: te.Tensor, dtype: str) -> te.Tensor:
@@ -55,22 +63,21 @@ def sum_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
     Whether a symbolic dim is 1 is only known at run time. So each element of such an axis sums old dim / new dim
     elements, which is 1 if the axis isn't reduced.
     """
-    old_shape, new_shape = dims(x), [simplify_dim(dim) for dim in shape]
-    counts = [simplify_dim(long(old_dim) // tirx.max(long(dim), long(1))) for old_dim, dim in zip(old_shape, new_shape)]
-    reduction_axes = {
-        axis: reduce_axis(count, f"k{axis}")
-        for axis, count in enumerate(counts)
-        if not same_dim(old_shape[axis], new_shape[axis])
-    }
-
-    def source(index: tuple[Any, ...]) -> Any:
-        return widen(x(*(i + reduction_axes[axis] if axis in reduction_axes else i for axis, i in enumerate(index))))
-
+    new_shape = [simplify_dim(dim) for dim in shape]
+    reduction_axes = {}
+    for axis, (old_dim, new_dim) in enumerate(zip(dims(x), new_shape)):
+        if not same_dim(old_dim, new_dim):
+            count = simplify_dim(long(old_dim) // tirx.max(long(new_dim), long(1)))
+            reduction_axes[axis] = reduce_axis(count, f"k{axis}")
     if not reduction_axes:
-        return compute(new_shape, lambda *i: x(*i), "sum_to")
-    return narrowed(
-        compute(new_shape, lambda *i: te.sum(source(i), axis=list(reduction_axes.values())), "sum_to"), x.dtype
-    )
+        return compute(new_shape, lambda *index: x(*index), "sum_to")
+
+    def element(*index: Any) -> Any:
+        # the index along a reduced axis is 0
+        x_index = [i + reduction_axes[axis] if axis in reduction_axes else i for axis, i in enumerate(index)]
+        return te.sum(widen(x(*x_index)), axis=list(reduction_axes.values()))
+
+    return narrowed(compute(new_shape, element, "sum_to"), x.dtype)
 
 
 def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:

@@ -32,11 +32,14 @@ def broadcast_index(tensor: te.Tensor, index: Sequence[Any], result_shape: Seque
     FuseOps recognizes an elementwise kernel.
     """
     shape = dims(tensor)
-    new_rank = len(index) - len(shape)
-    return tuple(
-        0 if isinstance(dim, int) and dim == 1 and not (isinstance(result_dim, int) and result_dim == 1) else position
-        for dim, result_dim, position in zip(shape, result_shape[new_rank:], index[new_rank:])
-    )
+    new_axis_count = len(index) - len(shape)  # broadcasting adds axes in front
+    operand_index = list(index[new_axis_count:])
+    for axis, (dim, result_dim) in enumerate(zip(shape, result_shape[new_axis_count:])):
+        is_one = isinstance(dim, int) and dim == 1
+        is_result_one = isinstance(result_dim, int) and result_dim == 1
+        if is_one and not is_result_one:
+            operand_index[axis] = 0
+    return tuple(operand_index)
 
 
 def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], attrs: dict[str, Any]) -> te.Tensor:
