@@ -88,15 +88,19 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
         raise ArgumentError(
             f"Only one input size may be -1, not both {inferred[0]} and {inferred[1]}: shape {show_shape(target)}"
         )
-    explicit = [dim for dim in target if not (isinstance(dim, int) and dim < 0)]
+    (inferred_axis,) = inferred
+    explicit = [dim for axis, dim in enumerate(target) if axis != inferred_axis]
     if 0 in explicit:  # then TensorFlow infers the -1 from the dims that aren't zero
-        source, explicit = ([dim for dim in dims if dim != 0] for dims in (source, explicit))
+        source = [dim for dim in source if dim != 0]
+        explicit = [dim for dim in explicit if dim != 0]
     known, total = size_of(explicit), size_of(source)
     if isinstance(known, int) and isinstance(total, int) and total % known:
         raise ArgumentError(
             f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}"
         )
-    return tuple(simplify_dim(total // known) if axis == inferred[0] else dim for axis, dim in enumerate(target))
+    shape = list(target)
+    shape[inferred_axis] = simplify_dim(total // known)
+    return tuple(shape)
 
 
 @primitive(
@@ -193,22 +197,20 @@ def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
     No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the dims
     that fill the message's placeholders.
     """
-    # broadcasting aligns shapes at their last axes
-    trailing = shape[len(shape) - x.ndim :]
-    unproven = [
-        (own, target)
-        for own, target in zip(x._type.shape, trailing)
-        if not (isinstance(own, int) and own == 1 or same_dim(own, target))
-    ]
-    if not unproven:
+    x_shape = x._type.shape
+    trailing = shape[len(shape) - x.ndim :]  # broadcasting aligns shapes at their last axes
+    conditions = []
+    for x_dim, target_dim in zip(x_shape, trailing):
+        is_proven = (isinstance(x_dim, int) and x_dim == 1) or same_dim(x_dim, target_dim)
+        if not is_proven:
+            are_equal = bind.equal(scalar_of(x_dim), scalar_of(target_dim))
+            is_one = bind.equal(scalar_of(x_dim), scalar_of(1))
+            conditions.append(bind.logical_or(are_equal, is_one))
+    if not conditions:
         return []
-    conditions = [
-        bind.logical_or(bind.equal(scalar_of(own), scalar_of(target)), bind.equal(scalar_of(own), scalar_of(1)))
-        for own, target in unproven
-    ]
-    shapes = [",".join(HOLE for _ in dims) for dims in (x._type.shape, shape)]
-    message = f"Incompatible shapes: [{shapes[0]}] vs. [{shapes[1]}]"
-    return [(functools.reduce(bind.logical_and, conditions), message, *map(scalar_of, (*x._type.shape, *shape)))]
+    x_text, target_text = ",".join([HOLE] * len(x_shape)), ",".join([HOLE] * len(shape))
+    message = f"Incompatible shapes: [{x_text}] vs. [{target_text}]"
+    return [(functools.reduce(bind.logical_and, conditions), message, *map(scalar_of, (*x_shape, *shape)))]
 
 
 def _repeated(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:

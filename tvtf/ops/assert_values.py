@@ -42,13 +42,13 @@ def _assert_comparison(sign: str, x: Any, y: Any, message: Any, summarize: int |
     if state.trace is None:  # eager execution
         holds = compare(x, y)
         if not holds.numpy().all():
-            reported = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
-            raise InvalidArgumentError(None, None, "\n".join(_formatted(item, summarize) for item in reported))
+            shown = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
+            raise InvalidArgumentError(None, None, "\n".join(_formatted(value, summarize) for value in shown))
         return None
     if data is None:
-        prefix_parts = [] if message is None else [message]
-        parts = [f"x ({called(x, 'x')}) = ", x, f"y ({called(y, 'y')}) = ", y]
-        data = [*prefix_parts, f"Condition x {sign} y did not hold element-wise:", *parts]
+        data = [] if message is None else [message]
+        data.append(f"Condition x {sign} y did not hold element-wise:")
+        data += [f"x ({called(x, 'x')}) = ", x, f"y ({called(y, 'y')}) = ", y]
     _check_constants(sign, x, y, data)
     return guarded(_all(compare(x, y)), data, summarize)
 
@@ -72,16 +72,17 @@ def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: in
     comparison. ``summarize`` limits the number of elements shown.
     """
     limit = _limit(summarize)
-    parts = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
+    values: list[Any] = [] if message is None else [message]
+    values.append(f"Condition x {sign} y did not hold.")
     if not limit:
-        return parts
+        return values
     # differences are shown by index, so they need operands of one shape
     if x.shape == y.shape and x.ndim:
-        parts += _differences(x.numpy(), y.numpy(), holds.numpy(), limit)
+        values += _differences(x.numpy(), y.numpy(), holds.numpy(), limit)
     for name, tensor in (("x", x), ("y", y)):
-        first = tensor.numpy().reshape(-1)[:limit]
-        parts += [f"First {len(first)} elements of {name}:", first]
-    return parts
+        first_elements = tensor.numpy().reshape(-1)[:limit]
+        values += [f"First {len(first_elements)} elements of {name}:", first_elements]
+    return values
 
 
 def _differences(x: np.ndarray, y: np.ndarray, holds: np.ndarray, limit: int) -> list[Any]:

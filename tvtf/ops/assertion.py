@@ -70,16 +70,25 @@ def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
 
     ``summarize`` is the number of elements to show for each tensor.
     """
-    if static_value(condition) is not None and static_value(condition):  # known to hold: nothing to check
+    known_condition = static_value(condition)
+    if known_condition is not None and known_condition:  # known to hold: nothing to check
         return done("NoOp")
-    limit = FEW if summarize is None else np.iinfo(np.int64).max if summarize < 0 else summarize
-    parts, computed_items = [], []
-    for item in map(convert_to_tensor, data):
-        known = static_value(item)
-        parts.append(HOLE if known is None else summarized(known, limit))  # a value computed at run time fills the hole
-        computed_items += [item] if known is None else []
-    message = "assertion failed: " + " ".join(f"[{part}]" for part in parts)
-    checked = bind.guard(condition, *computed_items, message=message, shown=len(computed_items), summarize=int(limit))
+    if summarize is None:
+        summarize = FEW
+    elif summarize < 0:  # all elements
+        summarize = np.iinfo(np.int64).max
+    texts, computed_tensors = [], []
+    for tensor in map(convert_to_tensor, data):
+        known = static_value(tensor)
+        if known is None:
+            texts.append(HOLE)  # filled with the value at run time
+            computed_tensors.append(tensor)
+        else:
+            texts.append(summarized(known, summarize))
+    message = "assertion failed: " + " ".join(f"[{text}]" for text in texts)
+    checked = bind.guard(
+        condition, *computed_tensors, message=message, shown=len(computed_tensors), summarize=int(summarize)
+    )
     return done("Assert", name, checked)
 
 

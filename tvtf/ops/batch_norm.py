@@ -293,7 +293,9 @@ def _per_channel(value: Any, x: Tensor, channel_axis: int, name: str) -> Tensor:
         raise ArgumentError(
             f"{name} must have shape ({channels},): one value per channel, but got {show_shape(vector._type.shape)}"
         ).for_op("FusedBatchNormV3")
-    return bind.reshape(vector, shape=tuple(channels if i == channel_axis else 1 for i in range(x.ndim)))
+    shape: list[Dim] = [1] * x.ndim
+    shape[channel_axis] = channels
+    return bind.reshape(vector, shape=tuple(shape))
 
 
 def _inference(
@@ -316,8 +318,8 @@ def _inference(
             "Both `mean` and `variance` must be a 1D tensor when `is_training` is False. Received: "
             f"mean={mean}, variance={variance}"
         )
-    statistics = ((mean, "mean"), (variance, "variance"))
-    running_mean, running_variance = (_per_channel(v, widened, channel_axis, name) for v, name in statistics)
+    running_mean = _per_channel(mean, widened, channel_axis, "mean")
+    running_variance = _per_channel(variance, widened, channel_axis, "variance")
     y = batch_normalization(widened, running_mean, running_variance, offset, scale, epsilon)
     return _cast(y, x.dtype), convert_to_tensor(mean), convert_to_tensor(variance)
 

@@ -114,15 +114,19 @@ def _bin_count(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
 
     If a tensor is computed at run time, the number of bins is, too.
     """
-    low, high = (None if v is None else convert_to_tensor(v, numbers.dtype) for v in (minlength, maxlength))
+    low = None if minlength is None else convert_to_tensor(minlength, numbers.dtype)
+    high = None if maxlength is None else convert_to_tensor(maxlength, numbers.dtype)
     if not all(x is None or isinstance(x, EagerTensor) for x in (numbers, low, high)):
         return _computed_bin_count(numbers, low, high)
     array = numbers.eager_array()
     if array.size and array.min() < 0:
         raise ArgumentError("Input arr must be non-negative!").for_op("DenseBincount")
-    required = int(array.max()) + 1 if array.size else 0
-    length = max(required, 0 if low is None else static_int(low, "minlength"))
-    return length if high is None else min(length, static_int(high, "maxlength"))
+    bin_count = int(array.max()) + 1 if array.size else 0
+    if low is not None:
+        bin_count = max(bin_count, static_int(low, "minlength"))
+    if high is not None:
+        bin_count = min(bin_count, static_int(high, "maxlength"))
+    return bin_count
 
 
 def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:

@@ -62,8 +62,11 @@ def _opened(path: Path) -> Library | None:
         loaded = ctypes.CDLL(str(path), mode=getattr(os, "RTLD_NOLOAD", 0))
     except OSError:  # the file exists but isn't loaded
         return None
-    names = ((s.format("get_num_threads"), s.format("set_num_threads")) for s in SYMBOLS)
-    return next((Library(loaded[g], loaded[s]) for g, s in names if hasattr(loaded, g) and hasattr(loaded, s)), None)
+    for symbol in SYMBOLS:  # builds of OpenBLAS have different prefixes and suffixes
+        getter, setter = symbol.format("get_num_threads"), symbol.format("set_num_threads")
+        if hasattr(loaded, getter) and hasattr(loaded, setter):
+            return Library(loaded[getter], loaded[setter])
+    return None
 
 
 _lock = Lock()

@@ -40,16 +40,26 @@ def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequ
 def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
     """Returns for each of ``shapes`` the shape to which a tensor must be broadcast before an elementwise op.
 
-    Returns None if no symbolic dim has to change. A dim that tracing can't infer becomes a symbolic dim, which is bound
-    at run time. ``tensors`` may be given, which have these shapes.
+    Whether a symbolic dim is 1, and is broadcast, is known only at run time. So a dim that tracing can't infer becomes
+    a new symbolic dim, which is bound at run time.
+
+    Args:
+      shapes: the shapes of the op's operands.
+      tensors: the operands, if there are tensors of these shapes.
+
+    Returns:
+      the shapes, or None if no symbolic dim has to change.
     """
-    axes = [_distinct(dims) for dims in _dims_by_axis(shapes)]
-    # static dims that differ don't broadcast, which the op itself rejects
-    if all(len(axis) < 2 for axis in axes) or any(sum(isinstance(d, int) for d in axis) > 1 for axis in axes):
+    dims_by_axis = [_distinct(dims) for dims in _dims_by_axis(shapes)]
+    if all(len(dims) < 2 for dims in dims_by_axis):
         return None
-    symbols = [fresh_dim(state.trace.root.unique("common")) if len(axis) > 1 else None for axis in axes]
-    result = _result_dims(axes, symbols)
-    if any(_known(axis) is None for axis in axes):
+    for dims in dims_by_axis:
+        static_dims = [dim for dim in dims if isinstance(dim, int)]
+        if len(static_dims) > 1:  # they don't broadcast, and the op itself raises the error
+            return None
+    symbols = [fresh_dim(state.trace.root.unique("common")) if len(dims) > 1 else None for dims in dims_by_axis]
+    result = _result_dims(dims_by_axis, symbols)
+    if any(_known(dims) is None for dims in dims_by_axis):
         tensors = tensors or [bind.stack_new(shape=tuple(shape), dtype=bool_dtype) for shape in shapes]
         result = bind.common_dims(*tensors, dims=result)._type.shape[:-1]
     return [_broadcast_target(shape, result[len(result) - len(shape) :]) for shape in shapes]
@@ -139,11 +149,14 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
 
     Every operand gets the batch axis, and axes of size 1 after it until all operands have the same rank.
     """
-    lifted = [x if b else bind.reshape(x, shape=(1, *x._type.shape)) for x, b in zip(inputs, batched)]
-    aligned = [
-        bind.reshape(x, shape=(x._type.shape[0], *(1,) * (len(dims) + 1 - x.ndim), *x._type.shape[1:])) for x in lifted
-    ]
-    return bind.common_dims(*aligned, dims=(size, *dims))
+    operands = []
+    for x, is_batched in zip(inputs, batched):
+        batch_size, item_shape = (x._type.shape[0], x._type.shape[1:]) if is_batched else (1, x._type.shape)
+        if not is_batched:
+            x = bind.reshape(x, shape=(1, *item_shape))
+        new_axes = (1,) * (len(dims) - len(item_shape))
+        operands.append(bind.reshape(x, shape=(batch_size, *new_axes, *item_shape)))
+    return bind.common_dims(*operands, dims=(size, *dims))
 
 
 @primitive(

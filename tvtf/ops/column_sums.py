@@ -44,10 +44,10 @@ def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...
     All operands must broadcast to the shape of the first. The sums have this shape without ``axis``.
     """
     require_same_dtype(operands)
-    first, *others = operands
-    for other in others:
-        if not same_shape(broadcast_shapes(first.shape, other.shape, same_dim) or (), first.shape):
-            shapes = f"{show_shape(other.shape)} and {show_shape(first.shape)}"
+    first = operands[0]
+    for operand in operands[1:]:
+        if not same_shape(broadcast_shapes(first.shape, operand.shape, same_dim) or (), first.shape):
+            shapes = f"{show_shape(operand.shape)} and {show_shape(first.shape)}"
             raise ArgumentError(f"operands must broadcast to the shape of the first, but got {shapes}")
     return (reduction((float32, float64))(first, axis=axis, keepdims=False),) * len(formulas)
 
@@ -59,13 +59,13 @@ def _batch(
 
     Every operand gets the batch axis, and axes of size 1 after it until all operands have the same rank.
     """
-    stretched = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
-    rank = stretched[0].ndim
-    aligned = [
-        bind.reshape(x, shape=(size, *(1,) * (rank - x.ndim), *x._type.shape[1:])) if x.ndim < rank else x
-        for x in stretched
-    ]
-    return bind.column_sums(*aligned, formulas=formulas, axis=tuple(a + 1 for a in axis))
+    operands = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
+    rank = operands[0].ndim
+    for i, x in enumerate(operands):
+        if x.ndim < rank:
+            new_axes = (1,) * (rank - x.ndim)
+            operands[i] = bind.reshape(x, shape=(size, *new_axes, *x._type.shape[1:]))
+    return bind.column_sums(*operands, formulas=formulas, axis=tuple(i + 1 for i in axis))
 
 
 def _samples() -> list[Sample]:
@@ -82,14 +82,11 @@ def _samples() -> list[Sample]:
         (((2, 3, 4), (2, 3, 4), (2, 1, 4)), (1,), (centered, 0, negated)),
         (((40, 33), (40, 33), (1, 33)), (0,), (0, ("rounded_product", 0, 1), centered, negated)),
     )
-    return [
-        Sample(
-            tuple(draw(i + 9 * k, shape) for k, shape in enumerate(shapes)),
-            {"formulas": formulas, "axis": axis},
-            (float32, float64),
-        )
-        for i, (shapes, axis, formulas) in enumerate(cases)
-    ]
+    samples = []
+    for seed, (shapes, axis, formulas) in enumerate(cases):
+        operands = tuple(draw(seed + 9 * i, shape) for i, shape in enumerate(shapes))
+        samples.append(Sample(operands, {"formulas": formulas, "axis": axis}, (float32, float64)))
+    return samples
 
 
 @primitive(

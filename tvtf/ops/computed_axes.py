@@ -97,15 +97,14 @@ def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments:
     ``arguments`` has ``shift`` only for roll: a shift for each axis.
     """
     shifts = scalars_of(arguments.pop("shift", ()))
-    axes = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
-    for i, each in enumerate(axes):
-        x = _same_shape(
-            # roll gets the axis and its shift, reverse a list of axes
-            lambda x, axis, i=i: function(x, *shifts[i : i + 1], axis=axis if len(shifts) else [axis]),
-            x,
-            each,
-            arguments,
-        )
+    scalar_axes = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
+
+    def reverse_axis(x: Tensor, axis: Any) -> Tensor:
+        return function(x, axis=[axis])  # type: ignore[no-any-return]
+
+    for i, scalar_axis in enumerate(scalar_axes):
+        along_axis = functools.partial(function, shift=shifts[i]) if shifts else reverse_axis
+        x = _same_shape(along_axis, x, scalar_axis, arguments)
     return x
 
 

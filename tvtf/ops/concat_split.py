@@ -62,13 +62,13 @@ def concat_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _require_concatenable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
-    """Checks that the input at index ``number`` of a concatenation has the first input's dims, except along ``axis``."""
-    shapes = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
-    if len(first) != len(other):
+def _require_concatenable(first: tuple[Dim, ...], shape: tuple[Dim, ...], axis: int, index: int) -> None:
+    """Checks that the input at ``index`` of a concatenation has the first input's dims, except along ``axis``."""
+    shapes = f"shape[0] = {brackets(first)} vs. shape[{index}] = {brackets(shape)}"
+    if len(first) != len(shape):
         raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
-    for i, (a, b) in enumerate(zip(first, other)):
-        if i != axis and not agree_dim(a, b):
+    for i, (first_dim, dim) in enumerate(zip(first, shape)):
+        if i != axis and not agree_dim(first_dim, dim):
             raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {shapes}")
 
 
@@ -213,12 +213,12 @@ def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
 
     The elements may be symbolic dims, so the array holds objects.
     """
-    known_parts = [p.known for p in parts]
-    if any(part is None for part in known_parts):
+    known_values = [part.known for part in parts]
+    if any(value is None for value in known_values):
         return None
-    result = np.empty((len(known_parts), *known_parts[0].shape), object)
-    for i, part in enumerate(known_parts):
-        result[i] = part[()] if part.ndim == 0 else part  # the element itself of an array of rank 0
+    result = np.empty((len(known_values), *known_values[0].shape), object)
+    for i, value in enumerate(known_values):
+        result[i] = value[()] if value.ndim == 0 else value  # the element itself of an array of rank 0
     return np.moveaxis(result, 0, axis)
 
 

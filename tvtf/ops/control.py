@@ -64,15 +64,21 @@ def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[Tensor
     Symbolic dims of the parameters are replaced by the arguments' dims. A function that was traced for unknown ranks is
     traced again for the arguments' ranks.
     """
-    if hasattr(function, "mod") and any(p.ty.shape is None for p in function.mod[function.name].params):
+    if hasattr(function, "mod") and any(param.ty.shape is None for param in function.mod[function.name].params):
         from tvtf.ir.trace import trace_graph
 
         return tuple(trace_graph(function.name, function, arguments).output_types)
-    params, results = signature(function)
-    dims: dict[Any, Any] = {}
-    for param, argument in zip(params, arguments):
-        dims |= {s: d for s, d in zip(param.shape, argument.shape) if not isinstance(s, int)}
-    return tuple(TensorType(tuple(substitute_dim(d, dims) for d in r.shape), r.dtype) for r in results)
+    param_types, traced_types = signature(function)
+    argument_dims: dict[Any, Any] = {}  # by symbolic dim of the parameters
+    for param_type, argument_type in zip(param_types, arguments):
+        for param_dim, argument_dim in zip(param_type.shape, argument_type.shape):
+            if not isinstance(param_dim, int):
+                argument_dims[param_dim] = argument_dim
+    types = []
+    for traced_type in traced_types:
+        shape = tuple(substitute_dim(dim, argument_dims) for dim in traced_type.shape)
+        types.append(TensorType(shape, traced_type.dtype))
+    return tuple(types)
 
 
 def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -168,8 +168,9 @@ def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], *
     y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
     _require_gradient(dy, y_type)
     strides = attrs["strides"] * 2  # for the spatial axes of the input and those of the result
-    strided_sizes = (d for d, stride in zip((*shape[1:-1], *dy.shape[1:-1]), strides) if stride > 1)
-    if not all(isinstance(d, int) for d in (shape[-1], *strided_sizes)):
+    spatial_sizes = (*shape[1:-1], *dy.shape[1:-1])
+    strided_sizes = [size for size, stride in zip(spatial_sizes, strides) if stride > 1]
+    if not all(isinstance(size, int) for size in (shape[-1], *strided_sizes)):
         raise unknown_size(
             ArgumentError(
                 f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
@@ -234,16 +235,19 @@ def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bo
 def _for_each_item(
     name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
-    """Applies the convolution op ``name`` to each of ``size`` items and stacks the results.
+    """Applies the convolution op ``name`` to each of ``size`` items of a vectorized map, and stacks the results.
 
-    Items with different filters can't share a convolution.
+    A convolution has one filter for its whole batch, so items with different filters can't share one.
     """
     if not isinstance(size, int):
         raise unknown_size(
             ValueError(f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing")
         )
-    items = ([_item(x, i) if is_batched else x for x, is_batched in zip(inputs, batched)] for i in range(size))
-    return bind.stack(*(table[name].bind(*item_inputs, **attrs) for item_inputs in items), axis=0)
+    results = []
+    for i in range(size):
+        item_inputs = [_item(x, i) if is_batched else x for x, is_batched in zip(inputs, batched)]
+        results.append(table[name].bind(*item_inputs, **attrs))
+    return bind.stack(*results, axis=0)
 
 
 def _item(x: Tensor, index: int) -> Tensor:

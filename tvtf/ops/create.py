@@ -253,9 +253,12 @@ def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
 
     The program checks that the step is not 0, and that the step has the sign of ``limit - start``.
     """
-    # a Python float is rounded already, perhaps to a wider dtype than float32
-    bounds = (convert_to_tensor(bound, dtype if type(bound) is float else None) for bound in (start, limit, delta))
-    first, last, step = (bind.cast(bound, dtype=dtype) for bound in bounds)
+    bounds = []
+    for bound in (start, limit, delta):
+        # a Python float would become float32, and lose digits of a wider dtype
+        tensor = convert_to_tensor(bound, dtype if type(bound) is float else None)
+        bounds.append(bind.cast(tensor, dtype=dtype))
+    first, last, step = bounds
     zero = number(0, step)
     bind.guard(bind.not_equal(step, zero), step, message=f"Requires delta != 0: {HOLE}", shown=1)
     negative_distance = bind.subtract(first, last)
@@ -298,20 +301,20 @@ def _number(bound: Any, kind: DType) -> Any:
     return convert_to_tensor(bound, kind).eager_array().item() if type(bound) is float else bound
 
 
-def _bound(value: Any, what: str, dtype: DType) -> Any:
+def _bound(value: Any, name: str, dtype: DType) -> Any:
     """Converts the start, limit or step of a range to a number of the range's dtype, or to a symbolic dim.
 
-    ``what`` is the argument's name in errors.
+    ``name`` is the argument's name in errors.
     """
     shape = convert_to_tensor(value).shape
     if shape.rank:
-        raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").for_op("Range")
-    number = static_value(value, what)
-    if not isinstance(number, (int, float)):
-        return number
+        raise ArgumentError(f"{name} must be a scalar, not shape {brackets(shape)}").for_op("Range")
+    known = static_value(value, name)
+    if not isinstance(known, (int, float)):  # a symbolic dim
+        return known
     if dtype.is_integer:  # a number that the dtype can't hold wraps around
-        return int(convert_to_tensor(int(number), dtype).eager_array())
-    return float(dtype.np.type(number))
+        return int(convert_to_tensor(int(known), dtype).eager_array())
+    return float(dtype.np.type(known))
 
 
 def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
@@ -321,10 +324,11 @@ def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
     """
     if delta == 0:
         raise ArgumentError("Requires delta != 0: 0").for_op("Range")
-    if all(isinstance(bound, (int, float)) for bound in (start, limit)):
+    if isinstance(start, (int, float)) and isinstance(limit, (int, float)):
         return _static_range_size(start, limit, delta, dtype)
-    first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
-    return at_least_zero(ceil_div(last - first if step > 0 else first - last, abs(step)))
+    first, last, step = (int(bound) if isinstance(bound, float) else bound for bound in (start, limit, delta))
+    distance = last - first if step > 0 else first - last
+    return at_least_zero(ceil_div(distance, abs(step)))
 
 
 def _static_range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> int:
@@ -421,15 +425,18 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
 
     The primitive accepts one value ``on`` and one ``off``. Values that differ by item are selected by one-hot bools.
     """
-    indices, *values = inputs
-    are_indices_batched, *are_values_batched = batched
-    if not any(are_values_batched):
+    indices, on, off = inputs
+    indices_batched, on_batched, off_batched = batched
+    if not (on_batched or off_batched):
         return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
-    true_and_false = (EagerTensor(np.array(v)) for v in (True, False))
-    indices = stretch(size, indices, are_indices_batched)
-    is_on = bind.one_hot(indices, *true_and_false, depth=depth, axis=axis + 1)
-    value_shape = (size, *(1,) * (is_on.ndim - 1))
-    on, off = (bind.reshape(x, shape=value_shape) if b else x for x, b in zip(values, are_values_batched))
+    indices = stretch(size, indices, indices_batched)
+    true, false = EagerTensor(np.array(True)), EagerTensor(np.array(False))
+    is_on = bind.one_hot(indices, true, false, depth=depth, axis=axis + 1)
+    value_shape = (size, *(1,) * (is_on.ndim - 1))  # broadcasts the value of an item to all its elements
+    if on_batched:
+        on = bind.reshape(on, shape=value_shape)
+    if off_batched:
+        off = bind.reshape(off, shape=value_shape)
     return bind.select(is_on, on, off)
 
 
@@ -442,12 +449,14 @@ def _one_hot_nodes(
     """
     indices, on, off = inputs
     (indices_type, *_), _ = types
-    index, expanded, positions, aligned, is_on = (emitter.temp() for _ in range(5))
+    index, expanded, positions = emitter.temp(), emitter.temp(), emitter.temp()
+    aligned, is_on = emitter.temp(), emitter.temp()
     emitter.node("Cast", [indices], [index], to=7)  # int64
     emitter.node("Unsqueeze", [index, emitter.const(np.array([axis]))], [expanded])
     bounds = [emitter.const(np.array(0)), _scalar_dim(emitter, depth), emitter.const(np.array(1))]
     emitter.node("Range", bounds, [positions])
-    shape = [-1 if i == axis else 1 for i in range(len(indices_type.shape) + 1)]
+    shape = [1] * (len(indices_type.shape) + 1)
+    shape[axis] = -1
     emitter.node("Reshape", [positions, emitter.const(np.array(shape))], [aligned])
     emitter.node("Equal", [expanded, aligned], [is_on])
     emitter.node("Where", [is_on, on, off], outputs)
@@ -519,15 +528,16 @@ def _on_and_off(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]
     given value, or float32.
     """
     names = ("on_value", "off_value")
-    value_dtype = next((v.dtype for v in values if v is not None), None)
+    value_dtype = next((value.dtype for value in values if value is not None), None)
     for name, value in zip(names, values):
         if value is not None and dtype is not None and value.dtype is not dtype:
             raise TypeError(f"dtype {value.dtype!s} of {name} does not match dtype parameter {dtype!s}")
     if None not in values and values[0].dtype is not values[1].dtype:
         raise TypeError(f"dtype {values[0].dtype!s} of on_value does not match dtype {values[1].dtype!s} of off_value")
     result_dtype = dtype or value_dtype or float32
-    on, off = (
-        EagerTensor(np.array(default, result_dtype.np)) if value is None else value
-        for value, default in zip(values, (1, 0))
-    )
+    on, off = values
+    if on is None:
+        on = EagerTensor(np.array(1, result_dtype.np))
+    if off is None:
+        off = EagerTensor(np.array(0, result_dtype.np))
     return on, off

@@ -64,15 +64,17 @@ def _contract_array(a: np.ndarray, b: np.ndarray, *, equation: str) -> np.ndarra
     Each axis of the product merges the axes of one kind of label. Batch labels occur in both inputs and the result,
     summed labels in both inputs only, rows in ``a`` only, columns in ``b`` only.
     """
-    left, right, result = _parts(equation)
-    batch = [label for label in left if label in right and label in result]
-    summed = [label for label in left if label in right and label not in result]
-    rows, columns = [label for label in left if label not in right], [label for label in right if label not in left]
-    sizes = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
-    x, y = _as_matrices(a, left, batch, rows, summed, sizes), _as_matrices(b, right, batch, summed, columns, sizes)
-    order = [*batch, *rows, *columns]
-    product = np.matmul(x, y).reshape([sizes[label] for label in order])
-    return product.transpose([order.index(label) for label in result])
+    a_labels, b_labels, result_labels = _parts(equation)
+    batch = [label for label in a_labels if label in b_labels and label in result_labels]
+    summed = [label for label in a_labels if label in b_labels and label not in result_labels]
+    rows = [label for label in a_labels if label not in b_labels]
+    columns = [label for label in b_labels if label not in a_labels]
+    sizes = dict(zip(a_labels, a.shape)) | dict(zip(b_labels, b.shape))
+    a_matrices = _as_matrices(a, a_labels, batch, rows, summed, sizes)
+    b_matrices = _as_matrices(b, b_labels, batch, summed, columns, sizes)
+    product_labels = [*batch, *rows, *columns]
+    product = np.matmul(a_matrices, b_matrices).reshape([sizes[label] for label in product_labels])
+    return product.transpose([product_labels.index(label) for label in result_labels])
 
 
 def _as_matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any, sizes: dict[str, int]) -> np.ndarray:

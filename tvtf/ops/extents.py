@@ -55,7 +55,10 @@ def _is_computed(dim: Dim) -> bool:
         return False
     from tvm import tirx
 
-    parameter_symbols = {s for p in state.trace.params for d in p._type.shape for s in symbols_in(d)}
+    parameter_symbols: set[Any] = set()
+    for param in state.trace.params:
+        for param_dim in param._type.shape:
+            parameter_symbols.update(symbols_in(param_dim))
     return not parameter_symbols.issuperset(tirx.analysis.undefined_vars(dim))
 
 

@@ -229,7 +229,8 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
     """Checks the operands of a gradient op, and returns the cotangents of the input and of both limits."""
     _require_bits(bits)
-    ct, x, low, high = (operand(v, float32, i) for i, v in enumerate((ct, x, low, high)))
+    ct, x = operand(ct, float32, 0), operand(x, float32, 1)
+    low, high = operand(low, float32, 2), operand(high, float32, 3)
     if not agree_shape(ct._type.shape, x._type.shape):
         shapes = f"{show_shape(ct._type.shape)} and {show_shape(x._type.shape)}"
         raise ArgumentError(f"gradients and inputs must have one shape, but have {shapes}")

@@ -54,14 +54,16 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def _resolved(x: Tensor, key: Any) -> tuple[Tensor, list[AxisSlice], tuple[Dim, ...]]:
     """Resolves ``x[key]``: returns the tensor to slice, the slice of each of its axes, and the shape of the result.
 
-    A slice with bounds computed at run time is gathered here. The returned tensor is then whole along that axis.
+    A slice with bounds computed at run time is taken here, by a gather, so the returned slice of that axis is ``:``.
     """
-    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
+    keys = key if isinstance(key, (list, tuple)) else [key]
+    entries = _without_ellipsis([_entry(k) for k in keys], x.ndim)
     axis = 0
-    for position, entry in enumerate(entries := _without_ellipsis(entries, x.ndim)):
-        if entry is None:  # a new axis, which takes none of x
+    for position, entry in enumerate(entries):
+        if entry is None:  # a new axis of the result: it is no axis of x
             continue
-        if isinstance(entry, builtins.slice) and any(map(is_computed, _bounds(entry))) and axis < x.ndim:
+        is_slice = isinstance(entry, builtins.slice)
+        if is_slice and axis < x.ndim and any(map(is_computed, _bounds(entry))):
             x = _gather_slice(x, entry, axis)
             entries[position] = builtins.slice(None)
         axis += 1
@@ -77,19 +79,19 @@ def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
 
     Bounds are clamped as in Python. How depends on the sign of the step, which is known only at run time.
     """
-    zero, one = (convert_to_tensor(i, int64) for i in (0, 1))
+    zero, one = convert_to_tensor(0, int64), convert_to_tensor(1, int64)
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
     step = one if bounds.step is None else _as_int64(bounds.step)
     is_forward = bind.greater(step, zero)
+    # bounds are between 0 and extent, or between -1 and extent - 1 for a negative step
     low = bind.select(is_forward, zero, bind.negative(one))
     high = bind.select(is_forward, extent, bind.subtract(extent, one))
-    # a bound left out is the first or last one, depending on the direction
-    start, stop = (
-        bind.select(is_forward, *defaults)
-        if bound is None
-        else bind.minimum(bind.maximum(_from_start(bound, extent), low), high)
-        for bound, defaults in ((bounds.start, (low, high)), (bounds.stop, (high, low)))
-    )
+
+    def clamp(bound: Any) -> Tensor:
+        return bind.minimum(bind.maximum(_from_start(bound, extent), low), high)  # type: ignore[no-any-return]
+
+    start = bind.select(is_forward, low, high) if bounds.start is None else clamp(bounds.start)
+    stop = bind.select(is_forward, high, low) if bounds.stop is None else clamp(bounds.stop)
     # (stop - start) / step, rounded up
     size = bind.negative(bind.floordiv(bind.subtract(start, stop), step))
     (count,) = static_dims(bind.maximum(size, zero), "slice")
@@ -121,7 +123,8 @@ def _entry(key: Any) -> Any:
     if key is None or key is Ellipsis:
         return key
     if isinstance(key, builtins.slice):
-        return builtins.slice(*(None if v is None else _number(v) for v in (key.start, key.stop, key.step)))
+        bounds = [None if bound is None else _number(bound) for bound in (key.start, key.stop, key.step)]
+        return builtins.slice(*bounds)
     if isinstance(key, (bool, np.bool_)):  # a single bool is no index
         raise ValueError("mask cannot be scalar.")
     return _number(key)
@@ -156,10 +159,10 @@ def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[D
 
     Returns the slice of each axis of ``x``, and the shape of the result.
     """
-    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
+    keys = key if isinstance(key, (list, tuple)) else [key]
     slices: list[AxisSlice] = []
     shape: list[Dim] = []
-    for entry in _without_ellipsis(entries, len(dims)):
+    for entry in _without_ellipsis([_entry(k) for k in keys], len(dims)):
         if entry is None:  # a new axis of size 1
             shape.append(1)
             continue
@@ -167,14 +170,12 @@ def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[D
         if axis >= len(dims):
             message = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
             raise ArgumentError(message if len(dims) else "Attempting to slice scalar input.")
-        axis_slice = (
-            _sliced_axis(entry, dims[axis], axis)
-            if isinstance(entry, builtins.slice)
-            else _indexed_axis(entry, dims[axis], axis)
-        )
-        slices.append(axis_slice)
-        if isinstance(entry, builtins.slice):  # an index removes its axis from the result
+        if isinstance(entry, builtins.slice):
+            axis_slice = _sliced_axis(entry, dims[axis], axis)
             shape.append(axis_slice.size)
+        else:  # an index removes its axis from the result
+            axis_slice = _indexed_axis(entry, dims[axis], axis)
+        slices.append(axis_slice)
     return slices, tuple(shape)
 
 
@@ -249,16 +250,21 @@ def _apply(x: Tensor, axes: list[AxisSlice], shape: tuple[Dim, ...]) -> Tensor:
 
     ``axes`` has the slice of each axis of ``x``. The reshape to ``shape`` inserts new axes and removes indexed axes.
     """
-    dynamic = [(i, axis.dynamic) for i, axis in enumerate(axes) if axis.dynamic is not None]
+    dynamic = [axis.dynamic for axis in axes if axis.dynamic is not None]
     if dynamic:  # first, together with fixed indices, so that only the selected elements are copied
-        _, first_index = dynamic[0]
-        index_dtype = first_index.dtype.np
-        fixed = [(i, EagerTensor(np.array(axis.begin, index_dtype))) for i, axis in enumerate(axes) if _is_index(axis)]
-        indexed, starts = zip(*sorted([*dynamic, *fixed], key=lambda pair: pair[0]))
-        x = bind.dynamic_slice(x, *starts, axes=indexed, sizes=(1,) * len(indexed), wrap=True)
-        axes = [AxisSlice(0, 1, 1) if i in indexed else axis for i, axis in enumerate(axes)]
-    begin, size = tuple(axis.begin for axis in axes), tuple(axis.size for axis in axes)
-    strides, checked = tuple(axis.step for axis in axes), tuple(i for i, axis in enumerate(axes) if axis.checked)
+        index_dtype = dynamic[0].dtype.np
+        starts: dict[int, Tensor] = {}
+        for i, axis in enumerate(axes):
+            if axis.dynamic is not None:
+                starts[i] = axis.dynamic
+            elif _is_index(axis):
+                starts[i] = EagerTensor(np.array(axis.begin, index_dtype))
+        x = bind.dynamic_slice(x, *starts.values(), axes=tuple(starts), sizes=(1,) * len(starts), wrap=True)
+        axes = [AxisSlice(0, 1, 1) if i in starts else axis for i, axis in enumerate(axes)]
+    begin = tuple(axis.begin for axis in axes)
+    size = tuple(axis.size for axis in axes)
+    strides = tuple(axis.step for axis in axes)
+    checked = tuple(i for i, axis in enumerate(axes) if axis.checked)
     if not takes_all(x._type.shape, begin, size, strides):
         x = bind.strided_slice(x, begin=begin, size=size, strides=strides, checked=checked)
     has_shape = len(shape) == x.ndim and not dynamic and same_shape(shape, x._type.shape)
@@ -353,7 +359,8 @@ def strided_slice(
             return None
         if shrink_axis_mask >> i & 1:
             return first[i]
-        low, high = (None if mask >> i & 1 else bound[i] for mask, bound in ((begin_mask, first), (end_mask, last)))
+        low = None if begin_mask >> i & 1 else first[i]
+        high = None if end_mask >> i & 1 else last[i]
         return builtins.slice(low, high, steps[i])
 
     try:
@@ -417,20 +424,22 @@ def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tenso
     A strided slice crops the axes with known starts. A dynamic slice then crops the other axes.
     """
     dims = x._type.shape
-    fixed = [0 if isinstance(start, Tensor) else start for start in starts]
-    dynamic = [i for i, start in enumerate(starts) if isinstance(start, Tensor)]
+    strides = (1,) * len(dims)
     window_sizes = tuple(_slice_size(i, dims[i], starts[i], size) for i, size in enumerate(sizes))
-    static_sizes = tuple(dims[i] if i in dynamic else size for i, size in enumerate(window_sizes))
-    if not takes_all(dims, fixed, static_sizes, (1,) * len(dims)):
+    dynamic_axes = tuple(i for i, start in enumerate(starts) if isinstance(start, Tensor))
+    # the strided slice leaves the axes of the dynamic slice as they are
+    begin = tuple(0 if i in dynamic_axes else start for i, start in enumerate(starts))
+    static_sizes = tuple(dims[i] if i in dynamic_axes else size for i, size in enumerate(window_sizes))
+    if not takes_all(dims, begin, static_sizes, strides):
+        static_axes = [i for i in range(len(dims)) if i not in dynamic_axes]
         # the axes that the trace can't prove to be in range
-        checked = tuple(
-            i for i in range(len(dims)) if i not in dynamic and not _fits(fixed[i], static_sizes[i], dims[i])
-        )
-        x = bind.strided_slice(x, begin=tuple(fixed), size=static_sizes, strides=(1,) * len(dims), checked=checked)
-    if not dynamic:
+        checked = tuple(i for i in static_axes if not _fits(begin[i], static_sizes[i], dims[i]))
+        x = bind.strided_slice(x, begin=begin, size=static_sizes, strides=strides, checked=checked)
+    if not dynamic_axes:
         return x
-    dynamic_sizes = tuple(window_sizes[i] for i in dynamic)
-    return bind.dynamic_slice(x, *(starts[i] for i in dynamic), axes=tuple(dynamic), sizes=dynamic_sizes, wrap=False)
+    dynamic_starts = [starts[i] for i in dynamic_axes]
+    dynamic_sizes = tuple(window_sizes[i] for i in dynamic_axes)
+    return bind.dynamic_slice(x, *dynamic_starts, axes=dynamic_axes, sizes=dynamic_sizes, wrap=False)
 
 
 def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:

@@ -352,12 +352,17 @@ def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
 
     The two shapes are vectors. The shorter vector is padded with ones in front.
     """
-    dtype = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor)), int32)
-    vectors = [convert_to_tensor(s, dtype) for s in (shape_x, shape_y)]
+    dtype = next((shape.dtype for shape in (shape_x, shape_y) if isinstance(shape, SymbolicTensor)), int32)
+    x, y = convert_to_tensor(shape_x, dtype), convert_to_tensor(shape_y, dtype)
+    (x_rank,), (y_rank,) = x._type.shape, y._type.shape
     one = constant(np.array(1, dtype.np))
-    rank = dim_max(*(v._type.shape[0] for v in vectors))
-    missing = [simplify_dim(rank - v._type.shape[0]) for v in vectors]
-    first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(missing, vectors))
+    rank = dim_max(x_rank, y_rank)
+
+    def padded(shape: Tensor, shape_rank: Any) -> Tensor:
+        ones = bind.broadcast_to(one, shape=(simplify_dim(rank - shape_rank),))
+        return bind.concat(ones, shape, axis=0)  # type: ignore[no-any-return]
+
+    first, second = padded(x, x_rank), padded(y, y_rank)
     first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
     # a size of 1 gives way to the other size
     return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]

@@ -49,15 +49,22 @@ class HostFunction(EagerTensor):
         is_nonblocking: bool = False,
         of_variable: bool = False,
     ) -> None:
-        number = next(_numbers)
-        super().__init__(np.array(number))
+        """Creates the tensor by which compiled code refers to a Python function: a scalar with the function's id.
+
+        Args:
+          run: the function, of arrays.
+          record: a function that also returns the gradient function; None if it isn't differentiable.
+          is_nonblocking, of_variable: see the attributes.
+        """
+        function_id = next(_numbers)
+        super().__init__(np.array(function_id))
         self.run = run
         self.record = record
         self.is_nonblocking = is_nonblocking
         """Whether the function returns soon, without waiting for other threads. The executable then stays locked."""
         self.of_variable = of_variable
         """Whether the function reads or writes a Variable as compiled code does. A repeated call runs it again."""
-        _alive[number] = self
+        _alive[function_id] = self
 
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
@@ -74,7 +81,8 @@ def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType]
     ``results`` are the types of the function's results.
     """
     register_host_functions()
-    shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
+    shapes = tuple(result_type.shape for result_type in results)
+    dtypes = tuple(result_type.dtype for result_type in results)
     outputs = bind.call_python(
         key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False
     )
@@ -456,7 +464,7 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
     if not differentiable or backward:
         return (None,) * (1 + len(inputs))  # the key and the inputs
     *outputs, token = y
-    cotangents = [zeros_like(o) if c is None else c for c, o in zip(ct, outputs)]
+    cotangents = [zeros_like(output) if output_ct is None else output_ct for output_ct, output in zip(ct, outputs)]
     floating = [x for x in inputs if x.dtype.is_floating]
     results = bind.call_python(
         key, token, number(len(outputs), token), *cotangents, *inputs,

@@ -162,14 +162,19 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
     """Returns a test sample of ``betainc``, whose three arguments have the given shapes and lie in its domain."""
-    ranges = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))  # of a, b and x
-    inputs = tuple(
-        lambda dtype, i=i, shape=shape, low=low, high=high: random_array(seed + i, shape, dtype, low, high)
-        for i, (shape, (low, high)) in enumerate(zip(shapes, ranges))
+
+    def random_input(seed: int, shape: tuple[int, ...], low: float, high: float) -> Any:
+        return lambda dtype: random_array(seed, shape, dtype, low, high)
+
+    a_shape, b_shape, x_shape = shapes
+    inputs = (
+        random_input(seed, a_shape, 0.5, 3.0),
+        random_input(seed + 1, b_shape, 0.5, 3.0),
+        random_input(seed + 2, x_shape, 0.1, 0.9),
     )
-    symbolic = [tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes)]
+    symbolic = tuple(tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes))
     # the gradient is tested for input 2, x
-    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(symbolic))
+    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=symbolic)
 
 
 @host_primitive(

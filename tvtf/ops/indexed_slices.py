@@ -102,9 +102,8 @@ def total(known: Any, more: Any) -> Any:
         return bind.add(known, more)
     if not (isinstance(known, IndexedSlices) and isinstance(more, IndexedSlices)):
         return bind.add(as_dense(known), as_dense(more))
-    parts = more, known
-    indices = [part.indices for part in parts]
-    if indices[0].dtype is not indices[1].dtype:
-        indices = [bind.cast(i, dtype=int64) for i in indices]
-    values = bind.concat(*(part.values for part in parts), axis=0)
-    return IndexedSlices(values, bind.concat(*indices, axis=0), known.dense_shape)
+    more_indices, known_indices = more.indices, known.indices
+    if more_indices.dtype is not known_indices.dtype:
+        more_indices, known_indices = bind.cast(more_indices, dtype=int64), bind.cast(known_indices, dtype=int64)
+    values = bind.concat(more.values, known.values, axis=0)
+    return IndexedSlices(values, bind.concat(more_indices, known_indices, axis=0), known.dense_shape)

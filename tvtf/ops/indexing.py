@@ -89,22 +89,19 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
     check_range(indices, params.shape[axis])
     if not batch_dims:
         return np.take(params, indices, axis)
-    axis_after_batch = np.moveaxis(params, axis, batch_dims)
-    batch_indices = [
-        np.arange(size).reshape([-1 if i == batch_axis else 1 for i in range(indices.ndim)])
-        for batch_axis, size in enumerate(indices.shape[:batch_dims])
-    ]
+    gathered_axis_first = np.moveaxis(params, axis, batch_dims)  # directly after the batch dims
+    batch_indices = []
+    for batch_axis, size in enumerate(indices.shape[:batch_dims]):
+        shape = [1] * indices.ndim
+        shape[batch_axis] = size
+        batch_indices.append(np.arange(size).reshape(shape))
     index = (*batch_indices, indices)
-    slices = axis_after_batch[index]
-    between, index_axes = axis - batch_dims, indices.ndim - batch_dims
-    # the axes between batch and gathered axis come before those of the indices
-    order = [
-        *range(batch_dims),
-        *range(indices.ndim, indices.ndim + between),
-        *range(batch_dims, batch_dims + index_axes),
-        *range(indices.ndim + between, slices.ndim),
-    ]
-    return slices.transpose(order)
+    slices = gathered_axis_first[index]
+    # The axes of the slices are those of the indices, then the other axes of params. The result has the axes that
+    # params has before the gathered axis in front of those of the indices.
+    axes_before = range(indices.ndim, indices.ndim + axis - batch_dims)
+    axes_after = range(axes_before.stop, slices.ndim)
+    return slices.transpose([*range(batch_dims), *axes_before, *range(batch_dims, indices.ndim), *axes_after])
 
 
 def _gather_vjp(
@@ -176,16 +173,19 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
     """
     params, indices = inputs
     (params_type, indices_type), _ = types
-    rank, index_axes = len(params_type.shape), len(indices_type.shape) - batch_dims
-    moved, indices64, index_vectors, gathered = (emitter.temp() for _ in range(4))
-    axis_after_batch = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
-    emitter.node("Transpose", [params], [moved], perm=axis_after_batch)
+    rank = len(params_type.shape)
+    index_axes = len(indices_type.shape) - batch_dims
+    moved, indices64, index_vectors, gathered = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
+    remaining_axes = [i for i in range(batch_dims, rank) if i != axis]
+    emitter.node("Transpose", [params], [moved], perm=[*range(batch_dims), axis, *remaining_axes])
     emitter.node("Cast", [indices], [indices64], to=7)  # int64
     emitter.node("Unsqueeze", [indices64, emitter.const(np.array([-1]))], [index_vectors])
     emitter.node("GatherND", [moved, index_vectors], [gathered], batch_dims=batch_dims)
-    index_end, between = batch_dims + index_axes, axis - batch_dims
-    perm = [*range(batch_dims), *range(index_end, index_end + between)]
-    perm += [*range(batch_dims, index_end), *range(index_end + between, rank - 1 + index_axes)]
+    # GatherND's axes: batch, those of the indices, those before the gathered axis, and those after it
+    index_end = batch_dims + index_axes
+    before_end = index_end + axis - batch_dims
+    perm = [*range(batch_dims), *range(index_end, before_end)]
+    perm += [*range(batch_dims, index_end), *range(before_end, rank - 1 + index_axes)]
     emitter.node("Transpose", [gathered], outputs, perm=perm)
 
 
@@ -200,14 +200,12 @@ def _gather_samples() -> list[Sample]:
         ((4,), 2, 0, 0),
         ((4, 2), [], 0, 0),
     )
-    return [
-        Sample(
-            (draw(i, shape), np.array(indices, "int64" if i % 2 else "int32")),  # both dtypes in turn
-            {"axis": axis, "batch_dims": batch_dims},
-            COMPILED,
-        )
-        for i, (shape, indices, axis, batch_dims) in enumerate(cases)
-    ]
+    samples = []
+    for i, (shape, indices, axis, batch_dims) in enumerate(cases):
+        index_dtype = "int64" if i % 2 else "int32"  # both in turn
+        operands = (draw(i, shape), np.array(indices, index_dtype))
+        samples.append(Sample(operands, {"axis": axis, "batch_dims": batch_dims}, COMPILED))
+    return samples
 
 
 @primitive(
@@ -409,12 +407,14 @@ def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
     Then an op without batch dims reads or writes the batch item to which the vector belongs.
     """
     shape = indices._type.shape
-    parts = []
+    batch_positions = []
     for axis in range(batch_dims):
         position = bind.range(size=shape[axis], start=0, delta=1, dtype=indices.dtype)
-        aligned = bind.reshape(position, shape=tuple(shape[axis] if i == axis else 1 for i in range(len(shape))))
-        parts.append(bind.broadcast_to(aligned, shape=(*shape[:-1], 1)))
-    return bind.concat(*parts, indices, axis=len(shape) - 1)
+        along_axis: list[Dim] = [1] * len(shape)
+        along_axis[axis] = shape[axis]
+        aligned = bind.reshape(position, shape=tuple(along_axis))
+        batch_positions.append(bind.broadcast_to(aligned, shape=(*shape[:-1], 1)))
+    return bind.concat(*batch_positions, indices, axis=len(shape) - 1)
 
 
 def _nd_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:

@@ -255,8 +255,8 @@ def samples_of(*shapes: tuple[int, ...], gradient: bool = True, **attrs: Any) ->
 
     Gradients are checked for real numbers only. Complex results, defined up to a phase, have tests of their own.
     """
-    return [
-        Sample((matrix(i, *shape),), attrs, dtypes, gradient=gradient and dtypes is REAL_MATRICES)
-        for i, shape in enumerate(shapes)
-        for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
-    ]
+    samples = []
+    for seed, shape in enumerate(shapes):
+        samples.append(Sample((matrix(seed, *shape),), attrs, REAL_MATRICES, gradient=gradient))
+        samples.append(Sample((matrix(seed, *shape),), attrs, COMPLEX_MATRICES, gradient=False))
+    return samples

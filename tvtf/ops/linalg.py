@@ -366,10 +366,12 @@ def _listed_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]
     """Returns the lists of the contracted axes of both operands of ``tensordot``, after checking them."""
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
-    first, second = ([a] if isinstance(a, int) else list(a) for a in axes)
-    if len(first) != len(second):
-        raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
-    return [_existing(a, x, "a") for a in first], [_existing(b, y, "b") for b in second]
+    x_axes, y_axes = axes
+    x_axes = [x_axes] if isinstance(x_axes, int) else list(x_axes)
+    y_axes = [y_axes] if isinstance(y_axes, int) else list(y_axes)
+    if len(x_axes) != len(y_axes):
+        raise ValueError(f"Different number of contraction axes `a` and `b`, {len(x_axes)} != {len(y_axes)}.")
+    return [_existing(axis, x, "a") for axis in x_axes], [_existing(axis, y, "b") for axis in y_axes]
 
 
 def _existing(axis: int, x: Tensor, name: str) -> int:

@@ -328,10 +328,10 @@ class Equality:
             return
         classes = (Tensor, EagerTensor, Variable)
         if enabled:  # keep the methods, to restore them later
-            self._compared = {
-                (each, name): vars(each).get(name) for each in classes for name in ("__eq__", "__ne__", "__hash__")
-            }
+            self._compared = {}
             for tensor_class in classes:
+                for name in ("__eq__", "__ne__", "__hash__"):
+                    self._compared[tensor_class, name] = vars(tensor_class).get(name)
                 tensor_class.__eq__ = _is  # type: ignore[method-assign,assignment]
                 tensor_class.__ne__ = _is_not  # type: ignore[method-assign,assignment]
             Variable.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -185,18 +185,15 @@ def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) 
 
 
 def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
-    """Slices one axis of ``x``: ``size`` elements starting at ``begin``, ``step`` apart. Other axes stay whole.
+    """Slices one axis of ``x``: ``size`` elements starting at ``begin``, ``step`` apart.
 
-    The caller must know that the elements exist.
+    The bounds aren't checked: the caller must know that the elements exist.
     """
-    shape, rank = x._type.shape, x.ndim
-    return bind.strided_slice(
-        x,
-        begin=tuple(begin if i == axis else 0 for i in range(rank)),
-        size=tuple(size if i == axis else dim for i, dim in enumerate(shape)),
-        strides=tuple(step if i == axis else 1 for i in range(rank)),
-        checked=(),  # no run-time check of bounds on any axis
-    )
+    begins: list[Dim] = [0] * x.ndim
+    sizes = list(x._type.shape)
+    strides = [1] * x.ndim
+    begins[axis], sizes[axis], strides[axis] = begin, size, step
+    return bind.strided_slice(x, begin=tuple(begins), size=tuple(sizes), strides=tuple(strides), checked=())
 
 
 # -- tile and repeat

@@ -77,11 +77,11 @@ def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
             ((), _seed_sample(0, 0)),
             ((0, 3), _seed_sample(3, 4)),
         ]
-        return [
-            Sample((seed,), {"shape": shape, "dtype": dtype}, (int64,), gradient=False)
-            for dtype in domain
-            for shape, seed in cases
-        ]
+        samples = []
+        for dtype in domain:
+            for shape, seed in cases:
+                samples.append(Sample((seed,), {"shape": shape, "dtype": dtype}, (int64,), gradient=False))
+        return samples
 
     return make
 
@@ -268,15 +268,20 @@ def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarr
     first numbers within (-2, 2) until it is full.
     """
     group_size = _numbers_per_block(dtype)
-    numbers, filled = np.zeros((groups, group_size), float64.np), np.zeros(groups, np.intp)
-    pending, attempts = np.arange(groups), 0
-    while pending.size:  # the groups that are not full
-        offsets = pending.astype(np.uint64) * np.uint64(group_size * RESERVED_BLOCKS // 4) + np.uint64(attempts)
-        for value in normals(philox.blocks_at(state, offsets), dtype).T:
-            accepted = (abs(value) < TRUNCATED_AT) & (filled[pending] < group_size)
-            numbers[pending[accepted], filled[pending[accepted]]] = value[accepted]
-            filled[pending[accepted]] += 1
-        pending, attempts = pending[filled[pending] < group_size], attempts + 1
+    blocks_per_group = np.uint64(group_size * RESERVED_BLOCKS // 4)
+    numbers = np.zeros((groups, group_size), float64.np)
+    counts = np.zeros(groups, np.intp)  # of numbers that a group has
+    pending = np.arange(groups)  # the groups that are not full
+    attempts = 0
+    while pending.size:
+        offsets = pending.astype(np.uint64) * blocks_per_group + np.uint64(attempts)
+        for candidates in normals(philox.blocks_at(state, offsets), dtype).T:  # one for each pending group
+            is_accepted = (abs(candidates) < TRUNCATED_AT) & (counts[pending] < group_size)
+            accepting = pending[is_accepted]
+            numbers[accepting, counts[accepting]] = candidates[is_accepted]
+            counts[accepting] += 1
+        pending = pending[counts[pending] < group_size]
+        attempts += 1
     return numbers
 
 

@@ -119,12 +119,13 @@ def _gamma_numbers(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 def _broadcasts_to(parameter_shape: Sequence[Dim], shape: Sequence[Dim]) -> bool:
     """Returns whether a parameter's shape broadcasts to ``shape``. A symbolic dim is assumed to fit."""
-    pairs = zip(reversed(parameter_shape), reversed(shape))
-    return len(parameter_shape) <= len(shape) and all(
-        parameter_dim in (1, dim)
-        for parameter_dim, dim in pairs
-        if isinstance(parameter_dim, int) and isinstance(dim, int)
-    )
+    if len(parameter_shape) > len(shape):
+        return False
+    for parameter_dim, dim in zip(reversed(parameter_shape), reversed(shape)):
+        are_static = isinstance(parameter_dim, int) and isinstance(dim, int)
+        if are_static and parameter_dim not in (1, dim):
+            return False
+    return True
 
 
 def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:

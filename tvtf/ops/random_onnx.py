@@ -172,21 +172,24 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
 
     The inputs are the seed, the lower and the upper bound.
     """
-    n, (_, (result_type,)) = Nodes(emitter), types
+    node = Nodes(emitter)
+    _, (result_type,) = types
     dtype = result_type.dtype
-    _, *bounds = inputs
-    low, high = (x if dtype is int64 else emitter.cast(x, int64) for x in bounds)
+    _, low, high = inputs
+    if dtype is not int64:
+        low, high = emitter.cast(low, int64), emitter.cast(high, int64)
     # a Philox block of four 32-bit words has four 32-bit or two 64-bit elements
-    words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
-    span = n("Sub", high, low)
-    if dtype.size == 4:  # words of 32 bits are positive in int64; those of 64 bits need an unsigned remainder
-        remainder = n("Mod", words, span)
-    else:
-        remainder = emitter.cast(
-            n("Mod", emitter.cast(wide_words(n, words), uint64), emitter.cast(span, uint64)), int64
-        )
-    values = n("Add", remainder, low)
-    shaped(n, values if dtype is int64 else emitter.cast(values, dtype), shape, outputs)
+    words = words_for(node, inputs, types, shape, LANES if dtype.size == 4 else 2)
+    span = node("Sub", high, low)
+    if dtype.size == 4:  # words of 32 bits are positive in int64
+        remainder = node("Mod", words, span)
+    else:  # words of 64 bits need an unsigned remainder
+        unsigned_words, unsigned_span = emitter.cast(wide_words(node, words), uint64), emitter.cast(span, uint64)
+        remainder = emitter.cast(node("Mod", unsigned_words, unsigned_span), int64)
+    values = node("Add", remainder, low)
+    if dtype is not int64:
+        values = emitter.cast(values, dtype)
+    shaped(node, values, shape, outputs)
 
 
 def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:

@@ -600,17 +600,15 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
     shape, target = ct._dims, like._dims
     if type(ct) is EagerTensor and shape == target:
         return ct
-    new_rank = len(shape) - len(target)  # broadcasting adds axes in front
-    repeated_axes = [
-        i + new_rank
-        for i, target_dim in enumerate(target)
-        if isinstance(target_dim, int) and target_dim == 1 and not same_dim(shape[i + new_rank], 1)
-    ]
-    axes = (*range(new_rank), *repeated_axes)
-    summed_shape = tuple(
-        target_dim if i in repeated_axes else dim
-        for i, (target_dim, dim) in enumerate(zip(target, shape[new_rank:]), new_rank)
-    )
+    new_axis_count = len(shape) - len(target)  # broadcasting adds axes in front
+    repeated_axes = []  # axes of size 1 that were repeated
+    summed_shape: tuple[Any, ...] = ()
+    for axis, (dim, target_dim) in enumerate(zip(shape[new_axis_count:], target), new_axis_count):
+        is_repeated = isinstance(target_dim, int) and target_dim == 1 and not same_dim(dim, 1)
+        if is_repeated:
+            repeated_axes.append(axis)
+        summed_shape += (target_dim if is_repeated else dim,)
+    axes = (*range(new_axis_count), *repeated_axes)
     if axes:
         summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
         ct = bind.reshape(summed, shape=summed_shape) if repeated_axes else summed

@@ -104,11 +104,11 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
                 f"Received r.shape={r.shape} with nrows={rows}and ncols={columns}."
             )
         return _tall_qr_grad(q, r, q_ct, r_ct)
-    right_columns, right_ct = x[..., :, rows:], r_ct[..., :, rows:]
-    square_ct = _tall_qr_grad(
-        q, r[..., :, :rows], bind.add(q_ct, product(right_columns, adjoint(right_ct))), r_ct[..., :, :rows]
-    )
-    return bind.concat(square_ct, product(q, right_ct), axis=x.ndim - 1)
+    # x is [square, right], and its QR decomposition is that of the square part: r = [r of the square part, q^H right]
+    right, right_r_ct = x[..., :, rows:], r_ct[..., :, rows:]
+    square_q_ct = bind.add(q_ct, product(right, adjoint(right_r_ct)))
+    square_ct = _tall_qr_grad(q, r[..., :, :rows], square_q_ct, r_ct[..., :, :rows])
+    return bind.concat(square_ct, product(q, right_r_ct), axis=x.ndim - 1)
 
 
 @lapack_primitive(
@@ -185,11 +185,12 @@ def _svd_or_nan(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
     LAPACK gets zeros in place of such matrices, because it may never return for them.
     """
     is_finite = np.isfinite(x).all((-2, -1), keepdims=True)
-    parts = with_lapack_error("Singular values did not converge.", decompose, np.where(is_finite, x, x.dtype.type(0)))
-    return [
-        np.where(is_finite if factor.ndim == x.ndim else is_finite[..., 0], factor, factor.dtype.type(np.nan))
-        for factor in parts
-    ]
+    finite_x = np.where(is_finite, x, x.dtype.type(0))
+    results = []
+    for factor in with_lapack_error("Singular values did not converge.", decompose, finite_x):
+        is_valid = is_finite if factor.ndim == x.ndim else is_finite[..., 0]  # singular values have one axis less
+        results.append(np.where(is_valid, factor, factor.dtype.type(np.nan)))
+    return results
 
 
 def _reciprocal_differences(values: Tensor) -> Tensor:
@@ -212,7 +213,7 @@ def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     For matrices with more rows than columns it is computed from the SVD of the adjoint.
     """
     s, u, v = y
-    s_ct, u_ct, v_ct = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
+    s_ct, u_ct, v_ct = or_zeros(ct[0], s), or_zeros(ct[1], u), or_zeros(ct[2], v)
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
         return _wide_svd_grad(s, u, v, s_ct, u_ct, v_ct)

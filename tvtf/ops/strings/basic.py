@@ -311,13 +311,12 @@ def _ordered_axes(axis: Any, rank: int) -> list[int]:
 
     Negative axes are counted from the end.
     """
-    axes = (
-        [static_int(each, "axis") for each in axis]
-        if isinstance(axis, (list, tuple))
-        else list(canonical_axes(axis, rank))
-    )
+    if isinstance(axis, (list, tuple)):
+        axes = [static_int(element, "axis") for element in axis]
+    else:
+        axes = list(canonical_axes(axis, rank))
     # axes out of range stay as they are: the type rule rejects them
-    return [each % rank if rank and -rank <= each < rank else each for each in axes]
+    return [i % rank if rank and -rank <= i < rank else i for i in axes]
 
 
 def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separator: str) -> TensorType:

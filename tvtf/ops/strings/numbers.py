@@ -180,9 +180,17 @@ def _printf_format(dtype: DType, precision: int, scientific: bool, shortest: boo
     _require_valid(len(fill) <= 1, "Fill string must be one or fewer characters")
     _require_valid(not (scientific and shortest), "Cannot select both scientific and shortest notation")
     _require_valid(fill in ("", " ", "+", "-", "0", "#"), f'Fill argument not supported: "{fill}"')
-    width_and_precision = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
-    conversion = ("g" if shortest else "e" if scientific else "f") if is_fractional else "d"
-    return f"%{fill}{width_and_precision}{'s' if dtype in (bool_, string) else conversion}"
+    width_text = str(width) if width > -1 else ""
+    precision_text = f".{precision}" if precision > -1 else ""
+    if dtype in (bool_, string):
+        conversion = "s"
+    elif not is_fractional:
+        conversion = "d"
+    elif shortest:
+        conversion = "g"
+    else:
+        conversion = "e" if scientific else "f"
+    return f"%{fill}{width_text}{precision_text}{conversion}"
 
 
 def _require_valid(is_valid: bool, message: str) -> None:

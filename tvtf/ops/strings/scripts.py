@@ -70,11 +70,15 @@ def _varints(data: bytes) -> list[int]:
 
     Each byte has seven bits of a number, the lowest first. The high bit is set in all bytes of a number but the last.
     """
-    values, number, shift = [], 0, 0
+    values: list[int] = []
+    value = 0
+    shift = 0
     for byte in data:
-        number |= (byte & 0x7F) << shift
+        value |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:
-            values.append(number)
-            number, shift = 0, 0
+        is_last = byte < 0x80
+        if is_last:
+            values.append(value)
+            value = 0
+            shift = 0
     return values
