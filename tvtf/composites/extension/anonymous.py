@@ -76,9 +76,10 @@ def _convert_value(value: Any, allowed_types: tuple[type, ...]) -> Any:
     if isinstance(value, (*PLAIN, DType, TensorShape, *allowed_types)):
         return value
     if isinstance(value, tuple):
-        return tuple(_convert_value(each, allowed_types) for each in value)
+        return tuple(_convert_value(element, allowed_types) for element in value)
     if isinstance(value, Mapping):
-        return ImmutableDict(
-            (_convert_value(key, allowed_types), _convert_value(item, allowed_types)) for key, item in value.items()
-        )
+        converted = {}
+        for key, mapped_value in value.items():
+            converted[_convert_value(key, allowed_types)] = _convert_value(mapped_value, allowed_types)
+        return ImmutableDict(converted)
     raise ValueError(f"Cannot convert anonymous fields from an unsupported `value` argument: {value!r}.")

@@ -274,11 +274,12 @@ def type_check(annotation: Annotation) -> TypeCheck:
     The annotation is a class, a list type or a union. The match with a union is that of its best option.
     """
     if is_union(annotation):
-        options = [type_check(each) for each in typing.get_args(annotation)]
-        return lambda value: max(option(value) for option in options)
+        option_checks = [type_check(option) for option in typing.get_args(annotation)]
+        return lambda value: max(check(value) for check in option_checks)
     if typing.get_origin(annotation) is list:
-        element = type_check(typing.get_args(annotation)[0])
-        return lambda value: _match_list(value, element)
+        (element_annotation,) = typing.get_args(annotation)
+        element_check = type_check(element_annotation)
+        return lambda value: _match_list(value, element_check)
     annotated_type = type(None) if annotation is None else annotation
     if not isinstance(annotated_type, type) or typing.get_origin(annotated_type) is not None:
         raise ValueError(

@@ -151,14 +151,15 @@ def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -
       ValueError: the names of the values are not those of the fields.
       TypeError: a value can't be converted to its field's annotation.
     """
-    names = {each.name for each in fields}
-    if extra := set(values) - names:
-        raise ValueError(f"Got unexpected fields: {extra}")
-    if missing := names - set(values):
+    names = {field_.name for field_ in fields}
+    unexpected = set(values) - names
+    if unexpected:
+        raise ValueError(f"Got unexpected fields: {unexpected}")
+    missing = names - set(values)
+    if missing:
         raise ValueError(f"Missing required fields: {missing}")
-    values.update(
-        {field_.name: convert(values[field_.name], field_.annotation, field_.name, stage) for field_ in fields}
-    )
+    for field_ in fields:
+        values[field_.name] = convert(values[field_.name], field_.annotation, field_.name, stage)
 
 
 def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) -> Any:
@@ -230,31 +231,30 @@ def _check_plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _convert_tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the items of a tuple field to their annotated types; for ``tuple[T, ...]`` all items have the type T."""
+    """Converts the elements of a tuple field to their annotated types; for ``tuple[T, ...]`` all have the type T."""
     if not isinstance(value, Sequence):
         raise _type_error(path, "tuple", value)
-    parts = typing.get_args(annotation)
-    item_annotations = parts[:1] * len(value) if _is_of_any_length(annotation) else parts
-    if len(value) != len(item_annotations):
-        raise TypeError(f"{path}: expected tuple with length {len(item_annotations)}, got {type(value).__name__!r})")
-    return tuple(
-        convert(item, item_annotation, f"{path}[{i}]", stage)
-        for i, (item, item_annotation) in enumerate(zip(value, item_annotations))
-    )
+    element_types = typing.get_args(annotation)
+    if _is_of_any_length(annotation):
+        element_types = element_types[:1] * len(value)
+    if len(value) != len(element_types):
+        raise TypeError(f"{path}: expected tuple with length {len(element_types)}, got {type(value).__name__!r})")
+    converted = []
+    for i, (element, element_type) in enumerate(zip(value, element_types)):
+        converted.append(convert(element, element_type, f"{path}[{i}]", stage))
+    return tuple(converted)
 
 
 def _convert_mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
     """Converts the keys and values of a mapping field to their annotated types; returns an ImmutableDict."""
     if not isinstance(value, Mapping):
         raise _type_error(path, "mapping", value)
-    key_annotation, value_annotation = typing.get_args(annotation)
-    return ImmutableDict(
-        (
-            convert(key, key_annotation, f"{path}[<key>]", stage),
-            convert(item, value_annotation, f"{path}[{key!r}]", stage),
-        )
-        for key, item in value.items()
-    )
+    key_type, value_type = typing.get_args(annotation)
+    converted = {}
+    for key, mapped_value in value.items():
+        converted_key = convert(key, key_type, f"{path}[<key>]", stage)
+        converted[converted_key] = convert(mapped_value, value_type, f"{path}[{key!r}]", stage)
+    return ImmutableDict(converted)
 
 
 def _convert_union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:

@@ -123,15 +123,17 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
 
     def _from_components(self, components: Any) -> Any:
         """Builds an extension type's value from its component tensors: they replace the specs among the fields."""
-        fields, remaining = self._fields(), iter(components)
-        specs = tuple(fields.values())
-        flat = [next(remaining) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]
+        fields = self._fields()
+        field_specs = tuple(fields.values())
+        remaining = iter(components)
+        leaves = [next(remaining) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(field_specs)]
         if list(remaining):
             raise ValueError(
                 "Cannot build an ExtensionType instance from components because more components are provided than the "
                 "number expected by the type spec."
             )
-        return create_without_init(self.value_type, dict(zip(fields, nest.pack_sequence_as(specs, flat))))
+        values = nest.pack_sequence_as(field_specs, leaves)
+        return create_without_init(self.value_type, dict(zip(fields, values)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.value_type, self._serialize())

@@ -330,7 +330,7 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         rows = [list(row) for row in operators]
         if not rows:
             raise ValueError(f"Argument `operators` must be a list of >=1 operators. Received: {rows}.")
-        as_operator_list([each for row in rows for each in row])
+        as_operator_list([operator for row in rows for operator in row])  # checks their types
         _check_triangular(rows)
         diagonal = [row[-1] for row in rows]
         is_non_singular = _infer_non_singular(diagonal, is_non_singular)
@@ -351,16 +351,18 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         """Multiplies a block lower triangular operator by a matrix, given as one part of rows for each block column.
 
-        Part i of the result is the sum of the products of row i's blocks, or of column i's for the adjoint.
+        Part i of the result is the sum over j of ``L[i][j] @ parts[j]``, or of ``L[j][i]^H @ parts[j]`` for the adjoint.
         """
         count = len(self.operators)
-        blocks_by_row = [[(self.operators[j][i], j) for j in range(i, count)] for i in range(count)]
-        if not adjoint:
-            blocks_by_row = [[(block, j) for j, block in enumerate(row)] for row in self.operators]
-        return [
-            added(operator.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg) for operator, j in row)
-            for row in blocks_by_row
-        ]
+        result = []
+        for i in range(count):
+            products = []
+            # L[i] has the blocks up to the diagonal. Column i has blocks from the diagonal down.
+            for j in range(i, count) if adjoint else range(i + 1):
+                block = self.operators[j][i] if adjoint else self.operators[i][j]
+                products.append(block.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg))
+            result.append(added(products))
+        return result
 
     def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         """Solves a block lower triangular system by forward substitution, or for the adjoint by backward substitution.
@@ -389,14 +391,11 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
             return LinearOperatorBlockLowerTriangular([[bottom_inverse]], **hints.of(self))
         inverse_above: Any = LinearOperatorBlockLowerTriangular(above).inverse()
         minus_identity = LinearOperatorScaledIdentity(bottom_inverse._dims()[-1], convert_to_tensor(-1, self.dtype))
-        bottom_row = [
-            minus_identity.matmul(
-                bottom_inverse.matmul(
-                    _sum_of_products(bottom[i:-1], [inverse_row[i] for inverse_row in inverse_above.operators[i:]])
-                )
-            )
-            for i in range(len(above))
-        ]
+        bottom_row = []
+        for i in range(len(above)):
+            inverse_column = [inverse_row[i] for inverse_row in inverse_above.operators[i:]]  # from the diagonal down
+            product = bottom_inverse.matmul(_sum_of_products(bottom[i:-1], inverse_column))
+            bottom_row.append(minus_identity.matmul(product))
         return LinearOperatorBlockLowerTriangular(
             [*map(list, inverse_above.operators), [*bottom_row, bottom_inverse]], **hints.of(self)
         )
@@ -415,13 +414,11 @@ def _sum_of_products(left_operators: Sequence[Any], right_operators: Sequence[An
 
     A product without a special form for sums is converted to a dense matrix first.
     """
-    products = [a.matmul(b) for a, b in zip(left_operators, right_operators)]
-    return sum_of(
-        [
-            operator if has_special_sum(operator) else LinearOperatorFullMatrix(operator.to_dense())
-            for operator in products
-        ]
-    )
+    products = []
+    for left, right in zip(left_operators, right_operators):
+        product = left.matmul(right)
+        products.append(product if has_special_sum(product) else LinearOperatorFullMatrix(product.to_dense()))
+    return sum_of(products)
 
 
 def _check_triangular(rows: list[list[Any]]) -> None:

@@ -211,7 +211,7 @@ class LinearOperatorComposition(OperatorOfOperators):
         return added(each.log_abs_determinant() for each in self.operators)
 
     def _assert_non_singular(self) -> Any:
-        if not all(each.is_square for each in self.operators):
+        if not all(operator.is_square for operator in self.operators):
             return super()._assert_non_singular()
         for each in self.operators:
             each.assert_non_singular()
@@ -321,15 +321,15 @@ class LinearOperatorKronecker(PartwiseOperator):
 
     def _assert_each(self, method: str) -> None:
         """Calls the assertion ``method`` of each Kronecker factor. Raises InvalidArgumentError if one isn't square."""
-        if not all(each.is_square for each in self.operators):
+        if not all(factor.is_square for factor in self.operators):
             raise InvalidArgumentError(
                 None,
                 None,
                 "All Kronecker factors must be square for the product to be invertible. Expected hint `is_square` to be "
                 "True for every operator in argument `operators`.",
             )
-        for each in self.operators:
-            getattr(each, method)()
+        for factor in self.operators:
+            getattr(factor, method)()
 
     def _assert_non_singular(self) -> None:
         self._assert_each("assert_non_singular")

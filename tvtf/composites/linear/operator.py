@@ -473,16 +473,14 @@ class LinearOperator(Module, CompositeTensor):
         _warn_of_dense("assert_non_singular")
         if self._can_use_cholesky():
             return self.assert_positive_definite()
-        condition_number = max_min_ratio(svd(self.to_dense(), compute_uv=False))
+        singular_values = svd(self.to_dense(), compute_uv=False)
+        condition_number = max_min_ratio(singular_values)
+        row_count = to_dtype(self.range_dimension_tensor(), condition_number.dtype)
+        column_count = to_dtype(self.domain_dimension_tensor(), condition_number.dtype)
+        size = bind.maximum(bind.maximum(row_count, column_count), constant(100.0, condition_number.dtype))
         epsilon = float(np.finfo(self.dtype.np).eps)
-        sizes = [
-            to_dtype(dimension, condition_number.dtype)
-            for dimension in (self.range_dimension_tensor(), self.domain_dimension_tensor())
-        ]
-        largest = bind.maximum(bind.maximum(*sizes), constant(100.0, condition_number.dtype))
-        return checked(
-            "less", condition_number, 1.0 / (largest * epsilon), message="Singular matrix up to precision epsilon."
-        )
+        limit = 1.0 / (size * epsilon)
+        return checked("less", condition_number, limit, message="Singular matrix up to precision epsilon.")
 
     def assert_positive_definite(self, name: str = "assert_positive_definite") -> Any:
         """Checks at run time that a self-adjoint operator is positive definite.
@@ -520,12 +518,10 @@ class LinearOperator(Module, CompositeTensor):
 
     def _with_gradient(self, gradients: Any) -> Any:
         """Returns an operator whose tensors are the gradients of this operator's tensors, zeros for missing ones."""
-        components = self._gradient_components()
-        filled = [
-            zeros_like(convert_to_tensor(x)) if gradient is None else gradient
-            for gradient, x in zip(gradients, components)
-        ]
-        return nest.pack_sequence_as(self, filled, expand_composites=True)
+        dense_gradients = []
+        for gradient, x in zip(gradients, self._gradient_components()):
+            dense_gradients.append(zeros_like(convert_to_tensor(x)) if gradient is None else gradient)
+        return nest.pack_sequence_as(self, dense_gradients, expand_composites=True)
 
     def __getitem__(self, slices: Any) -> LinearOperator:
         return sliced(self, slices)

@@ -14,18 +14,14 @@ from tvtf.ops.rules import bind
 def sliced(operator: Any, slices: Any) -> Any:
     """Implements ``operator[slices]`` for linear operators: slices the batch dims of all parameters."""
     indices = slices if isinstance(slices, tuple) else (slices,)
-    changed = {}
+    parameters = dict(operator.parameters)
     if indices != (Ellipsis,):
-        batch = operator._dims()[:-2]
-        ranks = {
-            parameter: rank_of_matrix
-            for parameter, rank_of_matrix in operator._matrix_ranks.items()
-            if getattr(operator, parameter) is not None
-        }
-        changed = {
-            name: _slice_parameter(getattr(operator, name), rank, indices, batch) for name, rank in ranks.items()
-        }
-    return type(operator)(**operator.parameters | changed)
+        batch_shape = operator._dims()[:-2]
+        for name, rank in operator._matrix_ranks.items():  # the rank of a parameter without batch dims
+            parameter = getattr(operator, name)
+            if parameter is not None:
+                parameters[name] = _slice_parameter(parameter, rank, indices, batch_shape)
+    return type(operator)(**parameters)
 
 
 def _slice_parameter(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
@@ -85,7 +81,7 @@ def _expand_part(part: Any, rank: Any, count: int) -> Any:
         return None
     if isinstance(part, (list, tuple)):
         ranks = rank if isinstance(rank, list) else [rank] * len(part)
-        return [_expand_part(item, part_rank, count) for item, part_rank in zip(part, ranks)]
+        return [_expand_part(child, child_rank, count) for child, child_rank in zip(part, ranks)]
     is_operator = hasattr(part, "_matrix_ranks")
     dims = part._dims()[:-2] if is_operator else dims_of(part)[: len(dims_of(part)) - rank]
     return _expand_batch_rank(part, (1,) * (count - len(dims)) + tuple(dims), rank, is_operator)
@@ -126,8 +122,7 @@ def _slice_of_broadcast_dim(index: Any) -> Any:
     """
     if not isinstance(index, slice):
         return 0
-    start, stop, step = (
-        None if bound is None else bound_for_size_1
-        for bound, bound_for_size_1 in zip((index.start, index.stop, index.step), (0, 1, 1))
-    )
+    start = None if index.start is None else 0
+    stop = None if index.stop is None else 1
+    step = None if index.step is None else 1
     return slice(start, stop, step)

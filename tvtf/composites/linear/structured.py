@@ -320,7 +320,7 @@ class LinearOperatorTridiag(LinearOperator):
             # The upper diagonal has a padding element at its end, the lower one at its beginning.
             roll = public_names()["roll"]
             upper, lower = roll(lower, -1, axis=-1), roll(upper, 1, axis=-1)
-            upper, main, lower = (conjugate_if(each, True) for each in (upper, main, lower))
+            upper, main, lower = conjugate_if(upper, True), conjugate_if(main, True), conjugate_if(lower, True)
         return public_names()["stack"]([upper, main, lower], axis=-2)  # type: ignore[no-any-return]
 
     @property

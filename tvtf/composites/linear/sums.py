@@ -40,12 +40,14 @@ def _add_operators(a: LinearOperator, b: LinearOperator) -> LinearOperator:
         "is_positive_definite": a.is_positive_definite and b.is_positive_definite,
         "name": f"Add/{a.name}__{b.name}/",
     }
-    widest_form = max(next(i for i, form in enumerate(_FORMS) if isinstance(each, form)) for each in (a, b))
-    if widest_form == 0:
+    form_of_a = next(i for i, form in enumerate(_FORMS) if isinstance(a, form))
+    form_of_b = next(i for i, form in enumerate(_FORMS) if isinstance(b, form))
+    general_form = max(form_of_a, form_of_b)
+    if general_form == 0:
         return LinearOperatorScaledIdentity(a._dims()[-2], _multiplier(a) + _multiplier(b), **hints_and_name)
-    if widest_form == 1:
+    if general_form == 1:
         return LinearOperatorDiag(a.diag_part() + b.diag_part(), **hints_and_name)
-    operator_class = LinearOperatorLowerTriangular if widest_form == 2 else LinearOperatorFullMatrix
+    operator_class = LinearOperatorLowerTriangular if general_form == 2 else LinearOperatorFullMatrix
     return operator_class(a.add_to_tensor(b.to_dense()), **hints_and_name)
 
 

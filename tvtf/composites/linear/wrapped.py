@@ -30,11 +30,10 @@ class _DerivedOperator(LinearOperator):
     def __init__(self, operator: Any, known: dict[str, hints.Hint], name: str | None) -> None:
         """Creates an operator derived from another operator, from which it takes each hint that the user didn't give."""
         self._operator = operator
-        message = "An operator is {0} if and only if its {1} is {0}."
-        agreed: hints.Known = {
-            each: hints.agreed(operator, each, known[each], message.format(word, self._relation))
-            for each, word in _WORDS.items()
-        }
+        agreed: hints.Known = {}
+        for hint, property_text in _WORDS.items():
+            message = f"An operator is {property_text} if and only if its {self._relation} is {property_text}."
+            agreed[hint] = hints.agreed(operator, hint, known[hint], message)
         super().__init__(operator.dtype, None, **agreed, name=name or operator.name + self._suffix)
 
     @property
