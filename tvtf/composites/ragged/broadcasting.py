@@ -37,11 +37,10 @@ def broadcast_rows(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], A
         partitions, from_y, from_x = _broadcast(shape_y, shape_x)
     else:
         partitions, from_x, from_y = _broadcast(shape_x, shape_y)
-    flat = (
-        _flat_operand(x, shape_x, len(partitions), max(shape_x.rank, shape_y.rank), from_x),
-        _flat_operand(y, shape_y, len(partitions), max(shape_x.rank, shape_y.rank), from_y),
-    )
-    return *flat, lambda values: partition_values(values, partitions)
+    rank = max(shape_x.rank, shape_y.rank)
+    flat_x = _flat_operand(x, shape_x, len(partitions), rank, from_x)
+    flat_y = _flat_operand(y, shape_y, len(partitions), rank, from_y)
+    return flat_x, flat_y, lambda values: partition_values(values, partitions)
 
 
 def partition_values(values: Any, parts: tuple[RowPartition, ...]) -> Any:
@@ -87,13 +86,15 @@ def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRag
     if a.rank > b.rank:
         a, b = b, a
     partitions, _, _ = _broadcast(a, b)
-    ones = (1,) * (b.rank - a.rank)
-    inner_a, inner_b = (*ones, *_all_dims(a))[len(partitions) + 1 :], _all_dims(b)[len(partitions) + 1 :]
-    inner = tuple(_broadcast_dim(m, n) for m, n in zip(inner_a, inner_b))
-    values_dim = (
-        partitions[-1].nvals_dim if partitions else _broadcast_dim(((*ones, *_all_dims(a)) or (1,))[0], _all_dims(b)[0])
-    )
-    return DynamicRaggedShape(partitions, (values_dim, *inner), b.dtype if b.row_partitions else a.dtype)
+    dims_b = _all_dims(b)
+    dims_a = ((1,) * (b.rank - a.rank)) + tuple(_all_dims(a))  # of equal rank
+    first_inner = len(partitions) + 1
+    inner_dims = [_broadcast_dim(m, n) for m, n in zip(dims_a[first_inner:], dims_b[first_inner:])]
+    if partitions:
+        values_dim = partitions[-1].nvals_dim
+    else:
+        values_dim = _broadcast_dim(dims_a[0] if dims_a else 1, dims_b[0])
+    return DynamicRaggedShape(partitions, (values_dim, *inner_dims), b.dtype if b.row_partitions else a.dtype)
 
 
 def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
@@ -165,21 +166,22 @@ def _broadcast_axis(
     ``from_a`` and ``from_b`` are the row of ``a`` and of ``b`` for each row of the result. Returns the row partition of
     the result, and the index of each of its values in the values of ``a`` and of ``b``.
     """
-    has_size_1_a, has_size_1_b = (part.is_uniform() and same_dim(part.uniform_dim, 1) for part in (a, b))
+    has_size_1_a = a.is_uniform() and same_dim(a.uniform_dim, 1)
+    has_size_1_b = b.is_uniform() and same_dim(b.uniform_dim, 1)
     if has_size_1_a and not has_size_1_b:
-        part, from_b = _select_rows(b, from_b)
-        return part, _sources_of_values(part, from_a), from_b
+        rows, from_b = _select_rows(b, from_b)
+        return rows, _sources_of_values(rows, from_a), from_b
     if has_size_1_b and not has_size_1_a:
-        part, from_a = _select_rows(a, from_a)
-        return part, from_a, _sources_of_values(part, from_b)
-    part_a, value_sources_a = _select_rows(a, from_a)
-    part_b, value_sources_b = _select_rows(b, from_b)
+        rows, from_a = _select_rows(a, from_a)
+        return rows, from_a, _sources_of_values(rows, from_b)
+    rows_a, value_sources_a = _select_rows(a, from_a)
+    rows_b, value_sources_b = _select_rows(b, from_b)
     if a.is_uniform() and b.is_uniform():
-        _broadcast_dim(a.uniform_dim, b.uniform_dim)
-    elif part_a.row_splits() is not part_b.row_splits():
-        ragged_part, other_part = (part_b, part_a) if b.is_uniform() else (part_a, part_b)
-        assert_equal(ragged_part.row_splits(), cast(other_part.row_splits(), ragged_part.dtype))
-    return part_a, value_sources_a, value_sources_b
+        _broadcast_dim(a.uniform_dim, b.uniform_dim)  # raises an error if the sizes differ
+    elif rows_a.row_splits() is not rows_b.row_splits():
+        first, second = (rows_b, rows_a) if b.is_uniform() else (rows_a, rows_b)
+        assert_equal(first.row_splits(), cast(second.row_splits(), first.dtype))
+    return rows_a, value_sources_a, value_sources_b
 
 
 def _select_rows(part: RowPartition, rows: Sources) -> tuple[RowPartition, Sources]:

@@ -106,11 +106,12 @@ def _innermost_values(rows: list[Any], dtype: DType | None, item_shape: tuple[in
     Without elements, the tensor is empty. Its other dims then are ``item_shape``, or ``rank`` dims of size 0.
     """
     if rows:
-        return convert_to_tensor([each.tolist() if isinstance(each, np.ndarray) else each for each in rows], dtype)
+        elements = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+        return convert_to_tensor(elements, dtype)
     shape = (0, *item_shape) if item_shape else (0,) * (1 + rank)
-    return convert_to_tensor(
-        np.zeros(shape, (dtype or as_dtype("float32")).np) if dtype is not string else np.empty(shape, object)
-    )
+    if dtype is string:
+        return convert_to_tensor(np.empty(shape, object))
+    return convert_to_tensor(np.zeros(shape, (dtype or as_dtype("float32")).np))
 
 
 def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, splits_dtype: DType) -> RaggedTensor:
@@ -433,16 +434,16 @@ def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:
     Raises:
       InvalidArgumentError: the row splits differ.
     """
+
+    def may_be_equal(first: Tensor, second: Tensor) -> bool:
+        if isinstance(first, EagerTensor) and isinstance(second, EagerTensor):
+            return np.array_equal(first.numpy(), second.numpy())
+        return True  # the values of symbolic row splits are unknown while tracing
+
     expected = ragged[0].nested_row_splits
-    for other in ragged[1:]:
-        splits = other.nested_row_splits
-        # The values of symbolic row splits are unknown while tracing.
-        are_equal = len(splits) == len(expected) and all(
-            not (isinstance(expected_splits, EagerTensor) and isinstance(other_splits, EagerTensor))
-            or np.array_equal(expected_splits.numpy(), other_splits.numpy())
-            for expected_splits, other_splits in zip(expected, splits)
-        )
-        if not are_equal:
+    for tensor in ragged[1:]:
+        splits = tensor.nested_row_splits
+        if len(splits) != len(expected) or not all(map(may_be_equal, expected, splits)):
             raise InvalidArgumentError(
                 None, None, "Inputs must have identical ragged splits: Condition x == y did not hold."
             )

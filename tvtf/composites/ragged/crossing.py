@@ -99,12 +99,13 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTen
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
     features = [_feature(value, position) for position, value in enumerate(inputs)]
-    has_int32_splits = all(isinstance(v, RaggedTensor) and v.row_splits.dtype is int32 for v in inputs)
-    arrays = []  # the values and the row splits of each feature in turn
-    for each in features:
-        arrays += [cast(each.values, int64) if each.dtype.is_integer else each.values, cast(each.row_splits, int64)]
+    has_int32_splits = all(isinstance(x, RaggedTensor) and x.row_splits.dtype is int32 for x in inputs)
+    operands = []  # the values and the row splits of each feature in turn
+    for feature in features:
+        operands.append(cast(feature.values, int64) if feature.dtype.is_integer else feature.values)
+        operands.append(cast(feature.row_splits, int64))
     attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": "_X_"}
-    values, splits = bind.cross_rows(*arrays, count=unknown_dim(), **attrs)
+    values, splits = bind.cross_rows(*operands, count=unknown_dim(), **attrs)
     return RaggedTensor(values, cast(splits, int32 if has_int32_splits else int64))
 
 

@@ -153,8 +153,9 @@ def broadcast_operands(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any
         b = b if isinstance(b, Tensor) else convert_to_tensor(b, dtype_hint=a.dtype)
     if not _need_no_broadcast(a, b):
         return broadcast_rows(a, b)
-    flat = [operand.flat_values if isinstance(operand, RaggedTensor) else operand for operand in (a, b)]
-    return flat[0], flat[1], first.with_flat_values
+    flat_a = a.flat_values if isinstance(a, RaggedTensor) else a
+    flat_b = b.flat_values if isinstance(b, RaggedTensor) else b
+    return flat_a, flat_b, first.with_flat_values
 
 
 def _need_no_broadcast(a: Any, b: Any) -> bool:
@@ -167,9 +168,8 @@ def _need_no_broadcast(a: Any, b: Any) -> bool:
         ragged, dense = (b, a) if isinstance(a, Tensor) else (a, b)
         return bool(dense.ndim < ragged.flat_values.ndim)
     splits_a, splits_b = a.nested_row_splits, b.nested_row_splits
-    return len(splits_a) == len(splits_b) and all(
-        first_splits is second_splits for first_splits, second_splits in zip(splits_a, splits_b)
-    )
+    # The same tensors: whether the values of two tensors are equal is unknown while tracing.
+    return len(splits_a) == len(splits_b) and all(x is y for x, y in zip(splits_a, splits_b))
 
 
 # -- reductions

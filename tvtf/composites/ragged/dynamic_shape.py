@@ -48,13 +48,13 @@ class DynamicRaggedShape(CompositeTensor):
         """Creates a shape from row partitions and the innermost values' shape, after a check that these fit."""
         if not isinstance(row_partitions, Iterable):
             raise TypeError(f"row_partitions should be a list of row partitions. Instead, got {row_partitions}")
-        parts = tuple(row_partitions)
-        for each in parts:
-            if not isinstance(each, RowPartition):
-                raise TypeError(f"row_partitions contains {each} which is not a RowPartition")
-        self._dtype = _dtype_of(parts, inner_shape, dtype)
-        self._row_partitions = tuple(each.with_dtype(self._dtype) for each in parts)
-        self._dims = _dims_of_inner_shape(inner_shape, parts)
+        partitions = tuple(row_partitions)
+        for partition in partitions:
+            if not isinstance(partition, RowPartition):
+                raise TypeError(f"row_partitions contains {partition} which is not a RowPartition")
+        self._dtype = _dtype_of(partitions, inner_shape, dtype)
+        self._row_partitions = tuple(partition.with_dtype(self._dtype) for partition in partitions)
+        self._dims = _dims_of_inner_shape(inner_shape, partitions)
         self._require_aligned()
 
     def _require_aligned(self) -> None:
@@ -237,13 +237,13 @@ class DynamicRaggedShape(CompositeTensor):
     def _type_spec(self) -> DynamicRaggedShapeSpec:
         """The spec of the ragged shape, with those numbers of rows and values that are static."""
         # A partition has as many values as the next one has rows, and the last as many as the first inner dim.
-        counts = [*(part.static_nrows for part in self._row_partitions[1:]), *TensorShape(self._dims[:1])]
-        with_counts = zip(self._row_partitions, counts)
-        parts = tuple(
-            RowPartitionSpec(partition.static_nrows, nvals, partition.static_uniform_row_length, self._dtype)
-            for partition, nvals in with_counts
-        )
-        return DynamicRaggedShapeSpec(parts, TensorShape(self._dims), self._dtype)
+        value_counts = [partition.static_nrows for partition in self._row_partitions[1:]]
+        value_counts += TensorShape(self._dims[:1])
+        specs = []
+        for partition, value_count in zip(self._row_partitions, value_counts):
+            row_count, row_length = partition.static_nrows, partition.static_uniform_row_length
+            specs.append(RowPartitionSpec(row_count, value_count, row_length, self._dtype))
+        return DynamicRaggedShapeSpec(tuple(specs), TensorShape(self._dims), self._dtype)
 
 
 def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:

@@ -68,11 +68,11 @@ def ragged_format(
         raise ValueError(
             f"num placeholders in template and num inputs must match: {len(literals) - 1} vs {len(listed)}"
         )
-    parts: list[Any] = [literals[0]]
+    texts: list[Any] = [literals[0]]
     for value, literal in zip(listed, literals[1:]):
-        is_ragged = isinstance(value, RaggedTensor)
-        parts += [
-            format_ragged(value, summarize) if is_ragged else format_("{}", [value], summarize=summarize),
-            literal,
-        ]
-    return string_join([convert_to_tensor(part) for part in parts])
+        if isinstance(value, RaggedTensor):
+            texts.append(format_ragged(value, summarize))
+        else:
+            texts.append(format_("{}", [value], summarize=summarize))
+        texts.append(literal)
+    return string_join(list(map(convert_to_tensor, texts)))

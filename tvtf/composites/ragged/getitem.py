@@ -70,7 +70,8 @@ def _select_row(ragged: RaggedTensor, index: Any) -> Any:
     count = cast(ragged.nrows(), int64)
     # Negative indices count from the end.
     row = bind.select(bind.less(row, zeros_like(row)), row + count, row)
-    start, limit = (cast(gather(bounds, row), int64) for bounds in (ragged.row_starts(), ragged.row_limits()))
+    start = cast(gather(ragged.row_starts(), row), int64)
+    limit = cast(gather(ragged.row_limits(), row), int64)
     _, value_indices = ranges(bind.reshape(start, shape=(1,)), bind.reshape(limit, shape=(1,)))
     inner = ragged.values
     return gather_rows(inner, value_indices) if isinstance(inner, RaggedTensor) else gather(inner, value_indices)
@@ -95,7 +96,7 @@ def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
         row_count = len(ragged.row_splits.eager_array()) - 1
         first, last, _ = slice(*map(_static_int, (key.start, key.stop))).indices(row_count)
         splits = ragged.row_splits[first : max(first, last) + 1]
-        start, limit = (int(splits.eager_array()[i]) for i in (0, -1))
+        start, limit = int(splits.eager_array()[0]), int(splits.eager_array()[-1])
         return RaggedTensor(ragged.values[start:limit], splits - splits[0], ragged._uniform_row_length)
     rows = cast(ragged.nrows(), int64)
     if isinstance(rows, EagerTensor):

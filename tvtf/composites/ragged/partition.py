@@ -300,11 +300,9 @@ class RowPartition(CompositeTensor):
         new_dtype = as_dtype(dtype)
         if new_dtype not in SPLITS_DTYPES:
             raise ValueError("dtype must be int32 or int64")
-        return (
-            self
-            if new_dtype is self.dtype
-            else RowPartition(cast(self._row_splits, new_dtype), self._uniform, self._nvals)
-        )
+        if new_dtype is self.dtype:
+            return self
+        return RowPartition(cast(self._row_splits, new_dtype), self._uniform, self._nvals)
 
     def __repr__(self) -> str:
         if self._uniform is not None:

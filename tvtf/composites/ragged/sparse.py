@@ -74,17 +74,16 @@ def to_sparse(ragged: RaggedTensor) -> SparseTensor:
 def _indices(values: Any) -> Tensor:
     """Converts a ragged tensor's structure to sparse indices: the multi-index of each of its values, in row-major order."""
     if not isinstance(values, RaggedTensor):
-        everywhere = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
-        return (
-            nonzero_indices(everywhere)
-            if values.ndim > 1
-            else bind.reshape(positions(values), shape=(*values._type.shape, 1))
-        )
+        if values.ndim <= 1:
+            return bind.reshape(positions(values), shape=(*values._type.shape, 1))  # type: ignore[no-any-return]
+        return nonzero_indices(bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape))
+    # The first index of a value counts from the start of all rows: it becomes a row, and an index in that row.
     inner = _indices(values.values)
-    row_of_value, position = cast(values.value_rowids(), int64), inner[:, 0]
-    row = gather(row_of_value, position)
-    start = gather(cast(values.row_starts(), int64), row)
-    return bind.concat(bind.stack(row, bind.subtract(position, start), axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
+    position = inner[:, 0]
+    row = gather(cast(values.value_rowids(), int64), position)
+    row_start = gather(cast(values.row_starts(), int64), row)
+    index_in_row = bind.subtract(position, row_start)
+    return bind.concat(bind.stack(row, index_in_row, axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
 
 
 def _feature(value: Any) -> tuple[Tensor, Tensor]:
@@ -106,11 +105,14 @@ def _cross_features(inputs: Any, hashed: bool, error_text: str, **attrs: Any) ->
     """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
-    if not all(isinstance(i, (SparseTensor, Tensor)) for i in inputs):
+    if not all(isinstance(x, (SparseTensor, Tensor)) for x in inputs):
         raise TypeError(error_text)
-    ordered = sorted(inputs, key=lambda i: not isinstance(i, SparseTensor))
-    parts = [part for value in ordered for part in _feature(value)]
-    values, splits = bind.cross_rows(*parts, hashed=hashed, count=unknown_dim(), **attrs)
+    sparse_features = [x for x in inputs if isinstance(x, SparseTensor)]
+    dense_features = [x for x in inputs if not isinstance(x, SparseTensor)]
+    operands: list[Any] = []  # the values and the row splits of each feature in turn
+    for feature in (*sparse_features, *dense_features):
+        operands += _feature(feature)
+    values, splits = bind.cross_rows(*operands, hashed=hashed, count=unknown_dim(), **attrs)
     return to_sparse(RaggedTensor(values, splits))
 
 

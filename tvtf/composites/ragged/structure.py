@@ -187,13 +187,14 @@ def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
             _require_single(bind.reduce_all(bind.equal(lengths, lengths * 0 + 1), axis=(0,), keepdims=False), axis)
     if 0 in axes:
         _require_single(bind.equal(ragged.nrows(int64), EagerTensor(np.array(1))), 0)
-    flat = ragged.flat_values
-    dense_axes = [each - rank for each in axes if each > rank]
-    flat = function(flat, dense_axes) if dense_axes else flat
-    splits = [row_splits for i, row_splits in enumerate(ragged.nested_row_splits, 1) if i not in axes]
+    values = ragged.flat_values
+    dense_axes = [axis - rank for axis in axes if axis > rank]
+    if dense_axes:
+        values = function(values, dense_axes)
+    splits = [row_splits for axis, row_splits in enumerate(ragged.nested_row_splits, 1) if axis not in axes]
     if splits and 0 in axes:
         splits = splits[1:]
-    result = RaggedTensor.from_nested_row_splits(flat, splits)
+    result = RaggedTensor.from_nested_row_splits(values, splits)
     return function(result, [0]) if set(range(rank + 1)) <= set(axes) else result
 
 

@@ -156,8 +156,10 @@ def _infer_dim(input_shape: list[int], requested: list[int]) -> list[int]:
     Raises:
       ArgumentError: the two shapes have different numbers of elements.
     """
-    size, known_size = int(np.prod(input_shape)), int(np.prod([dim for dim in requested if dim != -1]))
-    result = [size // max(known_size, 1) if dim == -1 else dim for dim in requested]
+    size = int(np.prod(input_shape))
+    known_size = int(np.prod([dim for dim in requested if dim != -1]))
+    inferred_dim = size // max(known_size, 1)
+    result = [inferred_dim if dim == -1 else dim for dim in requested]
     if int(np.prod(result)) != size:
         # TensorFlow's message has 1 in place of -1.
         known_requested = [1 if dim == -1 else dim for dim in requested]
@@ -284,10 +286,12 @@ def _static_concat_shape(inputs: list[SparseTensor], axis: int, is_expanded: boo
 
     With ``is_expanded``, the inputs may differ in the other axes, and the largest size counts.
     """
-    sizes_by_axis = list(zip(*(sp.shape for sp in inputs)))
-    static_sizes = [
-        None if None in sizes_of_axis else max(sizes_of_axis) if is_expanded else sizes_of_axis[0]
-        for sizes_of_axis in sizes_by_axis
-    ]
-    static_sizes[axis] = None if None in sizes_by_axis[axis] else sum(sizes_by_axis[axis])
-    return TensorShape(static_sizes)
+    result: list[Any] = []
+    for i, sizes in enumerate(zip(*(sp.shape for sp in inputs))):  # the sizes of all inputs along axis i
+        if None in sizes:
+            result.append(None)
+        elif i == axis:
+            result.append(sum(sizes))
+        else:
+            result.append(max(sizes) if is_expanded else sizes[0])
+    return TensorShape(result)

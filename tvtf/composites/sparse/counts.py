@@ -104,13 +104,16 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
             "DenseCountSparseOutput"
         )
     shape = x._type.shape
-    flat = [None if tensor is None else bind.reshape(tensor, shape=(size_of(shape),)) for tensor in (x, flat_weights)]
+    flat_shape = (size_of(shape),)
+    flat_x = bind.reshape(x, shape=flat_shape)
+    if flat_weights is not None:
+        flat_weights = bind.reshape(flat_weights, shape=flat_shape)
     if not by_row or len(shape) == 1:
-        return None, flat[0], flat[1], None  # type: ignore[return-value]
+        return None, flat_x, flat_weights, None
     row_count = shape[0]
     row_ids = bind.reshape(bind.range(size=row_count, start=0, delta=1, dtype=int64), shape=(row_count, 1))
-    rows = bind.reshape(bind.broadcast_to(row_ids, shape=(row_count, shape[-1])), shape=(size_of(shape),))
-    return rows, flat[0], flat[1], shape_of(x, int64)[:1]  # type: ignore[return-value]
+    rows = bind.reshape(bind.broadcast_to(row_ids, shape=(row_count, shape[-1])), shape=flat_shape)
+    return rows, flat_x, flat_weights, shape_of(x, int64)[:1]
 
 
 def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:

@@ -135,26 +135,25 @@ def _runtime_checks(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) ->
 
     Indices must lie inside ``dims``, and with ``ordered`` be in row-major order without repeats.
     """
-    limits = bind.stack(*(scalar_of(d) for d in dims), axis=0)
+    limits = bind.stack(*map(scalar_of, dims), axis=0)
     is_inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
     checks = [(all_of(is_inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
-    return (
-        [*checks, (all_of(_follows_previous(indices)), "indices are repeated or out of order")] if ordered else checks
-    )
+    if ordered:
+        checks.append((all_of(_follows_previous(indices)), "indices are repeated or out of order"))
+    return checks
 
 
 def _follows_previous(indices: Tensor) -> Tensor:
     """Computes, for each multi-index but the first, whether it comes strictly after the one before in row-major order."""
-    earlier, later = indices[:-1], indices[1:]
-    follows: Any = None
+    previous, following = indices[:-1], indices[1:]
+    follows: Any = None  # by the axes so far, of which the last axis counts least
     for axis in reversed(range(indices.ndim and indices._type.shape[1])):
-        earlier_index, later_index = earlier[:, axis], later[:, axis]
-        greater = bind.less(earlier_index, later_index)
-        follows = (
-            greater
-            if follows is None
-            else bind.logical_or(greater, bind.logical_and(bind.equal(earlier_index, later_index), follows))
-        )
+        is_greater = bind.less(previous[:, axis], following[:, axis])
+        if follows is None:
+            follows = is_greater
+        else:
+            is_equal = bind.equal(previous[:, axis], following[:, axis])
+            follows = bind.logical_or(is_greater, bind.logical_and(is_equal, follows))
     return follows
 
 

@@ -33,18 +33,16 @@ def gather_broadcast(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
       InvalidArgumentError: the dense tensor can't be broadcast to the sparse tensor's shape.
     """
     missing_axes = rank_of(sp) - dense.ndim
-    dims = list(sp.shape)
-    if missing_axes < 0 or any(
-        _cannot_broadcast(dense_dim, sparse_dim)
-        for dense_dim, sparse_dim in zip(dense._type.shape, dims[missing_axes:])
-    ):
-        message = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
+    sparse_dims, dense_dims = list(sp.shape), dense._type.shape
+    if missing_axes < 0 or any(map(_cannot_broadcast, dense_dims, sparse_dims[missing_axes:])):
+        message = f"got incompatible shapes: {brackets(sparse_dims)} vs. {brackets(dense_dims)}"
         raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {message}").for_op(op)
     if not dense.ndim:
         return dense
     # Along a broadcast dim, of size 1, each index becomes 0.
-    index_factors = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
-    return bind.gather_nd(dense, bind.multiply(sp.indices[:, missing_axes:], bind.stack(*index_factors, axis=0)))  # type: ignore[no-any-return]
+    index_factors = [EagerTensor(np.array(0 if _is_one(dim) else 1)) for dim in dense_dims]
+    dense_indices = bind.multiply(sp.indices[:, missing_axes:], bind.stack(*index_factors, axis=0))
+    return bind.gather_nd(dense, dense_indices)  # type: ignore[no-any-return]
 
 
 def _is_one(dim: Dim) -> bool:

@@ -124,20 +124,26 @@ def _reduced_sparse(
 
     ``indices`` are the elements' indices in these axes. With ``keepdims``, the reduced axes have size 1.
     """
-    distinct, position = distinct_indices(indices)
-    values = combine(sp.values, position, distinct._type.shape[0])
+    distinct, segment_ids = distinct_indices(indices)
+    count = distinct._type.shape[0]
+    values = combine(sp.values, segment_ids, count)
     if not keepdims:
-        return of_shape(
-            SparseTensor(distinct, values, _gathered_shape(sp, remaining)), [sp.shape[i] for i in remaining]
-        )
-    zeros = bind.broadcast_to(number(0, distinct), shape=(distinct._type.shape[0], 1))
-    columns = [
-        distinct[:, remaining.index(i) : remaining.index(i) + 1] if i in remaining else zeros
-        for i in range(rank_of(sp))
-    ]
-    dims = [sp.dense_shape[i : i + 1] if i in remaining else vector([1]) for i in range(rank_of(sp))]
-    components = bind.concat(*columns, axis=1), values, bind.concat(*dims, axis=0)
-    return of_shape(SparseTensor(*components), [dim if i in remaining else 1 for i, dim in enumerate(sp.shape)])
+        reduced = SparseTensor(distinct, values, _gathered_shape(sp, remaining))
+        return of_shape(reduced, [sp.shape[i] for i in remaining])
+    zeros = bind.broadcast_to(number(0, distinct), shape=(count, 1))
+    index_columns, dims, static_dims = [], [], []
+    for axis in range(rank_of(sp)):
+        if axis in remaining:
+            column = remaining.index(axis)
+            index_columns.append(distinct[:, column : column + 1])
+            dims.append(sp.dense_shape[axis : axis + 1])
+            static_dims.append(sp.shape[axis])
+        else:  # index 0 along an axis of size 1
+            index_columns.append(zeros)
+            dims.append(vector([1]))
+            static_dims.append(1)
+    reduced = SparseTensor(bind.concat(*index_columns, axis=1), values, bind.concat(*dims, axis=0))
+    return of_shape(reduced, static_dims)
 
 
 # -- rows that a vector names, by segments

@@ -114,8 +114,8 @@ def _apply_set_operation(a: Any, b: Any, how: str) -> SparseTensor:
     if rank_of(first) < 2:
         op = "DenseToDenseSetOperation" if not is_sparse(a) and not is_sparse(b) else "SparseToSparseSetOperation"
         raise ArgumentError(f"Shape [{first.shape[0]}] has rank 1 < 2").for_op(op)
-    parts = [component for sp in (first, second) for component in (sp.indices, sp.values, sp.dense_shape)]
-    return SparseTensor(*bind.set_operation(*parts, how=how, count=unknown_dim()))
+    operands = (first.indices, first.values, first.dense_shape, second.indices, second.values, second.dense_shape)
+    return SparseTensor(*bind.set_operation(*operands, how=how, count=unknown_dim()))
 
 
 def _checked_operands(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
@@ -266,8 +266,14 @@ def _edit_distances(
     hypotheses, truths = _values_by_row(indices_a, values_a), _values_by_row(indices_b, values_b)
     result = np.zeros(np.maximum(shape_a, shape_b)[:-1], np.float32)
     for row in {*hypotheses, *truths}:
-        distance, length = _levenshtein(hypotheses.get(row, []), truths.get(row, [])), len(truths.get(row, []))
-        result[row] = (distance / length if length else np.inf) if normalize else distance
+        truth = truths.get(row, [])
+        distance = _levenshtein(hypotheses.get(row, []), truth)
+        if not normalize:
+            result[row] = distance
+        elif truth:
+            result[row] = distance / len(truth)
+        else:
+            result[row] = np.inf
     return result
 
 
