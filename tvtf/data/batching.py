@@ -138,21 +138,24 @@ class PaddedBatch(Batch):
 
     def __init__(self, source: Dataset, count: int, shapes: Any, values: Any, drop_remainder: bool) -> None:
         """Checks the padded shapes and the padding values against the element spec of ``source``."""
-        flat = nest.flatten(source.element_spec)
-        for spec in flat:
+        specs = nest.flatten(source.element_spec)
+        for spec in specs:
             if not isinstance(spec, TensorSpec):
                 raise TypeError(
                     "`padded_batch` is only supported for datasets that produce tensor elements but type spec of elements "
                     f"in the input dataset is not a subclass of TensorSpec: `{spec}`."
                 )
-        self.shapes = [s.shape for s in flat] if shapes is None else flat_shapes(source.element_spec, shapes)
-        for spec, shape in zip(flat, self.shapes):
+        if shapes is None:
+            self.shapes = [spec.shape for spec in specs]
+        else:
+            self.shapes = flat_shapes(source.element_spec, shapes)
+        for spec, shape in zip(specs, self.shapes):
             if shape.rank is None or not spec.shape.is_compatible_with(TensorShape([None] * shape.rank)):
                 raise ValueError(
                     f"The padded shape {shape} is not compatible with the shape {spec.shape} of the corresponding input "
                     "component."
                 )
-        self.values = [_padding(s, v) for s, v in zip(flat, _flat_values(source.element_spec, values))]
+        self.values = list(map(_padding, specs, _flat_values(source.element_spec, values)))
         super().__init__(source, count, drop_remainder)
 
     def _spec(self) -> Any:
@@ -198,17 +201,17 @@ def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray)
 
     An unknown dim of ``shape`` becomes the largest size in the batch. Raises DataLossError if an array is larger.
     """
-    largest = [max(sizes) for sizes in zip(*(a.shape for a in column))]
-    dims = [requested if requested is not None else widest for requested, widest in zip(shape, largest)]
+    largest_sizes = [max(sizes) for sizes in zip(*(array.shape for array in column))]
+    dims = [largest if requested is None else requested for requested, largest in zip(shape, largest_sizes)]
     batch = np.full((len(column), *dims), value, column[0].dtype)
     for i, array in enumerate(column):
-        if any(n > m for n, m in zip(array.shape, dims)):
+        if any(size > dim for size, dim in zip(array.shape, dims)):
             raise DataLossError(
                 None,
                 "IteratorGetNext",
                 f"Attempted to pad to a smaller size than the input element: {list(array.shape)} to {dims}",
             )
-        index: Any = (i, *(slice(n) for n in array.shape))
+        index: Any = (i, *map(slice, array.shape))  # batch[i, :rows, :columns] for a matrix
         batch[index] = array
     return batch
 
@@ -245,14 +248,13 @@ class Unbatch(Dataset):
     def __init__(self, source: Dataset) -> None:
         """Checks that no component is a scalar, and computes the number of rows if it is static."""
         self.source = source
-        if any(s.shape.rank == 0 for s in encoding(source.element_spec)):
+        shapes = [spec.shape for spec in encoding(source.element_spec)]
+        if any(shape.rank == 0 for shape in shapes):
             raise ValueError("Cannot unbatch an input with scalar components.")
-        sizes = {s.shape.as_list()[0] if s.shape.rank else None for s in encoding(source.element_spec)}
-        row_count = sizes.pop() if len(sizes) == 1 else None
-        super().__init__(
-            without_leading(source.element_spec),
-            UNKNOWN if row_count is None else map_known_size(source.size, lambda n: n * row_count),
-        )
+        row_counts = {shape.as_list()[0] if shape.rank else None for shape in shapes}
+        row_count = row_counts.pop() if len(row_counts) == 1 else None  # of each batch, if all agree
+        size = UNKNOWN if row_count is None else map_known_size(source.size, lambda n: n * row_count)
+        super().__init__(without_leading(source.element_spec), size)
 
     def handles(self) -> Iterator[Any]:
         return (row for element in self.source.elements() for row in rows(element, self.source.element_spec))
@@ -301,9 +303,9 @@ class Window(Dataset):
 
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         """Checks the sizes, which must be positive, and computes the number of windows."""
-        for what, count in (("size", size), ("shift", shift), ("stride", stride)):
-            if count < 1:
-                raise ArgumentError(f"Window {what} must be greater than zero.").for_op("WindowDataset")
+        for name, argument in (("size", size), ("shift", shift), ("stride", stride)):
+            if argument < 1:
+                raise ArgumentError(f"Window {name} must be greater than zero.").for_op("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         # The number of source elements that a window must cover: all up to its last one, or only its first.
@@ -498,11 +500,12 @@ def bucket_by_sequence_length(
             return padded_shapes
         if key == len(boundaries):
             raise ValueError("When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries).")
-        shapes = [
-            TensorShape([boundaries[key] - 1 if d is None else d for d in s.shape])
-            for s in nest.flatten(self.element_spec)
-        ]
-        return nest.pack_sequence_as(self.element_spec, shapes)
+        greatest_length = boundaries[key] - 1
+
+        def bucket_shape(spec: Any) -> TensorShape:
+            return TensorShape([greatest_length if dim is None else dim for dim in spec.shape])
+
+        return nest.map_structure(bucket_shape, self.element_spec)
 
     sizes = list(bucket_batch_sizes)
     return GroupByWindow(self, bucket_of, batched_bucket, lambda key: sizes[key])

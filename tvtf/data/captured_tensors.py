@@ -32,7 +32,10 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[SymbolicTensor]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Yields what a function or container refers to directly: a closure's values and defaults, or items."""
+    """Yields what a function or container refers to directly: a closure's values and defaults, or elements.
+
+    A captured tensor may be in any of these. :meth:`_CaptureReplacer.replaced` handles the same types.
+    """
     if isinstance(value, FunctionType):
         for cell in value.__closure__ or ():
             if _is_filled(cell):
@@ -98,18 +101,21 @@ class _CaptureReplacer:
 
         Functions that refer to each other get copies that refer to each other.
         """
-        if id(function) not in self.copies:
-            closure = function.__closure__ or ()
-            needs_new_cell = [_is_filled(cell) and bool(captured_tensors(cell.cell_contents)) for cell in closure]
-            cells = tuple(CellType() if is_new else cell for cell, is_new in zip(closure, needs_new_cell))
-            copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
-            self.copies[id(function)] = copy
-            # The copy is known by now, so that functions in its closure that refer to it get the copy.
-            for cell, old_cell, is_new in zip(cells, closure, needs_new_cell):
-                if is_new:
-                    cell.cell_contents = self.replaced(old_cell.cell_contents)
-            copy.__defaults__ = self.replaced(function.__defaults__)
-            copy.__kwdefaults__ = self.replaced(function.__kwdefaults__)
-            copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
-            vars(copy).update(vars(function))
-        return self.copies[id(function)]
+        if id(function) in self.copies:
+            return self.copies[id(function)]
+        old_cells = function.__closure__ or ()
+        cells = []
+        for old_cell in old_cells:
+            has_captured_tensors = _is_filled(old_cell) and captured_tensors(old_cell.cell_contents)
+            cells.append(CellType() if has_captured_tensors else old_cell)
+        copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, tuple(cells))
+        # Registered before the new cells are filled: functions in them that refer to this one then get the copy.
+        self.copies[id(function)] = copy
+        for cell, old_cell in zip(cells, old_cells):
+            if cell is not old_cell:
+                cell.cell_contents = self.replaced(old_cell.cell_contents)
+        copy.__defaults__ = self.replaced(function.__defaults__)
+        copy.__kwdefaults__ = self.replaced(function.__kwdefaults__)
+        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        vars(copy).update(vars(function))
+        return copy

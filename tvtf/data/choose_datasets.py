@@ -40,10 +40,11 @@ class Choose(Dataset):
 
         Exhausted datasets are skipped; with ``stop_on_empty``, the first one ends the iteration.
         """
-        open_iterators: dict[int, Iterator[Element]] = {
-            number: dataset.elements() for number, dataset in enumerate(self.datasets)
-        }
-        for choice in (int(c.numpy()) for c in self.choices.elements()):
+        open_iterators: dict[int, Iterator[Element]] = {}
+        for index, dataset in enumerate(self.datasets):
+            open_iterators[index] = dataset.elements()
+        for choice_tensor in self.choices.elements():
+            choice = int(choice_tensor.numpy())
             if not 0 <= choice < len(self.datasets):
                 raise InvalidArgumentError(
                     None,
@@ -64,12 +65,11 @@ def _common_spec(datasets: Sequence[Dataset]) -> Any:
     """Returns the element spec that covers the elements of all datasets; raises TypeError if there is none."""
     spec = datasets[0].element_spec
     try:
-        for other in datasets[1:]:
-            spec = relaxed(spec, other.element_spec)
+        for dataset in datasets[1:]:
+            spec = relaxed(spec, dataset.element_spec)
     except TypeError as error:
-        specs = "\n".join(
-            f"Dataset {number} element_spec={dataset.element_spec}." for number, dataset in enumerate(datasets)
-        )
+        lines = [f"Dataset {index} element_spec={dataset.element_spec}." for index, dataset in enumerate(datasets)]
+        specs = "\n".join(lines)
         raise TypeError(f"Invalid `datasets`. `datasets` must have compatible element specs.\n {specs}") from error
     return spec
 

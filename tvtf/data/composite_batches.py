@@ -88,26 +88,26 @@ class SparseBatch(Batch):
         arrays = [self.source.value(element_handle).eager_array() for element_handle in handle]
         for row in arrays:
             self._require_room(row.shape)
-        largest = np.max([row.shape for row in arrays], axis=0)
-        shape = [
-            int(longest) if requested is None else requested for requested, longest in zip(self.row_shape, largest)
+        largest_sizes = np.max([row.shape for row in arrays], axis=0).tolist()
+        row_dims = [
+            largest if requested is None else requested for requested, largest in zip(self.row_shape, largest_sizes)
         ]
-        # the indices of all elements of a row, with the row's number before them
-        indices = [
-            np.insert(np.argwhere(np.ones(row.shape)), 0, row_number, axis=1) for row_number, row in enumerate(arrays)
-        ]
+        indices = []
+        for row_index, row in enumerate(arrays):
+            indices_in_row = np.argwhere(np.ones(row.shape))  # of all elements
+            indices.append(np.insert(indices_in_row, 0, row_index, axis=1))
         values = np.concatenate([row.ravel() for row in arrays])
-        return SparseTensor(np.concatenate(indices), values, [len(arrays), *shape])
+        return SparseTensor(np.concatenate(indices), values, [len(arrays), *row_dims])
 
     def _require_room(self, shape: Sequence[int]) -> None:
         """Raises DataLossError if an element's shape has another rank than ``row_shape``, or is larger."""
         has_rank = len(shape) == self.row_shape.rank
         if not has_rank or any(limit is not None and size > limit for size, limit in zip(shape, self.row_shape)):
+            row_shape = _brackets([-1 if limit is None else limit for limit in self.row_shape])
             raise DataLossError(
                 None,
                 "IteratorGetNext",
-                f"Input element had shape ({_brackets(shape)}) that is incompatible with the row shape "
-                f"({_brackets([-1 if d is None else d for d in self.row_shape])}).",
+                f"Input element had shape ({_brackets(shape)}) that is incompatible with the row shape ({row_shape}).",
             )
 
 

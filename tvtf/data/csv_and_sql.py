@@ -170,10 +170,10 @@ class _ColumnProbe:
         """
         dtypes: list[DType | None] = [None] * len(columns)
         for row in itertools.islice(self._values(width), limit):
-            dtypes = [
-                dtype if row[column] in ("", na_value) else _wider(dtype, row[column])
-                for dtype, column in zip(dtypes, columns)
-            ]
+            for i, column in enumerate(columns):
+                is_missing = row[column] in ("", na_value)
+                if not is_missing:
+                    dtypes[i] = _wider(dtypes[i], row[column])
         known_dtypes = [dtype or string for dtype in dtypes]
         return [constant(["" if dtype is string else 0], dtype=dtype) for dtype in known_dtypes]
 

@@ -233,21 +233,22 @@ class Zip(Dataset):
         """Zips the datasets in a nest of tuples and dicts; the result ends with the shortest dataset."""
         self.datasets = datasets
         self.flat = _flat(datasets)
-        for each in self.flat:
-            if isinstance(each, list):
+        for dataset in self.flat:
+            if isinstance(dataset, list):
                 raise TypeError(
                     "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects. "
                     "Python `list` is not supported and you should use `tuple` instead."
                 )
-            if not isinstance(each, Dataset):
+            if not isinstance(dataset, Dataset):
                 raise TypeError(
                     "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects but "
-                    f"encountered object of type {type(each)}."
+                    f"encountered object of type {type(dataset)}."
                 )
-        finite = [d.size for d in self.flat if d.size != INFINITE]
-        size = UNKNOWN if UNKNOWN in finite else min(finite, default=INFINITE)
+        finite_sizes = [dataset.size for dataset in self.flat if dataset.size != INFINITE]
+        size = UNKNOWN if UNKNOWN in finite_sizes else min(finite_sizes, default=INFINITE)
         self.pack = nest.packer(_skeleton(datasets))
-        super().__init__(self.pack(iter([d.element_spec for d in self.flat])), size)
+        specs = [dataset.element_spec for dataset in self.flat]
+        super().__init__(self.pack(iter(specs)), size)
 
     def size_of_batches(self) -> int | None:
         return _common_size_of_batches(self.flat)
@@ -269,8 +270,15 @@ def _flat(datasets: Any) -> list[Any]:
     Dict entries come in the order of their sorted keys.
     """
     if isinstance(datasets, dict):
-        return [d for key in sorted(datasets) for d in _flat(datasets[key])]
-    return [d for each in datasets for d in _flat(each)] if isinstance(datasets, tuple) else [datasets]
+        children = [datasets[key] for key in sorted(datasets)]
+    elif isinstance(datasets, tuple):
+        children = list(datasets)
+    else:
+        return [datasets]
+    flat: list[Any] = []
+    for child in children:
+        flat += _flat(child)
+    return flat
 
 
 def _skeleton(datasets: Any) -> Any:
@@ -359,12 +367,13 @@ class Unique(Dataset):
         """Yields each element that equals none before it; elements are equal if dtype, shape and content are."""
         seen = set()
         for element in self.source.elements():
-            # An array of strings has dtype object. Its bytes are addresses, which differ for equal strings.
-            key = tuple(
-                (a.dtype.str, a.shape, a.tobytes() if a.dtype != object else tuple(a.ravel())) for a in arrays(element)
-            )
-            if key not in seen:
-                seen.add(key)
+            key = []
+            for array in arrays(element):
+                # An array of strings has dtype object. Its bytes are addresses, which differ for equal strings.
+                content = tuple(array.ravel()) if array.dtype == object else array.tobytes()
+                key.append((array.dtype.str, array.shape, content))
+            if tuple(key) not in seen:
+                seen.add(tuple(key))
                 yield element
 
 

@@ -105,8 +105,8 @@ class Traced(Eager):
             return super().__call__(*elements)
         if self._flatten is not None:
             return self._traced.call_flat(self._flatten(elements))
-        flat = (t for e in elements for t in nest.flatten(e, expand_composites=True))
-        return self._traced.call_flat([t for t in flat if t is not None])
+        leaves = nest.flatten(elements, expand_composites=True)
+        return self._traced.call_flat([leaf for leaf in leaves if leaf is not None])
 
 
 def _with_new_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -132,9 +132,11 @@ def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
     Named tuples stay one argument. Several values, such as a state and an element, stay as they are.
     """
-    return (
-        values[0] if len(values) == 1 and isinstance(values[0], tuple) and not hasattr(values[0], "_fields") else values
-    )
+    if len(values) != 1:
+        return values
+    (value,) = values
+    is_plain_tuple = isinstance(value, tuple) and not hasattr(value, "_fields")
+    return value if is_plain_tuple else values
 
 
 def _spec(leaf: Any) -> Any:
@@ -498,17 +500,22 @@ def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any])
 
     When the loop runs, each iteration calls back into Python for the next element.
     """
-    step, steps = Eager(function(reduce_func)), source._traced_steps()
+    traced_reduce = Eager(function(reduce_func))
+    iteration = source._traced_steps()
     _, spec = _trace_with_stable_state(reduce_func, source, spec_of(start), lambda result: result)
 
-    def body(more: Any, *accumulator: Any) -> Any:
-        new = step(nest.pack_sequence_as(start, accumulator), steps.element())
-        steps.advance()
-        return (steps.more(), *nest.flatten(new))
+    def has_element(more: Any, *_accumulator: Any) -> Any:
+        return more
 
-    loop_vars, shapes = [steps.more(), *nest.flatten(start)], [TensorSpec([], bool_), *nest.flatten(spec)]
-    _, *final = while_loop(lambda more, *_: more, body, loop_vars, shape_invariants=shapes)
-    steps.end()
+    def body(_more: Any, *accumulator: Any) -> Any:
+        new = traced_reduce(nest.pack_sequence_as(start, accumulator), iteration.element())
+        iteration.advance()
+        return (iteration.more(), *nest.flatten(new))
+
+    loop_vars = [iteration.more(), *nest.flatten(start)]
+    shape_invariants = [TensorSpec([], bool_), *nest.flatten(spec)]
+    _, *final = while_loop(has_element, body, loop_vars, shape_invariants=shape_invariants)
+    iteration.end()
     return nest.pack_sequence_as(start, final)
 
 

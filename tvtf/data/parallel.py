@@ -284,14 +284,17 @@ def _fill_queue(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: thre
     cheap_count = 0
     while not limit or cheap_count < limit:
         start = time.perf_counter()
+        payload: Any = None
         try:
-            item = "element", next(source)
+            kind, payload = "element", next(source)
         except StopIteration:
-            item = "end", None
+            kind = "end"
         except Exception as error:  # not the end: the consumer may skip errors (``ignore_errors``)
-            item = "failure", error
-        cheap_count = cheap_count + 1 if time.perf_counter() - start < CHEAP_SECONDS else 0
-        if not _put(queue, item, stop) or item[0] == "end":
+            kind, payload = "failure", error
+        is_cheap = time.perf_counter() - start < CHEAP_SECONDS
+        cheap_count = cheap_count + 1 if is_cheap else 0
+        was_put = _put(queue, (kind, payload), stop)
+        if not was_put or kind == "end":
             return
     _put(queue, ("cheap", None), stop)
 

@@ -99,8 +99,9 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         raise TypeError("Must pass at least one dataset to `zip`.")
     if args and datasets is not None:
         raise TypeError("Both `*args` and `datasets` cannot be set.")
-    nested = datasets if datasets is not None else args[0] if len(args) == 1 else args
-    return element_order.Zip(nested)
+    if datasets is None:
+        datasets = args[0] if len(args) == 1 else args
+    return element_order.Zip(datasets)
 
 
 def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None = None) -> Dataset:

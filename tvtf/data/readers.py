@@ -36,11 +36,17 @@ def file_names(names: Any) -> list[str]:
 
     They may be a string, several strings or paths, a string tensor, or a dataset of strings.
     """
+
+    def path_as_text(name: Any) -> Any:
+        return str(name) if hasattr(name, "__fspath__") else name  # such as a `pathlib.Path`
+
     if isinstance(names, Dataset):
-        return [name for element in names for name in file_names(element)]
-    if isinstance(names, (list, tuple)):
-        names = [str(name) if hasattr(name, "__fspath__") else name for name in names]
-    values = convert_to_tensor(str(names) if hasattr(names, "__fspath__") else names, string).numpy()
+        found: list[str] = []
+        for element in names:
+            found += file_names(element)
+        return found
+    names = list(map(path_as_text, names)) if isinstance(names, (list, tuple)) else path_as_text(names)
+    values = convert_to_tensor(names, string).numpy()
     return [name.decode() for name in np.atleast_1d(np.asarray(values, object)).tolist()]
 
 
@@ -221,9 +227,9 @@ class FixedLengthRecord(_Files):
         name: str | None = None,
     ) -> None:
         """Stores the sizes in bytes of a record and of a file's header and footer."""
-        self.record, self.header, self.footer = (
-            int_argument(size or 0) for size in (record_bytes, header_bytes, footer_bytes)
-        )
+        self.record = int_argument(record_bytes or 0)
+        self.header = int_argument(header_bytes or 0)
+        self.footer = int_argument(footer_bytes or 0)
         super().__init__(filenames, compression_type)
 
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
@@ -234,13 +240,17 @@ class FixedLengthRecord(_Files):
         """
         if not isinstance(file, Inflated):
             self._require_whole(os.fstat(file.fileno()).st_size, name)
-        data, size = b"", len(read_fully(file, self.header))
+        file_size = len(read_fully(file, self.header))
+        pending = b""  # read, but not yet yielded
         while chunk := read_fully(file, max(CHUNK, self.record + self.footer)):
-            data, size = data + chunk, size + len(chunk)
-            count = max(0, len(data) - self.footer) // self.record
-            yield from (data[start : start + self.record] for start in range(0, count * self.record, self.record))
-            data = data[count * self.record :]
-        self._require_whole(size, name)
+            file_size += len(chunk)
+            pending += chunk
+            record_count = max(0, len(pending) - self.footer) // self.record
+            records_end = record_count * self.record
+            for start in range(0, records_end, self.record):
+                yield pending[start : start + self.record]
+            pending = pending[records_end:]
+        self._require_whole(file_size, name)
 
     def _require_whole(self, size: int, name: str) -> None:
         """Checks that a file of ``size`` bytes has a whole number of records between its header and footer.

@@ -94,11 +94,13 @@ def _pack(leaves: Sequence[np.ndarray], spec: Any, count: Any) -> Iterator[Eleme
     Raises:
       ValueError: the number of arrays is not ``count`` times the number of leaves of an element.
     """
-    width, pack = len(nest.flatten(spec, expand_composites=True)), packer(spec)
-    count = len(leaves) // max(width, 1) if count is None else count
+    width = len(nest.flatten(spec, expand_composites=True))  # the number of arrays of an element
+    if count is None:
+        count = len(leaves) // max(width, 1)
     if not isinstance(count, int) or len(leaves) != count * width:
         raise ValueError(f"{len(leaves)} tensors, but {count!r:.40} elements of {width} tensors each were expected")
-    return (pack(leaves[number * width : (number + 1) * width]) for number in range(count))
+    pack = packer(spec)
+    return (pack(leaves[i * width : (i + 1) * width]) for i in range(count))
 
 
 def _decode_array(header: bytes, body: bytes) -> np.ndarray:

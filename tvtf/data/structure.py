@@ -24,11 +24,13 @@ def tensors_of(value: Any) -> Element:
     Tuples and dicts stay nests, lists become tensors.
     """
     if isinstance(value, tuple) or nest.is_record(value):
-        return nest.with_parts(value, [tensors_of(part) for part in nest.parts_of(value)])
+        return nest.with_parts(value, list(map(tensors_of, nest.parts_of(value))))
     if isinstance(value, dict):
-        pairs = ((key, tensors_of(part)) for key, part in value.items())
-        return OrderedDict(pairs) if isinstance(value, OrderedDict) else dict(pairs)
-    return value if value is None or isinstance(value, (CompositeTensor, NumberedObject)) else convert_to_tensor(value)
+        converted = {key: tensors_of(child) for key, child in value.items()}
+        return OrderedDict(converted) if isinstance(value, OrderedDict) else converted
+    if value is None or isinstance(value, (CompositeTensor, NumberedObject)):
+        return value
+    return convert_to_tensor(value)
 
 
 def result_of(value: Any) -> Element:
@@ -53,16 +55,18 @@ def _leaf_spec(leaf: Any) -> Any:
     )
 
 
-def relaxed(one: Any, other: Any) -> Any:
+def relaxed(first: Any, second: Any) -> Any:
     """Returns the most specific element spec that covers two specs: their dims that differ become unknown.
+
+    For example, shapes ``(2, 3)`` and ``(4, 3)`` give ``(None, 3)``.
 
     Raises:
       TypeError: the structures or dtypes differ.
     """
     try:
-        return nest.map_structure(_common, one, other)
+        return nest.map_structure(_common, first, second)
     except ValueError as error:
-        raise TypeError(f"Incompatible dataset elements:\n  {one} vs.   {other}") from error
+        raise TypeError(f"Incompatible dataset elements:\n  {first} vs.   {second}") from error
 
 
 def _common(a: Any, b: Any) -> Any:
