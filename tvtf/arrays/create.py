@@ -200,10 +200,12 @@ def _make_triangle(name: str, is_lower: bool) -> Callable[..., Tensor]:
             raise ValueError(f"Argument to {name} must have rank at least 2")
         if None in m.shape[-2:].as_list():
             raise ValueError("Currently, the last two dimensions of the input array need to be known.")
-        # `tril` keeps the elements up to the k-th diagonal; `triu` clears those before it, and keeps the diagonal itself.
-        below_diagonal = tri(*m.shape[-2:].as_list(), k=k if is_lower else k - 1, dtype=bool)
         zero = tf.zeros([], m.dtype)
-        return tf.where(below_diagonal, *((m, zero) if is_lower else (zero, m)))
+        rows, columns = m.shape[-2:].as_list()
+        # `tri` has ones up to the k-th diagonal, and on it. Both `tril` and `triu` keep that diagonal.
+        if is_lower:
+            return tf.where(tri(rows, columns, k=k, dtype=bool), m, zero)
+        return tf.where(tri(rows, columns, k=k - 1, dtype=bool), zero, m)
 
     return triangle
 

@@ -96,13 +96,14 @@ def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
     because basic indexing has removed their axes.
     """
     arrays = []
-    for position, entry in enumerate(entries):
-        if not _is_array(entry):
-            continue
-        follows_ellipsis = any(other is ... for other in entries[:position])
-        from_here = [other for other in entries[position:] if not _is_scalar(other)]
-        before = [other for other in entries[:position] if not _is_scalar(other)]
-        arrays.append(ArrayIndex(rank - len(from_here) if follows_ellipsis else len(before), entry, follows_ellipsis))
+    follows_ellipsis = False
+    kept_entries = [entry for entry in entries if not _is_scalar(entry)]
+    for position, entry in enumerate(kept_entries):
+        if entry is ...:
+            follows_ellipsis = True
+        elif _is_array(entry):
+            axis = rank - (len(kept_entries) - position) if follows_ellipsis else position
+            arrays.append(ArrayIndex(axis, entry, follows_ellipsis))
     return arrays
 
 

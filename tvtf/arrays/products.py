@@ -69,11 +69,15 @@ def kron(a: Any, b: Any) -> Tensor:
     """Returns the Kronecker product: a block ``a[i, j] * b`` for each element of ``a``."""
     a, b = to_common_dtype(a, b)
     rank = max(a.ndim, b.ndim)
-    first_dims, second_dims = ([1] * (rank - x.ndim) + list(tf.unstack(tf.shape(x))) for x in (a, b))
+    a_dims = [1] * (rank - a.ndim) + list(tf.unstack(tf.shape(a)))
+    b_dims = [1] * (rank - b.ndim) + list(tf.unstack(tf.shape(b)))
     # In shapes (m0, 1, m1, 1, ...) and (1, n0, 1, n1, ...) all pairs of elements meet, in the result's order.
-    interleaved_a = tf.reshape(a, [dim for size in first_dims for dim in (size, 1)])
-    interleaved_b = tf.reshape(b, [dim for size in second_dims for dim in (1, size)])
-    return tf.reshape(interleaved_a * interleaved_b, [m * n for m, n in zip(first_dims, second_dims)])
+    a_shape, b_shape, result_shape = [], [], []
+    for a_dim, b_dim in zip(a_dims, b_dims):
+        a_shape += [a_dim, 1]
+        b_shape += [1, b_dim]
+        result_shape.append(a_dim * b_dim)
+    return tf.reshape(tf.reshape(a, a_shape) * tf.reshape(b, b_shape), result_shape)
 
 
 def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:

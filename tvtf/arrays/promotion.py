@@ -74,12 +74,13 @@ def _read_table() -> dict[frozenset[PromotedType], tuple[PromotedType, bool]]:
     Maps each set of two types to the promoted type, and to whether the mode "safe" permits the promotion.
     """
     rows = [row.split() for row in _ROWS.strip().splitlines()]
-    columns = [_promoted_type(row[0]) for row in rows]
-    return {
-        frozenset((columns[i], columns[j])): (_promoted_type(text), not text.endswith("!"))
-        for i, row in enumerate(rows)
-        for j, text in enumerate(row[1:])
-    }
+    columns = [_promoted_type(row[0]) for row in rows]  # the columns are in the order of the rows
+    table = {}
+    for row_type, (_, *entries) in zip(columns, rows):
+        for column_type, text in zip(columns, entries):
+            is_safe = not text.endswith("!")
+            table[frozenset((row_type, column_type))] = _promoted_type(text), is_safe
+    return table
 
 
 TABLE = _read_table()
@@ -128,19 +129,21 @@ def promoted(*values: Any) -> PromotedType | None:
     Raises:
       TypeError: the mode is "safe", which forbids the promotion.
     """
-    types = [type_of(value) for value in nest.flatten([value for value in values if value is not None])]
+    present_values = [value for value in values if value is not None]
+    types = [type_of(value) for value in nest.flatten(present_values)]
     result = types[0] if types else _PYTHON_TYPES[float]
-    for other in types[1:]:
-        if result is None or other is None:
+    for next_type in types[1:]:
+        if result is None or next_type is None:
             return None
-        if result == other == STRING:
+        if result == next_type == STRING:
             continue
-        if (pair := frozenset((result, other))) not in TABLE:
+        pair = frozenset((result, next_type))
+        if pair not in TABLE:
             return None
         common, is_safe = TABLE[pair]
         if setting.mode == "safe" and not is_safe:
             raise TypeError(
-                f"In promotion mode PromoMode.SAFE, implicit dtype promotion between {result} and {other} is disallowed. "
+                f"In promotion mode PromoMode.SAFE, implicit dtype promotion between {result} and {next_type} is disallowed. "
                 "You need to explicitly specify the dtype in your op, or relax your dtype promotion rules (such as from "
                 "SAFE mode to ALL mode)."
             )

@@ -80,9 +80,8 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     """Moves axes ``source`` of a tensor to the positions ``destination``; the other axes keep their order."""
     a = to_tensor(a)
-    sources, destinations = (
-        [nonnegative_axis(i, a.ndim) for i in tf.nest.flatten(range_as_list(axes))] for axes in (source, destination)
-    )
+    sources = [nonnegative_axis(axis, a.ndim) for axis in tf.nest.flatten(range_as_list(source))]
+    destinations = [nonnegative_axis(axis, a.ndim) for axis in tf.nest.flatten(range_as_list(destination))]
     if len(sources) != len(destinations):
         raise ValueError("The lengths of source and destination must equal")
     order = [i for i in range(a.ndim) if i not in sources]
@@ -300,12 +299,11 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     if axis is None:
         return take_along_axis(ravel(arr), indices, 0)
     axis = axis + arr.ndim if axis < 0 else axis
-    shapes = [tf.shape(arr), tf.shape(indices)]
-    shape = tf.broadcast_dynamic_shape(*(_with_dim(operand_shape, axis, 1) for operand_shape in shapes))
-    arr, indices = (
-        tf.broadcast_to(x, _with_dim(shape, axis, operand_shape[axis]))
-        for x, operand_shape in zip((arr, indices), shapes)
-    )
+    arr_shape, indices_shape = tf.shape(arr), tf.shape(indices)
+    # all axes but `axis` are broadcast
+    shape = tf.broadcast_dynamic_shape(_with_dim(arr_shape, axis, 1), _with_dim(indices_shape, axis, 1))
+    arr = tf.broadcast_to(arr, _with_dim(shape, axis, arr_shape[axis]))
+    indices = tf.broadcast_to(indices, _with_dim(shape, axis, indices_shape[axis]))
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
     size = tf.shape(arr, indices.dtype)[-1]
     # Negative indices count from the end.

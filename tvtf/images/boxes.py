@@ -51,7 +51,9 @@ def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, h
     """
     top, bottom = int(box[0] * (height - 1)), int(box[2] * (height - 1))
     left, right = int(box[1] * (width - 1)), int(box[3] * (width - 1))
-    if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
+    is_empty = top > bottom or left > right
+    is_outside = top >= height or bottom < 0 or left >= width or right < 0
+    if is_empty or is_outside:
         return
     rows = slice(max(top, 0), min(bottom, height - 1) + 1)
     columns = slice(max(left, 0), min(right, width - 1) + 1)

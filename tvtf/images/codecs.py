@@ -125,9 +125,9 @@ def decode_gif(data: bytes) -> np.ndarray:
         shape = image.n_frames, image.height, image.width, 3
         require_decodable(math.prod(shape), f"{_image_text('DecodeGif', image)} and {image.n_frames} frames")
         frames = np.empty(shape, np.uint8)
-        for number, frame in enumerate(frames):
-            image.seek(number)
-            frame[:] = np.asarray(image.convert("RGB"))
+        for index in range(image.n_frames):
+            image.seek(index)
+            frames[index] = np.asarray(image.convert("RGB"))
         return frames
 
     return read_with_pillow(data, "GIF", read)  # type: ignore[no-any-return]

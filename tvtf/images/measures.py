@@ -102,7 +102,8 @@ def _comparable_images(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     y.shape.with_rank_at_least(3)
     x.shape[-3:].assert_is_compatible_with(y.shape[-3:])
     for dim_x, dim_y in zip(reversed(x._type.shape[:-3]), reversed(y._type.shape[:-3])):
-        if isinstance(dim_x, int) and isinstance(dim_y, int) and 1 not in (dim_x, dim_y) and dim_x != dim_y:
+        are_static = isinstance(dim_x, int) and isinstance(dim_y, int)
+        if are_static and dim_x != dim_y and 1 not in (dim_x, dim_y):
             raise ValueError(f"Two images are not compatible: {x.shape} and {y.shape}")
     return x, y
 
@@ -254,10 +255,11 @@ def _downsample(image: Tensor) -> Tensor:
 
     Odd sides are first extended by mirroring, as in TensorFlow.
     """
-    shape = image._type.shape
-    flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
-    extra_pixels = [dim % 2 if isinstance(dim, int) else 0 for dim in shape[-3:-1]]
-    if any(extra_pixels):
-        flat = pad(flat, [[0, 0], [0, extra_pixels[0]], [0, extra_pixels[1]], [0, 0]], "SYMMETRIC")
-    means = avg_pool2d(flat, 2, 2, "VALID")
-    return bind.reshape(means, shape=(*shape[:-3], *means._type.shape[1:]))  # type: ignore[no-any-return]
+    *batch_shape, height, width, channels = image._type.shape
+    images = bind.reshape(image, shape=(size_of(batch_shape), height, width, channels))
+    extra_rows = height % 2 if isinstance(height, int) else 0
+    extra_columns = width % 2 if isinstance(width, int) else 0
+    if extra_rows or extra_columns:
+        images = pad(images, [[0, 0], [0, extra_rows], [0, extra_columns], [0, 0]], "SYMMETRIC")
+    means = avg_pool2d(images, 2, 2, "VALID")
+    return bind.reshape(means, shape=(*batch_shape, *means._type.shape[1:]))  # type: ignore[no-any-return]

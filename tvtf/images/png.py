@@ -82,15 +82,17 @@ def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
     first_chunks: dict[bytes, bytes] = {}
     image_data, position = [], len(PNG)
     while position + 12 <= len(data) and b"IEND" not in first_chunks:
-        size, chunk_type = struct.unpack_from(">I4s", data, position)
         # A chunk has its size, type, contents and a checksum of type and contents.
+        size, chunk_type = struct.unpack_from(">I4s", data, position)
         end = position + 8 + size
-        if end + 4 > len(data) or struct.unpack_from(">I", data, end)[0] != zlib.crc32(data[position + 4 : end]):
+        is_complete = end + 4 <= len(data)
+        if not is_complete or struct.unpack_from(">I", data, end)[0] != zlib.crc32(data[position + 4 : end]):
             raise ArgumentError(f"Invalid PNG data, size {len(data)}: a chunk is damaged")
+        contents = data[position + 8 : end]
         if chunk_type == b"IDAT":
-            image_data.append(data[position + 8 : end])
+            image_data.append(contents)
         elif chunk_type in (b"IHDR", b"PLTE", b"tRNS", b"IEND"):
-            first_chunks.setdefault(chunk_type, data[position + 8 : end])
+            first_chunks.setdefault(chunk_type, contents)
         position = end + 4
     return first_chunks, b"".join(image_data)
 

@@ -85,15 +85,17 @@ def _input_points(transforms: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Ten
     ``transforms`` has 8 coefficients for each image, or for all. Returns the rows, the columns, and whether the points
     are finite, all of shape (batch or 1, height, width).
     """
-    y, x = (tf("cast")(tf("range")(size[axis]), float32) for axis in (0, 1))
-    x, y = x[None, None, :], y[None, :, None]
-    a0, a1, a2, b0, b1, b2, c0, c1 = (
-        coefficient[:, None, None] for coefficient in tf("unstack")(transforms, 8, axis=1)
-    )
+    height, width = size[0], size[1]
+    y = tf("cast")(tf("range")(height), float32)[None, :, None]
+    x = tf("cast")(tf("range")(width), float32)[None, None, :]
+    coefficients = tf("unstack")(transforms, 8, axis=1)
+    a0, a1, a2, b0, b1, b2, c0, c1 = (coefficient[:, None, None] for coefficient in coefficients)
     denominator = c0 * x + c1 * y + 1.0
     is_finite = tf("not_equal")(denominator, 0.0)
     denominator = tf("where")(is_finite, denominator, 1.0)
-    return (b0 * x + b1 * y + b2) / denominator, (a0 * x + a1 * y + a2) / denominator, is_finite
+    rows = (b0 * x + b1 * y + b2) / denominator
+    columns = (a0 * x + a1 * y + a2) / denominator
+    return rows, columns, is_finite
 
 
 def _make_pixel_reader(
@@ -112,7 +114,9 @@ def _make_pixel_reader(
     def read(rows: Tensor, columns: Tensor) -> Tensor:
         """Gathers the pixels at rows and columns of shape (batch or 1, height, width)."""
         is_inside = tf("logical_and")(_is_in_range(rows, height), _is_in_range(columns, width))
-        row, column = (tf("cast")(tf("where")(is_inside, position, 0.0), int32) for position in (rows, columns))
+        # pixel 0 takes the place of points outside, which are filled afterwards
+        row = tf("cast")(tf("where")(is_inside, rows, 0.0), int32)
+        column = tf("cast")(tf("where")(is_inside, columns, 0.0), int32)
         pixel_index = row * width + column
         size = tf("shape")(pixel_index)
         flat_indices = tf("reshape")(pixel_index, tf("stack")([size[0], size[1] * size[2]]))
@@ -149,13 +153,15 @@ def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype:
     ``read`` returns pixels at integral positions.
     """
     top, left = tf("floor")(rows), tf("floor")(columns)
-    row_fraction, column_fraction = (fraction[..., None] for fraction in (rows - top, columns - left))
+    row_fraction, column_fraction = (rows - top)[..., None], (columns - left)[..., None]
 
     def interpolate_row(row: Tensor) -> Tensor:
-        first, second = (tf("cast")(read(row, column), float32) for column in (left, left + 1.0))
-        return (1.0 - column_fraction) * first + column_fraction * second  # type: ignore[no-any-return]
+        left_pixel = tf("cast")(read(row, left), float32)
+        right_pixel = tf("cast")(read(row, left + 1.0), float32)
+        return (1.0 - column_fraction) * left_pixel + column_fraction * right_pixel  # type: ignore[no-any-return]
 
-    return tf("cast")((1.0 - row_fraction) * interpolate_row(top) + row_fraction * interpolate_row(top + 1.0), dtype)  # type: ignore[no-any-return]
+    interpolated = (1.0 - row_fraction) * interpolate_row(top) + row_fraction * interpolate_row(top + 1.0)
+    return tf("cast")(interpolated, dtype)  # type: ignore[no-any-return]
 
 
 def _clamp(x: Tensor, size: Tensor) -> Tensor:

@@ -206,10 +206,10 @@ def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -
     """
     if any(batched[1:]):
         return _blend_each(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched)))
-    x, *others = inputs
+    x, *weights = inputs
     count, rows, length = x._type.shape[1:]
-    flat = bind.reshape(x, shape=(simplify_dim(size * count), rows, length))
-    blended = bind.blend(flat, *others)
+    merged = bind.reshape(x, shape=(simplify_dim(size * count), rows, length))
+    blended = bind.blend(merged, *weights)
     return bind.reshape(blended, shape=(size, count, *blended._type.shape[1:]))  # type: ignore[no-any-return]
 
 

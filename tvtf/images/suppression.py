@@ -5,6 +5,7 @@ Source: ``tensorflow/core/kernels/image/non_max_suppression_op.cc``
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -275,16 +276,16 @@ def _selected_padded(
 
     Returns the indices of the selected boxes, padded with zeros to ``size``, and the number of selected boxes.
     """
-    batch_shape = boxes.shape[:-2]
-    thresholds = float(max_overlap), float(min_score)
-    selected_by_item = [
-        select_boxes(item_scores, lambda i, j, b=item_boxes: overlap(b, i, j), size, *thresholds, 0.0)[0]  # type: ignore[misc]
-        for item_boxes, item_scores in zip(boxes.reshape(-1, *boxes.shape[-2:]), scores.reshape(-1, scores.shape[-1]))
-    ]
-    padded_indices = np.zeros((len(selected_by_item), size), np.int32)
-    for row, selected in zip(padded_indices, selected_by_item):
-        row[: len(selected)] = selected
-    counts = np.array([len(selected) for selected in selected_by_item], np.int32)
+    *batch_shape, box_count, _ = boxes.shape
+    flat_boxes = boxes.reshape(-1, box_count, boxes.shape[-1])
+    flat_scores = scores.reshape(-1, scores.shape[-1])
+    padded_indices = np.zeros((len(flat_boxes), size), np.int32)
+    counts = np.zeros(len(flat_boxes), np.int32)
+    for item, (item_boxes, item_scores) in enumerate(zip(flat_boxes, flat_scores)):
+        overlap_of = functools.partial(overlap, item_boxes)
+        selected, _ = select_boxes(item_scores, overlap_of, size, float(max_overlap), float(min_score), 0.0)
+        padded_indices[item, : len(selected)] = selected
+        counts[item] = len(selected)
     return padded_indices.reshape(*batch_shape, size), counts.reshape(batch_shape)
 
 
