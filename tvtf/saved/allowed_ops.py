@@ -110,11 +110,12 @@ def _only_computes(public: Any) -> bool:
     undecorated = inspect.unwrap(public) if inspect.isfunction(public) else None
     if undecorated is None or undecorated.__name__ in EXCLUDED_FUNCTIONS or undecorated.__module__ in EXCLUDED_MODULES:
         return False
-    # A name that ends in a dot stands for all modules of a package.
-    return any(
-        undecorated.__module__ == allowed or (allowed.endswith(".") and undecorated.__module__.startswith(allowed))
-        for allowed in COMPUTING_MODULES
-    )
+    module = undecorated.__module__
+    for allowed in COMPUTING_MODULES:
+        is_in_package = allowed.endswith(".") and module.startswith(allowed)  # "a.b." stands for all modules of a.b
+        if module == allowed or is_in_package:
+            return True
+    return False
 
 
 def function(name: Any) -> Any:

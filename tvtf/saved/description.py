@@ -116,7 +116,7 @@ class Description:
           SavedModuleError: the format or version is not that of this version of tvtf, or the data is damaged.
         """
         check_header(data, source)
-        inputs, outputs = (values(data, key, source) for key in ("inputs", "outputs"))
+        inputs, outputs = values(data, "inputs", source), values(data, "outputs", source)
         gpu = data.get("gpu")
         return cls(str(entry(data, "name", source)), inputs, outputs, None if gpu is None else str(gpu))
 

@@ -57,8 +57,9 @@ def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
     named: dict[str, Variable] = {}
     for variable in concrete.variables:
         name = variable.name.partition(":")[0].replace("/", "_")  # "dense/w:0" becomes "dense_w"
-        count = sum(other == name or other.startswith(f"{name}__") for other in named)
-        named[f"{name}__{count}" if count else name] = variable
+        used_names = [used for used in named if used == name or used.startswith(f"{name}__")]
+        unique_name = f"{name}__{len(used_names)}" if used_names else name
+        named[unique_name] = variable
     return named
 
 

@@ -236,10 +236,9 @@ def load_runtime() -> None:
         return
     spec = importlib.util.find_spec("tvm")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    # The first file found, by the names on Linux, macOS and Windows.
-    runtime = next(
-        (path for name in RUNTIMES for path in (folder / name, folder / "lib" / name) if path.is_file()), None
-    )
-    if runtime is None:
-        raise SavedModuleError("TVM's runtime isn't installed; install it with: pip install tvtf")
-    ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)  # global, so that libraries loaded later find the symbols
+    for name in RUNTIMES:  # the names on Linux, macOS and Windows
+        for path in (folder / name, folder / "lib" / name):
+            if path.is_file():
+                ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)  # global, so that libraries loaded later find the symbols
+                return
+    raise SavedModuleError("TVM's runtime isn't installed; install it with: pip install tvtf")

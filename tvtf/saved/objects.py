@@ -108,12 +108,14 @@ def describe(view: ModelView, function_index: Callable[[ConcreteFunction], Any])
     nodes = view.nodes()
     node_ids = {id(node.trackable): node_id for node_id, node in enumerate(nodes)}
     owned_count = len(view.paths())  # after these nodes come slot variables of optimizers, which have no children
-    return [
-        _encode_node(node.trackable, node.key, function_index)
-        | {"children": _edges(view, node.trackable, node_ids) if node_id < owned_count else []}
-        | ({"slots": [list(slot) for slot in node.slots]} if node.slots else {})
-        for node_id, node in enumerate(nodes)
-    ]
+    encoded_nodes = []
+    for node_id, node in enumerate(nodes):
+        encoded = dict(_encode_node(node.trackable, node.key, function_index))
+        encoded["children"] = _edges(view, node.trackable, node_ids) if node_id < owned_count else []
+        if node.slots:
+            encoded["slots"] = [list(slot) for slot in node.slots]
+        encoded_nodes.append(encoded)
+    return encoded_nodes
 
 
 def _edges(view: ModelView, trackable: Trackable, node_ids: Mapping[int, int]) -> list[list[Any]]:

@@ -226,16 +226,19 @@ class Program:
 
         A result is a computed value, a parameter of the program, or a constant.
         """
-        flat = nest.flatten((args, kwargs), expand_composites=True)
-        tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
+        argument_leaves = nest.flatten((args, kwargs), expand_composites=True)
+        tensors = [value for value, leaf in zip(argument_leaves, self.arguments.leaves) if leaf.spec is not None]
         captured = [value.read_value() if isinstance(value, Variable) else value for value in self.bound]
-        computed = evaluate(self.mod, "main", [*tensors, *captured], Instance)
-        result_of_kind: dict[str, Callable[[Any], Any]] = {
-            "computed": computed.__getitem__,
-            "param": [*tensors, *captured].__getitem__,
-            "value": lambda index: None if index is None else self.constants[index],
-        }
-        leaves = [result_of_kind[kind](reference) for kind, reference in self.results]
+        params = [*tensors, *captured]
+        computed = evaluate(self.mod, "main", params, Instance)
+        leaves = []
+        for kind, reference in self.results:
+            if kind == "computed":
+                leaves.append(computed[reference])
+            elif kind == "param":
+                leaves.append(params[reference])
+            else:  # a constant, or None
+                leaves.append(None if reference is None else self.constants[reference])
         for position, index in self.updates:
             self.bound[position].assign(computed[index], read_value=False)
         return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
@@ -433,14 +436,13 @@ def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
     The program reads the Variable's memory. A later value may have any size or rank that the Variable's declared shape
     allows.
     """
-    declared = TensorSpec(captured.shape, captured.dtype)
-    sizes = (
-        None
-        if actual.ndim == -1
-        else [int(dim) if isinstance(dim, tirx.IntImm) else None for dim in actual.shape.values]
-    )
+    if actual.ndim == -1:  # of unknown rank
+        param_shape = TensorShape(None)
+    else:
+        param_shape = TensorShape([int(dim) if isinstance(dim, tirx.IntImm) else None for dim in actual.shape.values])
     has_dtype = dialect.relax_dtype(captured.dtype) == str(actual.dtype)
-    if not has_dtype or not TensorShape(sizes).is_compatible_with(captured.shape):
+    if not has_dtype or not param_shape.is_compatible_with(captured.shape):
+        declared = TensorSpec(captured.shape, captured.dtype)
         raise SavedModuleError(f"the program of {name} takes {actual}, but its captured Variable is {declared}")
 
 

@@ -70,11 +70,17 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
 def _check_calls_end(called_functions: dict[str, set[str]]) -> None:
     """Checks that no function of a loaded program is recursive, directly or through other functions.
 
-    ``called_functions`` maps a function to the functions that it calls. A function that calls no remaining function is
-    removed, until nothing changes. Every function left is part of a cycle, or calls a function in one.
+    This is a topological sort of the call graph. A function that calls no remaining function is removed, until nothing
+    changes. Every function left is part of a cycle, or calls a function in one.
+
+    Args:
+      called_functions: the functions that a function calls, by its name.
     """
     remaining = dict(called_functions)
-    while without_calls := [name for name, callees in remaining.items() if not callees & remaining.keys()]:
+    while True:
+        without_calls = [name for name, callees in remaining.items() if not callees & remaining.keys()]
+        if not without_calls:
+            break
         for name in without_calls:
             del remaining[name]
     if remaining:

@@ -192,9 +192,12 @@ class _Model:
 
     def _constants(self) -> dict[str, EagerTensor]:
         """Reads the constants that functions capture, and the arrays of lookup tables; returns the tensors by key."""
-        captures = self._checked_captures()
-        keys = [key for kind, key in captures if kind == "constant"]
-        keys += [key for kind, array_keys in captures if kind == "table" for key in array_keys]
+        keys: list[str] = []
+        for kind, reference in self._checked_captures():
+            if kind == "constant":
+                keys.append(reference)
+            elif kind == "table":
+                keys += reference
         if not keys:
             return {}
         reader = self._open(layout.CONSTANTS)
@@ -209,15 +212,27 @@ class _Model:
         The kinds and references are: "object" with a node ID, "constant" with a key, "table" with the list of the
         keys of its arrays, and "stream" with the list of the numbers of a generator state, or an empty list.
         """
+        node_count = len(self.nodes)
+
+        def is_valid(kind: Any, reference: Any) -> bool:
+            """Returns whether a reference has the form of its kind. A file may have been changed by a stranger."""
+            if kind == "object":
+                return type(reference) is int and 0 <= reference < node_count
+            if kind == "constant":
+                return isinstance(reference, str)
+            if not isinstance(reference, list):
+                return False
+            if kind == "table":
+                return len(reference) == len(TABLE) and all(isinstance(key, str) for key in reference)
+            words = reference
+            is_state = len(words) in (0, STATE_SIZE) and all(
+                type(word) is int and 0 <= word < 1 << 64 for word in words
+            )
+            return kind == "stream" and is_state
+
         for capture in self.captures if isinstance(self.captures, list) else [None]:  # None is invalid
-            kind, reference = capture if isinstance(capture, list) and len(capture) == 2 else (None, None)
-            is_node = kind == "object" and type(reference) is int and 0 <= reference < len(self.nodes)
-            is_stream = kind == "stream" and isinstance(reference, list) and len(reference) in (0, STATE_SIZE)
-            if is_stream and all(type(number) is int and 0 <= number < 1 << 64 for number in reference):  # type: ignore[union-attr]
-                continue
-            is_table = kind == "table" and isinstance(reference, list) and len(reference) == len(TABLE)
-            keys: list[Any] = reference if is_table else [reference] if kind == "constant" else [None]  # type: ignore[assignment]
-            if not is_node and not all(isinstance(key, str) for key in keys):
+            is_pair = isinstance(capture, list) and len(capture) == 2
+            if not is_pair or not is_valid(*capture):
                 raise self._damaged(f"{capture!r:.60} is not something that a function can capture")
         return [(kind, reference) for kind, reference in self.captures]
 

@@ -270,7 +270,10 @@ def _check_node(graph: Graph, node_id: int, node: dict[str, Any]) -> None:
 
 
 def _check_fields(graph: Graph, node_id: int, node_type: str, data: Any) -> None:
-    """Checks the fields of a node: each field by itself, then the rules for several fields together."""
+    """Checks the fields of a node: each field by itself, then the rules for several fields together.
+
+    TVM doesn't check what it reads: a damaged file would crash it.
+    """
     declared = FIELDS[node_type]
     if not isinstance(data, dict) or data.keys() != declared.keys():
         raise SchemaError(f"must have the fields {', '.join(declared)}")

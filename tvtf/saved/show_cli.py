@@ -146,22 +146,19 @@ class ModelPrinter:
 
         TensorFlow prints a set, in arbitrary order; here the order is alphabetical.
         """
-        signature_ops = {
-            table[op].tf_name
-            for function_index in self._signature_functions().values()
-            for op in self._ops_of(function_index)
-        }
-        variable_ops = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
-        call_ops = {
-            output.name.partition(":")[0].partition("_")[0]  # "PartitionedCall_1:0" is an output of a PartitionedCall
-            for signature in self.signatures.values()
-            for output in signature.outputs.values()
-        }
-        if "PrintV2" in signature_ops:  # TensorFlow formats the printed text in an op of its own
-            call_ops.add("StringFormat")
-        names = sorted({*SAVING_OPS, *variable_ops, *signature_ops, *call_ops})
-        # The list of names without its brackets, in braces.
-        return f"The MetaGraph with tag set {list(layout.TAGS)} contains the following ops: {{{str(names)[1:-1]}}}"
+        ops = set(SAVING_OPS)
+        if any(node["kind"] == "variable" for node in self.nodes):
+            ops.update(VARIABLE_OPS)
+        for function_index in self._signature_functions().values():
+            ops.update(table[op].tf_name for op in self._ops_of(function_index))
+        if "PrintV2" in ops:  # TensorFlow formats the printed text in an op of its own
+            ops.add("StringFormat")
+        for signature in self.signatures.values():
+            for output in signature.outputs.values():
+                op, _, _ = output.name.partition(":")[0].partition("_")  # "PartitionedCall_1:0" -> "PartitionedCall"
+                ops.add(op)
+        names = str(sorted(ops))[1:-1]  # without the list's brackets
+        return f"The MetaGraph with tag set {list(layout.TAGS)} contains the following ops: {{{names}}}"
 
     def everything(self) -> Iterator[str]:
         """Yields all lines that ``saved_model_cli show --all`` prints."""

@@ -91,9 +91,12 @@ def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
         signatures = _only_one(functions)
     if not isinstance(signatures, Mapping):
         signatures = {DEFAULT: signatures}
+
+    def getter_of(signature: Any) -> Any:
+        return lambda: signature
+
     converted = {name: _signature(function, name) for name, function in signatures.items()}
-    # The default argument binds the lambda to this signature, not to the last one.
-    return SignatureMap({name: lambda signature=signature: signature for name, signature in converted.items()})  # type: ignore[misc]
+    return SignatureMap({name: getter_of(signature) for name, signature in converted.items()})
 
 
 def _only_one(functions: Mapping[str, Any]) -> Any:
