@@ -143,9 +143,9 @@ def _public_error(error: Exception, op: str, arguments: Iterable[Any], kind: typ
         return OverflowError(message)
     if isinstance(error, (AttributeError, TypeError)) or _is_failed_conversion(error):
         return TypeError(message)
-    return (
-        kind(message) if kind is not None and isinstance(error, ValueError) else ArgumentError("{op}" + text).for_op(op)
-    )
+    if kind is not None and isinstance(error, ValueError):
+        return kind(message)
+    return ArgumentError("{op}" + text).for_op(op)
 
 
 def _is_failed_conversion(error: Exception) -> bool:
@@ -163,11 +163,12 @@ def _is_deliberate(error: Exception) -> bool:
         return True  # the user's code is among the stack frames
     # In tvtf's own code, an error is deliberate if a `raise` statement made it, not an operation that failed.
     innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
+    if innermost is None:
+        return True
+    while innermost.tb_next is not None:
         innermost = innermost.tb_next
-    return innermost is None or (
-        packages[-1] == "tvtf" and innermost.tb_frame.f_code.co_code[innermost.tb_lasti] == opmap["RAISE_VARARGS"]
-    )
+    failed_instruction = innermost.tb_frame.f_code.co_code[innermost.tb_lasti]
+    return packages[-1] == "tvtf" and failed_instruction == opmap["RAISE_VARARGS"]
 
 
 def _brief(value: Any) -> str:

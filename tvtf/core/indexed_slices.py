@@ -126,6 +126,15 @@ class IndexedSlicesSpec(ShapedSpec):
         dense_shape_dtype: Any = None,
         indices_shape: Any = None,
     ) -> None:
+        """Describes IndexedSlices by the shapes and dtypes of their components.
+
+        Args:
+          shape: the shape of the dense tensor, of which the slices are rows.
+          dtype: the dtype of the slices.
+          indices_dtype: the dtype of the slices' indices.
+          dense_shape_dtype: the dtype of the component ``dense_shape``, or None if there is none.
+          indices_shape: the shape of the indices, a vector.
+        """
         self._shape = as_shape(shape)
         self._dtype = as_dtype(dtype)
         self._indices_dtype = as_dtype(indices_dtype)

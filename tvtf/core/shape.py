@@ -280,11 +280,11 @@ class TensorShape:
     def is_compatible_with(self, other: Any) -> bool:
         """Returns whether some concrete shape matches both shapes: an unknown dim matches any size."""
         own_dims, other_dims = self._dims, as_shape(other)._dims
-        if own_dims is None or other_dims is None:
+        if own_dims is None or other_dims is None:  # an unknown rank
             return True
-        return len(own_dims) == len(other_dims) and all(
-            a is None or b is None or a == b for a, b in zip(own_dims, other_dims)
-        )
+        if len(own_dims) != len(other_dims):
+            return False
+        return all(a is None or b is None or a == b for a, b in zip(own_dims, other_dims))
 
     def assert_is_compatible_with(self, other: Any) -> None:
         if not self.is_compatible_with(other):
@@ -342,13 +342,17 @@ class TensorShape:
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
         """Returns the most specific shape that includes this shape and all ``others``, or None for a non-shape among them.
 
-        A dim in which the shapes differ is unknown in the result.
+        A dim in which the shapes differ is unknown in the result: ``(2, 3)`` and ``(4, 3)`` give ``(None, 3)``.
         """
         if not all(isinstance(other, TensorShape) for other in others):
             return None
         if self._dims is None or any(other.rank != self.rank for other in others):
             return TensorShape(None)
-        return TensorShape([d if all(o[i] == d for o in others) else None for i, d in enumerate(self._dims)])
+        common_dims = list(self._dims)
+        for axis, dim in enumerate(self._dims):
+            if any(other[axis] != dim for other in others):
+                common_dims[axis] = None
+        return TensorShape(common_dims)
 
     def concatenate(self, other: Any) -> TensorShape:
         other = as_shape(other)

@@ -49,11 +49,11 @@ def structural_map(root: Any, rules: Rule | Sequence[Rule], order: str = "post")
 def _entries(rules: Rule | Sequence[Rule]) -> list[tuple[int, Callable[[Any], Any]]]:
     """Converts rules to pairs of a class's type index in TVM and a callable."""
     pairs: Any = [rules] if callable(rules[-1]) else rules  # a single rule ends with its callable
-    return [
-        (_type_index(node_class), run)
-        for classes, run in pairs
-        for node_class in (classes if isinstance(classes, tuple) else [classes])
-    ]
+    entries = []
+    for classes, run in pairs:
+        for node_class in classes if isinstance(classes, tuple) else [classes]:
+            entries.append((_type_index(node_class), run))
+    return entries
 
 
 @cache

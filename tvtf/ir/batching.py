@@ -189,17 +189,17 @@ def _stack(elements: Sequence[np.ndarray], component: int) -> np.ndarray:
       InvalidArgumentError: the arrays' shapes differ.
     """
     shape = elements[0].shape
-    for index, other in enumerate(elements):
-        if other.shape != shape:
+    for index, element in enumerate(elements):
+        if element.shape != shape:
             raise InvalidArgumentError(
                 None,
                 "IteratorGetNext",
                 f"Cannot batch tensors with different shapes in component {component}. First element had shape "
-                f"{_brackets(elements[0])} and element {index} had shape {_brackets(other)}.",
+                f"{_brackets(elements[0])} and element {index} had shape {_brackets(element)}.",
             )
     if not shape:
         # NumPy doesn't concatenate scalars.
-        return np.array([each[()] for each in elements], elements[0].dtype)
+        return np.array([element[()] for element in elements], elements[0].dtype)
     rows = aligned_array.empty((len(elements), *shape), elements[0].dtype)
     # The stack has the memory layout of the arrays concatenated along their first axis.
     np.concatenate(elements, out=rows.reshape(-1, *shape[1:]))

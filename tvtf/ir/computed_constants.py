@@ -182,8 +182,8 @@ class ComputedConstants:
         a subgraph and for dims that aren't constant.
         """
         if isinstance(value, tuple):
-            elements = tuple(self._attribute(each, var, depth) for each in value)
-            return _UNKNOWN if any(each is _UNKNOWN for each in elements) else elements
+            elements = tuple(self._attribute(element, var, depth) for element in value)
+            return _UNKNOWN if any(element is _UNKNOWN for element in elements) else elements
         if isinstance(value, ir.GlobalVar):
             return _UNKNOWN
         if not isinstance(value, ir.Expr):
@@ -224,8 +224,10 @@ class ComputedConstants:
         value = self.value(carrier, depth)
         if value is None:
             return None
-        sizes = [size for array in as_tuple(value) for size in array.shape]
-        return next(size for size, each in zip(sizes, _dims(carrier.ty)) if dim.same_as(each))
+        sizes: list[int] = []
+        for array in as_tuple(value):
+            sizes += array.shape
+        return next(size for size, carrier_dim in zip(sizes, _dims(carrier.ty)) if dim.same_as(carrier_dim))
 
     def _of_outer(self, dim: Any) -> ComputedConstants | None:
         """Returns the constants of the enclosing trace if it, or a trace around it, has a symbolic dim, or None."""
@@ -264,7 +266,10 @@ def _is_small(ty: Any) -> bool:
 
     A type of unknown rank isn't small.
     """
-    return all(
-        _has_rank(each) and math.prod(dim for dim in _dims(each) if isinstance(dim, int)) <= MAX_ELEMENTS
-        for each in _tensors(ty)
-    )
+    for tensor_type in _tensors(ty):
+        if not _has_rank(tensor_type):
+            return False
+        static_dims = [dim for dim in _dims(tensor_type) if isinstance(dim, int)]
+        if math.prod(static_dims) > MAX_ELEMENTS:
+            return False
+    return True

@@ -24,16 +24,23 @@ def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]
       A mapping from a symbol to a number or to an expression of other ``symbols``.
     """
     values: dict[tirx.Var, Any] = {}
-    for pair in pairs:
-        a, b = (substitute_dim(d, values) for d in pair)
-        # Each side that is a symbol may be replaced by the other side, unless that contains the symbol.
-        choices = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not is_among(s, symbols_of(d))]
-        if choices:  # a symbol that isn't in `symbols` is replaced first, as the solution may not contain any
-            symbol, dim = min(choices, key=lambda choice: is_among(choice[0], symbols))
-            values = {s: substitute_dim(d, {symbol: dim}) for s, d in values.items()} | {symbol: dim}
-    return {
-        s: d for s, d in values.items() if is_among(s, symbols) and all(is_among(v, symbols) for v in symbols_of(d))
-    }
+    for left, right in pairs:
+        left, right = substitute_dim(left, values), substitute_dim(right, values)
+        # A side that is a symbol may be replaced by the other side, unless that contains the symbol.
+        choices = []
+        for symbol, value in ((right, left), (left, right)):
+            if isinstance(symbol, tirx.Var) and not is_among(symbol, symbols_of(value)):
+                choices.append((symbol, value))
+        if choices:
+            # A symbol that isn't in `symbols` is replaced first, as the solution may not contain any.
+            symbol, value = min(choices, key=lambda choice: is_among(choice[0], symbols))
+            values = {solved: substitute_dim(old_value, {symbol: value}) for solved, old_value in values.items()}
+            values[symbol] = value
+    solution = {}
+    for symbol, value in values.items():
+        if is_among(symbol, symbols) and all(is_among(used, symbols) for used in symbols_of(value)):
+            solution[symbol] = value
+    return solution
 
 
 def is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
@@ -78,11 +85,12 @@ def with_readable_dims(types: Sequence[TensorType]) -> list[TensorType]:
         """Returns the dim, or the symbol that stands for all dims equal to it."""
         if all(is_among(symbol, readable) for symbol in symbols_of(dim)):
             return dim
-        known = next((symbol for other, symbol in renamed if same_dim(dim, other)), None)
-        if known is None:
-            known = fresh_dim("size")
-            renamed.append((dim, known))
-        return known
+        for renamed_dim, symbol in renamed:
+            if same_dim(dim, renamed_dim):
+                return symbol
+        symbol = fresh_dim("size")
+        renamed.append((dim, symbol))
+        return symbol
 
     return [
         ty if isinstance(ty.shape, AnyShape) else ty._replace(shape=tuple(map(readable_dim, ty.shape))) for ty in types

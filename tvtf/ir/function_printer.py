@@ -64,17 +64,20 @@ class FunctionPrinter:
         ``title`` is the function's name in the signature.
         """
         outputs, bindings = outputs_of(self.func)
-        params = [self._formatted_param(p) for p in self.func.params]
+        params = [self._formatted_param(param) for param in self.func.params]
         first_line = len(self.page.lines)
         self._print_bindings(bindings, self.func.body.body, self.depth + 1)
         self._print_updates(outputs)
-        returned = self.returned(outputs)
+        results = self.returned(outputs)
         # The signature, the first line, is made last: variables are named in the order in which bindings use them.
-        header = signature(title, params, [typed(r.label or r.name, r.type) for r in returned])
+        header = signature(title, params, [typed(result.label or result.name, result.type) for result in results])
         # Further lines of the signature are indented by two more levels.
         header_lines = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
         self.page.lines[first_line:first_line] = header_lines
-        values = [[*([Token(f"{r.label}=", "attribute")] if r.label else []), *r.value] for r in returned]
+        values = []
+        for result in results:
+            label = [Token(f"{result.label}=", "attribute")] if result.label else []
+            values.append([*label, *result.value])
         self._add_line(self.depth + 1, [Token("return", "keyword"), Token(" " if values else ""), *commas(values)])
 
     # -- names
@@ -188,13 +191,16 @@ class FunctionPrinter:
         """
         # If a pass dropped outputs, the attribute has the original indices of the remaining outputs.
         original_indices = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
-        by_index = dict(zip(map(int, original_indices), outputs))
+        output_by_index = dict(zip(map(int, original_indices), outputs))
         results = self.page.entry.results if self.is_main else None
-        # A pass may have dropped an output that the user's function returns.
-        if results is None or any(r.kind == "computed" and r.which not in by_index for r in results):
+        if results is not None:
+            computed_indices = {result.which for result in results if result.kind == "computed"}
+            if not computed_indices <= output_by_index.keys():  # a pass has dropped an output that the user gets
+                results = None
+        if results is None:
             donated = self._donated_params()
-            results = [Result("", "computed", i) for i in by_index if i not in donated]
-        return [self._formatted_result(r, by_index) for r in results]
+            results = [Result("", "computed", i) for i in output_by_index if i not in donated]
+        return [self._formatted_result(result, output_by_index) for result in results]
 
     def _formatted_result(self, result: Result, by_index: Mapping[int, Any]) -> Returned:
         """Formats a result of the user's function; ``by_index`` has the outputs of ``main`` by their original index."""

@@ -82,8 +82,8 @@ class _Nodes:
         for key, value in call.attrs.items():
             if isinstance(value, ir.GlobalVar):  # a branch or a loop's body
                 _Nodes(self.message, f"{self.prefix}{name}/{key}/").add(_subgraph(graph, value))
-        tensors = [_tensor_type(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
-        return self._add_node(name, call.primitive.tf_name, inputs, *tensors)
+        result_types = ty.fields if isinstance(ty, relax.TupleType) else [ty]
+        return self._add_node(name, call.primitive.tf_name, inputs, *map(_tensor_type, result_types))
 
     def _add_operand(self, value: Any, name: str) -> str:
         if isinstance(value, relax.Var):

@@ -144,14 +144,16 @@ class Evaluation:
             return None
         if prim.value is not None and not result_types.dtype.is_floating:
             return None  # tracing may infer the elements of an integer result; a copy would lose them
-        operands = {i: self.value(x) for i, x in enumerate(args) if isinstance(x, relax.Var)}
-        # Only symbolic tensors of this trace are Relax variables that a copied call can refer to.
-        if not all(
-            type(operand) is SymbolicTensor and trace.owns(operand) and operand._var.ty.same_as(args[i].ty)
-            for i, operand in operands.items()
-        ):
-            return None
-        new_args = [operands[i]._var if i in operands else x for i, x in enumerate(args)]
+        new_args = list(args)
+        for i, arg in enumerate(args):
+            if isinstance(arg, relax.Var):
+                operand = self.value(arg)
+                # Only symbolic tensors of this trace are Relax variables that a copied call can refer to.
+                if type(operand) is not SymbolicTensor or not trace.owns(operand):
+                    return None
+                if not operand._var.ty.same_as(arg.ty):
+                    return None
+                new_args[i] = operand._var
         return trace.copy_call(call, prim, new_args, result_types)
 
     def attribute(self, value: Any) -> Any:
@@ -254,16 +256,16 @@ def _without_aliases(trace: Trace, outputs: Sequence[Any], donated: set[int]) ->
     The next call of the function may overwrite that memory. ``donated`` are the indices of the outputs that are new values
     of Variables.
     """
-    values = {b.var: b.value for b in trace.bindings}
+    values = {binding.var: binding.value for binding in trace.bindings}
     variable_values = {_viewed_variable(values, outputs[i]._var) for i in donated}
-    # A Variable's new value needs no copy; other outputs in the same memory do.
-    return [
-        table["identity"].bind(output)
-        if _may_alias_parameter(values, output._var)
-        or (i not in donated and _viewed_variable(values, output._var) in variable_values)
-        else output
-        for i, output in enumerate(outputs)
-    ]
+    results = []
+    for i, output in enumerate(outputs):
+        may_alias = _may_alias_parameter(values, output._var)
+        # A Variable's new value needs no copy; other outputs in the same memory do.
+        if i not in donated and _viewed_variable(values, output._var) in variable_values:
+            may_alias = True
+        results.append(table["identity"].bind(output) if may_alias else output)
+    return results
 
 
 VIEWS = ("reshape",)

@@ -135,11 +135,14 @@ class Graph:
         """
         if not self.root.speculated_equalities:
             return {}
-        shapes = [p._type.shape for p in self.all_params if not isinstance(p._type.shape, AnyShape)]
-        symbols = [dim for shape in shapes for dim in shape if isinstance(dim, tirx.Var)]
-        return solved_equations(
-            [tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols
-        )
+        symbols: list[tirx.Var] = []
+        for param in self.all_params:
+            shape = param._type.shape
+            if not isinstance(shape, AnyShape):
+                symbols += [dim for dim in shape if isinstance(dim, tirx.Var)]
+        known_dim = self.root.known_dim
+        equations = [(known_dim(left), known_dim(right)) for left, right in self.root.speculated_equalities]
+        return solved_equations(equations, symbols)
 
     def speculated_sizes(self) -> list[tuple[int, int, int]]:
         """Returns ``(parameter, axis, size)`` for each symbolic dim with a number in :attr:`speculated_equalities`.
@@ -147,11 +150,16 @@ class Graph:
         ``parameter`` is the index of a parameter. The caller must check that the argument has this size along the axis:
         compiled code does not compare an argument's size with a number.
         """
-        # A shape of unknown rank has no symbolic dims.
-        shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
-        axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
-        sizes = [(i, axis, self.speculated_equalities.get(dim)) for i, axis, dim in axes if isinstance(dim, tirx.Var)]
-        return [(i, axis, size) for i, axis, size in sizes if isinstance(size, int)]
+        sizes = []
+        for i, param in enumerate(self.all_params):
+            shape = param._type.shape
+            if isinstance(shape, AnyShape):  # of unknown rank
+                continue
+            for axis, dim in enumerate(shape):
+                size = self.speculated_equalities.get(dim) if isinstance(dim, tirx.Var) else None
+                if isinstance(size, int):
+                    sizes.append((i, axis, size))
+        return sizes
 
     @cached_property
     def inferred_sizes(self) -> list[tuple[int, int, int]]:
@@ -160,11 +168,16 @@ class Graph:
         ``parameter`` is the index of a parameter. The caller must check that the argument has this size along the axis:
         compiled code does not compare an argument's size with a number.
         """
-        # A shape of unknown rank has no symbolic dims.
-        shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
-        axes = [(i, axis, dim) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape)]
-        sizes = [(i, axis, self.root.known_dim(dim)) for i, axis, dim in axes if isinstance(dim, tirx.Var)]
-        return [(i, axis, size) for i, axis, size in sizes if isinstance(size, int)]
+        sizes = []
+        for i, param in enumerate(self.all_params):
+            shape = param._var.ty.shape
+            if shape is None:  # of unknown rank
+                continue
+            for axis, dim in enumerate(shape.values):
+                size = self.root.known_dim(dim) if isinstance(dim, tirx.Var) else None
+                if isinstance(size, int):
+                    sizes.append((i, axis, size))
+        return sizes
 
     def entry(
         self,
@@ -405,10 +418,10 @@ class Trace(TracedOperations):
           tensor_type: the parameter's type.
           name: the parameter's name.
         """
-        entry = self.captures.get(id(outer))
-        if entry is None:  # the entry keeps `outer` alive: only ids of living objects are unique
-            entry = self.captures[id(outer)] = (outer, self._new_tensor(tensor_type, name))
-        _, param = entry
+        captured = self.captures.get(id(outer))
+        if captured is None:  # the pair keeps `outer` alive: only ids of living objects are unique
+            captured = self.captures[id(outer)] = (outer, self._new_tensor(tensor_type, name))
+        _, param = captured
         return param
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
@@ -539,11 +552,17 @@ class Trace(TracedOperations):
 
         A dim that an earlier broadcast resulted in is replaced by the operands of that broadcast.
         """
+        broadcasts: list[Any] = []
+        for trace in self._parents():
+            broadcasts += trace.broadcasts
         distinct: list[Any] = []
         for dim in dims:
-            broadcasts = (broadcast for trace in self._parents() for broadcast in trace.broadcasts)
-            operands = next((operands for operands, result in broadcasts if same_dim(result, dim)), [dim])
-            distinct += [d for d in operands if not _is_dim_among(d, distinct)]
+            operand_dims = [dim]
+            for broadcast_dims, result in broadcasts:
+                if same_dim(result, dim):
+                    operand_dims = broadcast_dims
+                    break
+            distinct += [operand_dim for operand_dim in operand_dims if not _is_dim_among(operand_dim, distinct)]
         return distinct
 
     def _parents(self) -> Iterator[Trace]:
@@ -680,13 +699,14 @@ class Trace(TracedOperations):
 
         A Variable is left out if its value is still a parameter, or if its memory already holds the value.
         """
-        incoming = {id(x) for x in [*self.params, *(inner for _, inner in self.captures.values())]}
-        last_values = self.variables.values()
-        return [
-            (variable, value)
-            for variable, value in last_values
-            if id(value) not in incoming and id(variable) not in self.stored
-        ]
+        captured_params = [inner for _, inner in self.captures.values()]
+        param_ids = set(map(id, (*self.params, *captured_params)))
+        assigned = []
+        for variable, last_value in self.variables.values():
+            is_new = id(last_value) not in param_ids
+            if is_new and id(variable) not in self.stored:
+                assigned.append((variable, last_value))
+        return assigned
 
     # -- order of execution: here a program runs in the order in which it was written, so these do almost nothing. In a
     # -- TensorFlow 1 graph only control dependencies order ops: v1/graph.py overrides these methods.

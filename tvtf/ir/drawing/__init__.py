@@ -52,4 +52,6 @@ def draw_module(
       layout: computes the positions of boxes and edges; by default Graphviz's ``dot`` if installed, else rows of boxes.
     """
     graph = graph_of(mod, entry, parts, seconds)
-    return Drawing(graph, (layout or (lambda g: dot_layout(g) or layered_layout(g)))(graph))
+    if layout is not None:
+        return Drawing(graph, layout(graph))
+    return Drawing(graph, dot_layout(graph) or layered_layout(graph))

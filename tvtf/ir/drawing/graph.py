@@ -126,12 +126,17 @@ class Builder:
         printed = self.printer.values.value(call)
         name = printed.tokens[0].text
         ops = self.parts.get(name, [])
-        bodies = [
-            line for label, function in printed.functions for line in self._body_lines(label, self.mod[function].body)
-        ]
-        kind: Kind = "control" if bodies else "fused" if len(ops) > 1 else "kernel"
-        # The name of a kernel of one op says which op it is: it isn't listed.
-        lines = [*(_wrapped_words(ops) if len(ops) > 1 else []), *bodies, _type_line(var), self.printer.source(call)]
+        kind: Kind = "kernel"
+        lines = []
+        if len(ops) > 1:  # the name of a kernel of one op says which op it is
+            kind = "fused"
+            lines += _wrapped_words(ops)
+        for label, function in printed.functions:
+            body_lines = list(self._body_lines(label, self.mod[function].body))
+            if body_lines:
+                kind = "control"
+            lines += body_lines
+        lines += [_type_line(var), self.printer.source(call)]
         node = Node(kind, _fit(name), [line for line in lines if line], name)
         self.kernel_of[len(self.graph.nodes)] = name
         self._add_node(node, relax.analysis.free_vars(call), var)

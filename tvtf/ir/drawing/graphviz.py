@@ -50,17 +50,21 @@ def _parsed(plain_text: str, graph: Graph) -> Layout:
     Raises:
       ValueError: the text is not a layout of this graph in the "plain" format.
     """
-    rows = [line.split() for line in plain_text.splitlines()]
-    # Nodes are named n0, n1 ...: without the letter, a name is an index.
-    boxes = {int(r[1][1:]): Box(*(float(v) * INCH for v in r[2:6])) for r in rows if r[0] == "node"}
-    # By tail and head: several edges may connect the same nodes.
-    curves: dict[tuple[int, int], list[list[Point]]] = {}
-    for row in (r for r in rows if r[0] == "edge"):
-        tail, head, count = int(row[1][1:]), int(row[2][1:]), int(row[3])
-        values = [float(v) * INCH for v in row[4 : 4 + 2 * count]]
-        curves.setdefault((tail, head), []).append(list(zip(values[::2], values[1::2])))
-    (size,) = (r for r in rows if r[0] == "graph")
+    boxes: dict[int, Box] = {}
+    curves: dict[tuple[int, int], list[list[Point]]] = {}  # by tail and head: several edges may connect the same nodes
+    sizes = []
+    for kind, *fields in map(str.split, plain_text.splitlines()):
+        if kind == "node":
+            # Nodes are named n0, n1 ...: without the letter, a name is an index.
+            boxes[int(fields[0][1:])] = Box(*(float(field) * INCH for field in fields[1:5]))
+        elif kind == "edge":
+            tail, head, count = int(fields[0][1:]), int(fields[1][1:]), int(fields[2])
+            coordinates = [float(field) * INCH for field in fields[3 : 3 + 2 * count]]
+            curves.setdefault((tail, head), []).append(list(zip(coordinates[::2], coordinates[1::2])))
+        elif kind == "graph":
+            sizes.append((float(fields[1]) * INCH, float(fields[2]) * INCH))
+    ((width, height),) = sizes
     if len(boxes) != len(graph.nodes):
         raise ValueError(f"dot laid out {len(boxes)} of {len(graph.nodes)} nodes")
-    ordered = [curves[e.tail, e.head].pop() for e in graph.edges]
-    return Layout([boxes[i] for i in range(len(boxes))], ordered, float(size[2]) * INCH, float(size[3]) * INCH)
+    ordered_curves = [curves[edge.tail, edge.head].pop() for edge in graph.edges]
+    return Layout([boxes[i] for i in range(len(boxes))], ordered_curves, width, height)

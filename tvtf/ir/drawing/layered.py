@@ -35,10 +35,14 @@ class _Layers:
         self.paths = [self._items_on_edge(edge.tail, edge.head) for edge in graph.edges]
         self.above: list[list[int]] = [[] for _ in self.sizes]
         self.below: list[list[int]] = [[] for _ in self.sizes]
-        for upper, lower in dict.fromkeys(pair for path in self.paths for pair in zip(path, path[1:])):
-            self.below[upper].append(lower)
-            self.above[lower].append(upper)
-        self.rows = [[i for i, r in enumerate(self.rank) if r == row] for row in range(max(self.rank, default=-1) + 1)]
+        for path in self.paths:
+            for upper, lower in zip(path, path[1:]):
+                if lower not in self.below[upper]:  # several edges may share a segment
+                    self.below[upper].append(lower)
+                    self.above[lower].append(upper)
+        self.rows: list[list[int]] = [[] for _ in range(max(self.rank, default=-1) + 1)]
+        for i, row in enumerate(self.rank):
+            self.rows[row].append(i)
 
     def _items_on_edge(self, tail: int, head: int) -> list[int]:
         """Returns the items along an edge: its two boxes, and between them a new point for each row that the edge crosses.
@@ -68,13 +72,18 @@ class _Layers:
 
         Sweeps alternate: down with the neighbours in the row above, then up with the neighbours in the row below.
         """
+        columns: dict[int, int] = {}
+        for row in self.rows:
+            columns.update((i, column) for column, i in enumerate(row))
         for sweep in range(SWEEPS):
-            columns = {i: column for row in self.rows for column, i in enumerate(row)}
-            neighbours = self.above if sweep % 2 == 0 else self.below
-            for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
-                # An item without neighbours keeps its column.
-                mean = {i: fmean([columns[n] for n in neighbours[i]] or [columns[i]]) for i in row}
-                row.sort(key=lambda i: (mean[i], i))
+            is_downward = sweep % 2 == 0
+            neighbours = self.above if is_downward else self.below
+            for row in self.rows if is_downward else reversed(self.rows):
+                means = {}
+                for i in row:
+                    neighbour_columns = [columns[neighbour] for neighbour in neighbours[i]]
+                    means[i] = fmean(neighbour_columns or [columns[i]])  # without neighbours, an item keeps its column
+                row.sort(key=lambda i: (means[i], i))
                 columns.update((i, column) for column, i in enumerate(row))
 
     def _x_positions(self) -> list[float]:
@@ -87,11 +96,14 @@ class _Layers:
             self._place_row(row, [0.0] * len(row), x)
         for sweep in range(SWEEPS):
             # Downward by the rows above, then upward by the rows below.
-            neighbours = self.above if sweep % 2 == 0 else self.below
-            for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
-                self._place_row(row, [fmean([x[n] for n in neighbours[i]] or [x[i]]) for i in row], x)
-        left = min((x[i] - self.sizes[i][0] / 2 for i in range(len(x))), default=0.0)
-        return [value - left for value in x]
+            is_downward = sweep % 2 == 0
+            neighbours = self.above if is_downward else self.below
+            for row in self.rows if is_downward else reversed(self.rows):
+                desired = [fmean([x[neighbour] for neighbour in neighbours[i]] or [x[i]]) for i in row]
+                self._place_row(row, desired, x)
+        left_edges = [centre - width / 2 for centre, (width, _) in zip(x, self.sizes)]
+        leftmost = min(left_edges, default=0.0)
+        return [centre - leftmost for centre in x]
 
     def _place_row(self, row: Sequence[int], desired: Sequence[float], x: list[float]) -> None:
         """Sets the x coordinates of a row's items in ``x``, close to the desired coordinates and without overlaps.
