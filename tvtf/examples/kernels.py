@@ -43,12 +43,14 @@ def _output_types(
 
     ``specs`` are the columns, as tuples of the fields of a ``Spec``.
     """
-    if single:
-        # The third field of a spec is the kind of the column.
-        return tuple(
-            tensor_type for spec in specs for tensor_type in _types_without_batch(spec[2], _column_types(1, *spec))
-        )
-    return tuple(tensor_type for spec in specs for tensor_type in _column_types(serialized.shape[0], *spec))
+    types: list[TensorType] = []
+    for spec in specs:
+        if single:
+            column_kind = spec[2]
+            types += _types_without_batch(column_kind, _column_types(1, *spec))
+        else:
+            types += _column_types(serialized.shape[0], *spec)
+    return tuple(types)
 
 
 def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]:
@@ -87,8 +89,11 @@ def _column_types(
         rank = 3 if in_feature_lists else 2
         return [TensorType((dims[0], rank), int64), TensorType((dims[0],), dtype), TensorType((rank,), int64)]
     if kind == "ragged":
-        inner_splits = [TensorType((dims[1] + 1 if dims[1] is not None else None,), splits)] if in_feature_lists else []
-        return [TensorType((dims[0],), dtype), *inner_splits, TensorType((batch + 1,), splits)]
+        values, outer_splits = TensorType((dims[0],), dtype), TensorType((batch + 1,), splits)
+        if not in_feature_lists:
+            return [values, outer_splits]
+        inner_splits = TensorType((None if dims[1] is None else dims[1] + 1,), splits)
+        return [values, inner_splits, outer_splits]
     if in_feature_lists:
         return [TensorType((batch, dims[0], *shape), dtype), TensorType((batch,), int64)]
     return [TensorType((batch, *dims, *shape), dtype)]  # ``dims`` is empty, or the number of stacked items
@@ -199,11 +204,11 @@ def _list_values(lists: Any, key: str, dtype: DType) -> Any:
     if key not in lists:
         return None
     error_prefix = partial(_error_prefix, key, False)
-    values_by_feature = [
-        _feature_values({key: feature}, key, "", dtype, error_prefix, row)
-        for row, feature in enumerate(lists[key].feature)
-    ]
-    return [[] if values is None else values for values in values_by_feature]
+    values_by_feature = []
+    for row, feature in enumerate(lists[key].feature):
+        values = _feature_values({key: feature}, key, "", dtype, error_prefix, row)
+        values_by_feature.append([] if values is None else values)
+    return values_by_feature
 
 
 def _array(values: Sequence[Any], dtype: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -222,11 +227,9 @@ def _rows_and_lengths(values: Any) -> tuple[list[Any], list[int]]:
 def _concatenated(rows: Sequence[Any], dtype: Any) -> np.ndarray:
     """Returns the values of all rows, lists or arrays, as one array."""
     nonempty = [row for row in rows if len(row)]
-    return (
-        np.concatenate(nonempty)  # of floats, whose rows are arrays
-        if any(isinstance(row, np.ndarray) for row in nonempty)
-        else _array([*chain(*nonempty)], dtype)
-    )
+    if any(isinstance(row, np.ndarray) for row in nonempty):  # floats, whose rows are arrays
+        return np.concatenate(nonempty)
+    return _array([*chain(*nonempty)], dtype)
 
 
 def _splits(lengths: Sequence[int], dtype: DType) -> np.ndarray:
@@ -342,16 +345,17 @@ def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.n
     The tensor's axes are examples, features and values. ``values`` has a feature list for each example, or None.
     """
     batch = [features or [] for features in values]
-    indices = [
-        (example, row, i)
-        for example, features in enumerate(batch)
-        for row, feature in enumerate(features)
-        for i in range(len(feature))
-    ]
-    widest = max((len(feature) for features in batch for feature in features), default=0)
-    shape = np.array([len(batch), max(map(len, batch), default=0), widest], np.int64)
-    flat = [value for features in batch for feature in features for value in feature]
-    return [np.array(indices, np.int64).reshape(-1, 3), _array(flat, dtype), shape]
+    indices: list[tuple[int, int, int]] = []
+    flat_values: list[Any] = []
+    max_features = max(map(len, batch), default=0)
+    max_values = 0
+    for example, features in enumerate(batch):
+        for row, feature in enumerate(features):
+            indices += [(example, row, i) for i in range(len(feature))]
+            flat_values += feature
+            max_values = max(max_values, len(feature))
+    shape = np.array([len(batch), max_features, max_values], np.int64)
+    return [np.array(indices, np.int64).reshape(-1, 3), _array(flat_values, dtype), shape]
 
 
 def _ragged_list_column(
@@ -363,9 +367,9 @@ def _ragged_list_column(
     for each example, or None for a missing one. ``splits`` is the dtype of row splits.
     """
     batch = [features or [] for features in values]
-    rows = [feature for features in batch for feature in features]
-    flat = _array([value for feature in rows for value in feature], dtype)
-    return [flat, _splits([*map(len, rows)], splits), _splits([*map(len, batch)], splits)]
+    inner_rows = list(chain(*batch))
+    flat_values = _array(list(chain(*inner_rows)), dtype)
+    return [flat_values, _splits([*map(len, inner_rows)], splits), _splits([*map(len, batch)], splits)]
 
 
 def _dense_list_column(
@@ -442,20 +446,21 @@ def parse(
       message: the type of the messages, "Example" or "SequenceExample".
       context, rows: the columns of features, and those of feature lists.
     """
-    specs = [_spec_of("context", column, COUNTS[column.kind]) for column in context] + [
-        _spec_of("rows", column, ROW_COUNTS[column.kind]) for column in rows
-    ]
+    specs = [_spec_of("context", column, COUNTS[column.kind]) for column in context]
+    specs += [_spec_of("rows", column, ROW_COUNTS[column.kind]) for column in rows]
     defaults = [_default_of(column) for column in context if column.kind in ("dense", "stacked")]
     op = bind.parse_examples if message == "Example" else bind.parse_sequence_examples
     outputs = op(serialized, *defaults, specs=tuple(specs), message=message, single=single)
     tensors = iter(as_tuple(outputs))
-    # Only the numbers of types are needed, so any batch size and symbolic dims (0) will do.
-    types = [_column_types(0, *spec[:7], (0, 0)) for spec in specs]
-    counts = [
-        len(_types_without_batch(spec[2], column_types) if single else column_types)
-        for spec, column_types in zip(specs, types)
-    ]
-    return [[next(tensors) for _ in range(tensor_count)] for tensor_count in counts]
+    columns = []
+    for spec in specs:
+        column_kind = spec[2]
+        # Only the number of types is needed, so any batch size and symbolic dims (0) will do.
+        types = _column_types(0, *spec[:7], (0, 0))
+        if single:
+            types = _types_without_batch(column_kind, types)
+        columns.append([next(tensors) for _ in types])
+    return columns
 
 
 def _spec_of(where: str, column: Column, unknown_dims: int) -> Spec:

@@ -405,9 +405,9 @@ def _parse_row(x: Tensor, row: int, value_dtype: DType) -> tuple[np.ndarray, np.
     Raises:
       InvalidArgumentError: the parts don't form a sparse tensor.
     """
-    indices, values, shape = (
-        parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, value_dtype, int64))
-    )
+    indices = parse_tensor(x[row, 0], int64).eager_array()
+    values = parse_tensor(x[row, 1], value_dtype).eager_array()
+    shape = parse_tensor(x[row, 2], int64).eager_array()
     if indices.ndim != 2 or values.shape != indices.shape[:1] or shape.shape != indices.shape[1:]:
         message = (
             f"Expected serialized_sparse[{row}] to hold an index matrix, values and a shape that fit; their shapes are "

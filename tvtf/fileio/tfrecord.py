@@ -121,14 +121,16 @@ def _complete_records(data: bytes) -> tuple[list[int], int]:
 
     Returns the offsets at which the records start, and the offset at which the last record ends.
     """
-    starts, start, size = [], 0, len(data)
-    while start + _HEADER.size < size:
-        end = start + _HEADER.size + _LENGTH(data, start)[0] + _FOOTER.size
-        if end > size:
+    starts: list[int] = []
+    position = 0
+    while position + _HEADER.size < len(data):
+        (content_size,) = _LENGTH(data, position)
+        end = position + _HEADER.size + content_size + _FOOTER.size
+        if end > len(data):  # an incomplete record
             break
-        starts.append(start)
-        start = end
-    return starts, start
+        starts.append(position)
+        position = end
+    return starts, position
 
 
 def _have_valid_checksums(data: bytes, starts: Sequence[int]) -> bool:

@@ -89,11 +89,14 @@ class Finder:
     """Finds the modules of Keras on tvtf under the package ``name``. A copy of Keras is loaded from the same files."""
 
     def __init__(self, name: str, init: Path) -> None:
-        self.name, self.init = name, init
+        """Creates the finder. Its modules get builtins of their own, so that `import tensorflow` in them finds tvtf."""
+        self.name = name
+        self.init = init
         # Keras's modules get this dict as their ``__builtins__``. Python calls its ``__import__`` for their imports.
-        self.builtins = (
-            vars(builtins) | {each: _call_current_builtin(each) for each in REPLACED} | {"__import__": self.import_}
-        )
+        self.builtins = dict(vars(builtins))
+        for builtin_name in REPLACED:
+            self.builtins[builtin_name] = _call_current_builtin(builtin_name)
+        self.builtins["__import__"] = self.import_
         self.importlib = View("importlib", importlib)
         vars(self.importlib)["import_module"] = self.import_module
 

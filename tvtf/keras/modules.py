@@ -112,21 +112,21 @@ class LayerModule(tvtf.Module):
         """
         layer: Any = self
         lists = {
-            name: [variable.handle for variable in getattr(layer, name)]
-            for name in ("variables", "trainable_variables")
+            "variables": wrap([variable.handle for variable in layer.variables]),
+            "trainable_variables": wrap([variable.handle for variable in layer.trainable_variables]),
         }
-        trackable_lists = {name: wrap(variables) for name, variables in lists.items()}
         specs = input_specs(self)
-        functions = {DEFAULT_FUNCTION: called_on(self, specs), "__call__": traced_on(self, specs)} if specs else {}
-        return {**functions, **trackable_lists}
+        if not specs:
+            return lists
+        return {DEFAULT_FUNCTION: called_on(self, specs), "__call__": traced_on(self, specs), **lists}
 
 
 def _as_python_containers(value: Any) -> Any:
     """Converts Keras's tracked lists, sets and dicts in nested containers to plain lists and dicts."""
     if isinstance(value, dict):
-        return {key: _as_python_containers(part) for key, part in value.items()}
+        return {key: _as_python_containers(child) for key, child in value.items()}
     if isinstance(value, (list, set)):
-        return [_as_python_containers(part) for part in value]
+        return list(map(_as_python_containers, value))
     # A named tuple is no plain tuple, and stays as it is.
     return tuple(map(_as_python_containers, value)) if type(value) is tuple else value
 

@@ -17,11 +17,10 @@ from tvtf.onnx.program import CONTROL, Program
 def _emit_if(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     """Exports a ``cond`` primitive as ONNX's If node; the two branches become subgraphs of the node."""
     predicate, *captured = inputs
-    branches = {
-        f"{name}_branch": _branch(program, bound.attrs[f"{name}_branch"], captured, types, f"{outputs[0]}_{name}")
-        for name in ("then", "else")
-    }
-    program.emitter.node("If", [predicate], outputs, **branches)
+    name = outputs[0]
+    then_graph = _branch(program, bound.attrs["then_branch"], captured, types, f"{name}_then")
+    else_graph = _branch(program, bound.attrs["else_branch"], captured, types, f"{name}_else")
+    program.emitter.node("If", [predicate], outputs, then_branch=then_graph, else_branch=else_graph)
 
 
 def _branch(
@@ -44,10 +43,12 @@ def _graph_with_results(
 
     The outputs are copies of the values ``results``, because onnxruntime rejects values of the outer graph as outputs.
     """
-    output_names = [emitter.model.value(f"{name}_result", t.dtype) for t in types]
-    for result, output_name in zip(results, output_names):
+    outputs = []
+    output_names = [emitter.model.value(f"{name}_result", tensor_type.dtype) for tensor_type in types]
+    for result, output_name, tensor_type in zip(results, output_names, types):
         emitter.node("Identity", [result], [output_name])
-    return emitter.graph(name, inputs, [emitter.info(n, t) for n, t in zip(output_names, types)])
+        outputs.append(emitter.info(output_name, tensor_type))
+    return emitter.graph(name, inputs, outputs)
 
 
 def _emit_loop(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:

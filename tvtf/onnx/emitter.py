@@ -168,15 +168,20 @@ class Emitter:
         ONNX reduces all axes if none are given. An empty ``axis`` must leave each element as it is. The node then
         reduces a new axis of one element.
         """
-        x, axes, keep = inputs[0], tuple(axis), int(keepdims)
+        x = inputs[0]
+        axes = tuple(axis)
+        keep = int(keepdims)
         if not axes:
-            x, axes, keep = self.computed("Unsqueeze", [x, self.const(np.array([0], np.int64))]), (0,), 0
-        operands, dtype = [x, self.const(np.array(axes, np.int64))], self.model.dtypes.get(x)
-        # The maximum or minimum of no signed integers needs care; see `_limited_reduction`.
-        if op not in _LIMITING or dtype is None or not dtype.is_integer or dtype.is_unsigned:
-            self.node(op, operands, outputs, keepdims=keep)
-        else:
+            x = self.computed("Unsqueeze", [x, self.const(np.array([0], np.int64))])
+            axes = (0,)
+            keep = 0
+        operands = [x, self.const(np.array(axes, np.int64))]
+        dtype = self.model.dtypes.get(x)
+        if op in _LIMITING and dtype is not None and dtype.is_integer and not dtype.is_unsigned:
+            # the maximum or minimum of no signed integers needs care
             self._limited_reduction(op, operands, outputs, dtype, keep)
+        else:
+            self.node(op, operands, outputs, keepdims=keep)
 
     def _limited_reduction(
         self, op: str, operands: list[str], outputs: Sequence[str], dtype: DType, keepdims: int

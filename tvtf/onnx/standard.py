@@ -56,10 +56,12 @@ def allowed(op: str) -> dict[str, frozenset[DType]]:
     The signature may also name a type directly, such as ``tensor(int64)``. Such a type is a key of the result, too.
     """
     definition = schema(op)
-    variables = {c.type_param_str: tuple(c.allowed_type_strs) for c in definition.type_constraints}
-    parameters = (*definition.inputs, *definition.outputs)
-    direct_types = {p.type_str: (p.type_str,) for p in parameters if p.type_str not in variables}
-    return {name: _dtypes(texts) for name, texts in (variables | direct_types).items()}
+    type_texts: dict[str, tuple[str, ...]] = {}
+    for constraint in definition.type_constraints:
+        type_texts[constraint.type_param_str] = tuple(constraint.allowed_type_strs)
+    for parameter in (*definition.inputs, *definition.outputs):
+        type_texts.setdefault(parameter.type_str, (parameter.type_str,))
+    return {name: _dtypes(texts) for name, texts in type_texts.items()}
 
 
 def _dtypes(texts: Sequence[str]) -> frozenset[DType]:

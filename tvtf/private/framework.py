@@ -214,7 +214,8 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
     if known_sizes is not None:
         return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in known_sizes.flat])
     # No size is known. The length of the vector is the rank.
-    return TensorShape([None] * tensor.shape[0]) if tensor.shape[0] is not None else TensorShape(None)
+    rank = tensor.shape[0]
+    return TensorShape(None if rank is None else [None] * rank)
 
 
 # -- graphs and contexts

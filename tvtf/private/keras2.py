@@ -145,11 +145,14 @@ def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[An
     Raises:
       ValueError: the numbers of ragged dims differ.
     """
-    first, *others = [list(splits) for splits in nested_splits_lists]
+    expected, *remaining = [list(splits) for splits in nested_splits_lists]
     message = "Inputs must have identical ragged splits"
-    if any(len(each) != len(first) for each in others):
+    if any(len(splits) != len(expected) for splits in remaining):
         raise ValueError(message)
-    return [tvtf.debugging.assert_equal(a, b, message) for each in others for a, b in zip(first, each)]
+    assertions = []
+    for splits in remaining:
+        assertions += [tvtf.debugging.assert_equal(a, b, message) for a, b in zip(expected, splits)]
+    return assertions
 
 
 def execute_fn_for_device(device_branch_fns: dict[str, Any], default_fn: Any, name: str = "") -> Any:

@@ -61,10 +61,15 @@ def _adam(
     so far.
     """
     learning_rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
-    first_moment, second_moment = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * tvtf.square(grad)
-    max_second_moment = {} if vhat is None else {"vhat": tvtf.maximum(vhat, second_moment)}
-    step = learning_rate * first_moment / (tvtf.sqrt(max_second_moment.get("vhat", second_moment)) + epsilon)
-    return {"m": first_moment, "v": second_moment, **max_second_moment, "var": var - step}
+    first_moment = beta1 * m + (1 - beta1) * grad
+    second_moment = beta2 * v + (1 - beta2) * tvtf.square(grad)
+    new_values = {"m": first_moment, "v": second_moment}
+    if vhat is None:
+        scale = second_moment
+    else:
+        scale = new_values["vhat"] = tvtf.maximum(vhat, second_moment)
+    new_values["var"] = var - learning_rate * first_moment / (tvtf.sqrt(scale) + epsilon)
+    return new_values
 
 
 def _adamax(
@@ -74,8 +79,10 @@ def _adamax(
 
     Returns the new values of the variable ``var``, of the first moment ``m`` and of the norm ``v``.
     """
-    moment, norm = beta1 * m + (1 - beta1) * grad, tvtf.maximum(beta2 * v, tvtf.abs(grad))
-    return {"m": moment, "v": norm, "var": var - lr / (1 - beta1_power) * moment / (norm + epsilon)}
+    moment = beta1 * m + (1 - beta1) * grad
+    norm = tvtf.maximum(beta2 * v, tvtf.abs(grad))
+    learning_rate = lr / (1 - beta1_power)  # corrects the bias of the moment, which starts at 0
+    return {"m": moment, "v": norm, "var": var - learning_rate * moment / (norm + epsilon)}
 
 
 def _rms_prop(
@@ -121,9 +128,9 @@ def _update_op(update: Update) -> Callable[..., Any]:
     def assign_updates(use_locking: bool = False, name: str | None = None, **arguments: Any) -> Any:
         """Calls ``update`` on the values of the arguments, and assigns the results to those Variables among them."""
         values = {key: value.read_value() if _is_variable(value) else value for key, value in arguments.items()}
-        return _as_one_op(
-            [arguments[key].assign(value, read_value=False) for key, value in update(**values).items()], name
-        )
+        new_values = update(**values)
+        assignments = [arguments[key].assign(value, read_value=False) for key, value in new_values.items()]
+        return _as_one_op(assignments, name)
 
     return assign_updates
 
@@ -136,12 +143,15 @@ def _row_update_op(update: Update) -> Callable[..., Any]:
 
     def assign_updates(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> Any:
         """Updates the rows at ``indices`` of the Variables among the arguments. The indices must be unique."""
-        values = {
-            key: tvtf.gather(argument, indices) if _is_variable(argument) else argument
-            for key, argument in arguments.items()
-        }
-        rows = {key: tvtf.IndexedSlices(value, indices) for key, value in update(**values).items()}
-        return _as_one_op([arguments[key].scatter_update(each) for key, each in rows.items()], name)
+        values = dict(arguments)
+        for key, argument in arguments.items():
+            if _is_variable(argument):
+                values[key] = tvtf.gather(argument, indices)
+        new_rows = update(**values)
+        assignments = []
+        for key, rows in new_rows.items():
+            assignments.append(arguments[key].scatter_update(tvtf.IndexedSlices(rows, indices)))
+        return _as_one_op(assignments, name)
 
     return assign_updates
 

@@ -80,14 +80,16 @@ def assert_shallow_structure(
     if not has_children(shallow_tree):
         return
     _check_same_container(shallow_tree, input_tree, check_types, has_children)
-    shallow, deep = _items(shallow_tree), dict(_items(input_tree))
-    if len(shallow) != len(deep):
+    shallow_items = _items(shallow_tree)
+    input_items = dict(_items(input_tree))
+    if len(shallow_items) != len(input_items):
         raise ValueError(
             "The two structures don't have the same sequence length. "
-            f"Input structure has length {len(deep)}, while shallow structure has length {len(shallow)}."
+            f"Input structure has length {len(input_items)}, while shallow structure has length {len(shallow_items)}."
         )
-    for (_, part), other in zip(shallow, _corresponding_parts(shallow_tree, deep)):
-        assert_shallow_structure(part, other, check_types, expand_composites)
+    input_children = _corresponding_parts(shallow_tree, input_items)
+    for (_, shallow_child), input_child in zip(shallow_items, input_children):
+        assert_shallow_structure(shallow_child, input_child, check_types, expand_composites)
 
 
 def _check_same_container(shallow: Any, deep: Any, check_types: bool, has_children: Callable[[Any], bool]) -> None:
@@ -141,9 +143,9 @@ def _leaves_up_to(
     if not has_children(shallow):
         yield path, deep
         return
-    items = _items(shallow)
-    for (key, part), other in zip(items, _corresponding_parts(shallow, dict(_items(deep)))):
-        yield from _leaves_up_to(part, other, has_children, (*path, key))
+    deep_children = _corresponding_parts(shallow, dict(_items(deep)))
+    for (key, shallow_child), deep_child in zip(_items(shallow), deep_children):
+        yield from _leaves_up_to(shallow_child, deep_child, has_children, (*path, key))
 
 
 def flatten_with_tuple_paths_up_to(
@@ -175,12 +177,17 @@ def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: 
     """
     if not inputs:
         raise ValueError("Cannot map over no sequences")
-    check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
-    paths_and_parts = [flatten_with_tuple_paths_up_to(shallow_tree, each, check_types, expand) for each in inputs]
-    paths = [path for path, _ in paths_and_parts[0]]  # the paths are the same in all inputs
-    values_by_leaf = zip(*([value for _, value in pairs] for pairs in paths_and_parts))
-    results = [func(path, *values, **kwargs) for path, values in zip(paths, values_by_leaf)]
-    return nest.pack_sequence_as(shallow_tree, results, expand)
+    check_types = kwargs.pop("check_types", True)
+    expand_composites = kwargs.pop("expand_composites", False)
+    flat_inputs = []  # for each input, a list of pairs of a path and a value
+    for tree in inputs:
+        flat_inputs.append(flatten_with_tuple_paths_up_to(shallow_tree, tree, check_types, expand_composites))
+    results = []
+    for pairs in zip(*flat_inputs):
+        path, _ = pairs[0]  # the paths are the same in all inputs
+        values = [value for _, value in pairs]
+        results.append(func(path, *values, **kwargs))
+    return nest.pack_sequence_as(shallow_tree, results, expand_composites)
 
 
 def map_structure_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:

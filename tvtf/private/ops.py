@@ -80,7 +80,8 @@ def parameterized_truncated_normal(
     seed: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Draws random numbers from normal distributions that are truncated at ``minvals`` and ``maxvals``."""
-    mean, stddev, low, high = (tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals))
+    mean, stddev = tvtf.convert_to_tensor(means, dtype), tvtf.convert_to_tensor(stddevs, dtype)
+    low, high = tvtf.convert_to_tensor(minvals, dtype), tvtf.convert_to_tensor(maxvals, dtype)
     # The stateless op gets a random seed, which differs in each call.
     seeds = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
     return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, mean, stddev, low, high)

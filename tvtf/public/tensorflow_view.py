@@ -43,11 +43,11 @@ class View(ModuleType):
             modules = [module for module in modules if name in vars(module)]
         if not modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: tvtf doesn't have it")
-        *others, last = modules
-        for module in others:
+        *first_modules, last_module = modules
+        for module in first_modules:
             if hasattr(module, name):
                 return self._cached_view(name, getattr(module, name))
-        return self._cached_view(name, getattr(last, name))
+        return self._cached_view(name, getattr(last_module, name))  # may raise
 
     def _public_names(self) -> list[str]:
         """Returns the names that ``from ... import *`` imports: by default Python would take only those looked up before."""

@@ -27,6 +27,7 @@ class Executable:
     """
 
     def __init__(self, path: Path) -> None:
+        """Loads a compiled library. Each thread that calls it gets a virtual machine of its own."""
         import tvm  # noqa: F401 - loads the runtime that the library links to
 
         self.path = path

@@ -64,17 +64,21 @@ def load_or_build(key: str, build: Build, load: Load[Library]) -> Library:
 
 
 def load_or_build_object(key: str, build: Callable[[], bytes]) -> bytes:
-    """Returns a kernel's object code from the store on disk; missing code is compiled by ``build()`` and stored."""
+    """Returns a kernel's object code from the cache on disk. Code that isn't cached is compiled by ``build`` and stored.
+
+    A cache that can't be written costs only time, so it is no error: a warning says so once.
+    """
     cache_dir = trusted_folder() if max_cache_bytes() else None
     if cache_dir is None:
         return build()
-    code = _load_from_disk(cache_dir, key, Path.read_bytes, OBJECT)
-    if code is None:
-        code = built_code = build()
-        try:
-            _build_in_store(cache_dir, key, lambda out: out.write_bytes(built_code), Path.read_bytes, OBJECT)
-        except OSError as error:
-            warn_once(cache_dir, f"can't be written ({error})")
+    cached_code = _load_from_disk(cache_dir, key, Path.read_bytes, OBJECT)
+    if cached_code is not None:
+        return cached_code
+    code = build()
+    try:
+        _build_in_store(cache_dir, key, lambda out: out.write_bytes(code), Path.read_bytes, OBJECT)
+    except OSError as error:
+        warn_once(cache_dir, f"can't be written ({error})")
     return code
 
 
