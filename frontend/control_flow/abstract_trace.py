@@ -57,7 +57,8 @@ class AbstractTrace(Trace):
             results = [self.own(scalar_of(var)) for var in unknown]
         without_unused(self, results)
         captured = lift_traces([self])
-        tapes, state.tapes = state.tapes, []  # sizes have no gradient
+        tapes = state.tapes
+        state.tapes = []  # sizes have no gradient
         try:
             values = (
                 evaluation_of(

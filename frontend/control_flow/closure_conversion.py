@@ -361,7 +361,8 @@ def _evaluate_if_known(
         functions |= graph.reachable()
     arguments = [convert_to_tensor(inputs[param]) for param in params]
     # The values are needed for tracing only, and must not appear in gradients.
-    tapes, state.tapes = state.tapes, []
+    tapes = state.tapes
+    state.tapes = []
     try:
         return evaluate(ir.IRModule({relax.GlobalVar("main"): function} | functions), "main", arguments)
     finally:

@@ -56,7 +56,8 @@ class Replay:
         for x in self.inputs:
             if differentiable(x):
                 recorder.watch(x)
-        tapes, state.tapes = state.tapes, [*state.tapes, recorder]
+        tapes = state.tapes
+        state.tapes = [*state.tapes, recorder]
         try:
             loop_invariant = [] if carried is None else self.inputs[carried:]
             self.evaluation = evaluation_of(function, self.inputs, ResidualsWithoutEffects).start(

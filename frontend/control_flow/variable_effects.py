@@ -26,7 +26,8 @@ def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
       what ``Variable.assign`` returns: the new value if ``read_value`` is true.
     """
     trace = state.trace
-    tapes, state.tapes = state.tapes, []
+    tapes = state.tapes
+    state.tapes = []
     try:
         if trace.root.python.barriers and not variable.is_argument:
             _assign_in_place(variable, trace.own(value), trace)

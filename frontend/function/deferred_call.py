@@ -542,7 +542,8 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     inputs = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
         recorder.watch(x)
-    outer_tapes, state.tapes = state.tapes, [*state.tapes, recorder]
+    outer_tapes = state.tapes
+    state.tapes = [*state.tapes, recorder]
     try:
         outputs = calls[key](inputs)
     finally:

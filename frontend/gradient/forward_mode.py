@@ -168,7 +168,8 @@ def jacobian_vector_product(
     recorder = Recorder()
     for output in results:
         recorder.watch(cotangents[id(output)])
-    outer, state.tapes = state.tapes, [*state.tapes, recorder]
+    outer = state.tapes
+    state.tapes = [*state.tapes, recorder]
     try:
         cts = tuple(cotangents[id(output)] for output in as_tuple(outputs))
         input_cotangents = with_all_cotangents(prim.vjp)(

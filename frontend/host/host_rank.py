@@ -270,7 +270,8 @@ def _ranks(specs: Sequence[TensorSpec], rank: int) -> tuple[int, ...]:
 @contextmanager
 def _without_recording() -> Iterator[None]:
     """Suspends recording on gradient tapes in a ``with`` block."""
-    tapes, state.tapes = state.tapes, []
+    tapes = state.tapes
+    state.tapes = []
     try:
         yield
     finally:
@@ -280,7 +281,8 @@ def _without_recording() -> Iterator[None]:
 @contextmanager
 def recording_effects(call: Assignments) -> Iterator[Assignments]:
     """Records the effects of calls of Python in a ``with`` block in ``call``."""
-    outer, state.effects = state.effects, call
+    outer = state.effects
+    state.effects = call
     try:
         yield call
     finally:

@@ -27,7 +27,8 @@ _SOURCE = re.compile(r'("type":"ir.SourceName","data":)"(?:[^"\\]|\\.)*"')
 @contextmanager
 def numbering_lines(mod: ir.IRModule) -> Iterator[None]:
     """Makes :func:`text_of` return call indices of ``mod`` instead of lines, in the ``with`` block that compiles it."""
-    outer, state.line_numbers = state.line_numbers, _CallIndices(mod)
+    outer = state.line_numbers
+    state.line_numbers = _CallIndices(mod)
     try:
         yield
     finally:

@@ -39,7 +39,8 @@ def compiling() -> Iterator[None]:
 
     The user's stack frame then only shows where compiled code was first needed.
     """
-    outer, state.compiling = state.compiling, True
+    outer = state.compiling
+    state.compiling = True
     try:
         yield
     finally:

@@ -141,7 +141,8 @@ class _NumericsWatch:
         if prim.tf_name in _COPYING_OPS:  # such an op creates no NaN
             return
         check = _check_now if state.trace is None else _check_when_run
-        tapes, state.tapes = state.tapes, []  # the checks are ops, which neither tapes nor this watch record
+        tapes = state.tapes
+        state.tapes = []  # the checks are ops, which neither tapes nor this watch record
         try:
             for i, output in enumerate(as_tuple(outputs)):
                 if output.dtype.is_floating:

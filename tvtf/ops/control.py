@@ -92,7 +92,8 @@ def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Calls a branch or loop body with NumPy arrays, without recording by gradient tapes."""
-    tapes, state.tapes = state.tapes, []
+    tapes = state.tapes
+    state.tapes = []
     try:
         return tuple(t.eager_array() for t in call(function, [EagerTensor(a) for a in arrays]))
     finally:

@@ -51,7 +51,8 @@ def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
 
     In eager execution, the error of the check is raised. A traced program must fail only when it reaches the check.
     """
-    active_trace, state.trace = state.trace, None  # the check computes with NumPy arrays, eagerly
+    active_trace = state.trace
+    state.trace = None  # the check computes with NumPy arrays, eagerly
     try:
         check(*known)
     except (ArgumentError, OpError, TypeError, ValueError):

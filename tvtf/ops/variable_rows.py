@@ -46,7 +46,8 @@ def _write_rows(
     ``operation`` is a key of ``_BINDS``, such as "add". No gradient tape records the update.
     """
     with variable.lock:
-        tapes, state.tapes = state.tapes, []
+        tapes = state.tapes
+        state.tapes = []
         try:
             return variable.assign(
                 _BINDS[operation](variable._as_tensor(), index_vectors, updates), read_value=read_value

@@ -309,7 +309,8 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """
         with self.lock:  # no other thread assigns between the read and the assignment
             delta = self._increment(delta, op)
-            outer_tapes, state.tapes = state.tapes, []
+            outer_tapes = state.tapes
+            state.tapes = []
             try:
                 value = table[op].bind(self._as_tensor(), delta)
                 if state.trace is not None:
@@ -561,7 +562,8 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
     ``initial_value`` is a value, or a function that returns one. The function is called eagerly, also while a function
     is traced.
     """
-    trace, state.trace = state.trace, None
+    trace = state.trace
+    state.trace = None
     try:
         value = initial_value() if callable(initial_value) else initial_value
         tensor = convert_to_tensor(value, dtype=dtype)
