@@ -188,7 +188,8 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if any(isinstance(t._type.shape, AnyShape) for t in tensors):
         return defer_map(fn, tensors, elems, run_deferred_map)
-    outer, state.one_by_one = state.one_by_one, (fallback_to_while_loop, warn)
+    outer = state.one_by_one
+    state.one_by_one = (fallback_to_while_loop, warn)
     try:
         size = _common_size(tensors)
         with level() as map_level:
@@ -350,5 +351,5 @@ def one_hot_cotangents(tensor_type: TensorType) -> Tensor:
         return convert_to_tensor(np.eye(count, dtype=dtype.np).reshape(count, *shape))
     # The number of elements is known only at run time.
     indices = bind.range(start=0, size=count, delta=1, dtype=int32)
-    rows, columns = (bind.reshape(indices, shape=dims) for dims in ((count, 1), (1, count)))
+    rows, columns = bind.reshape(indices, shape=(count, 1)), bind.reshape(indices, shape=(1, count))
     return bind.reshape(bind.cast(bind.equal(rows, columns), dtype=dtype), shape=(count, *shape))  # type: ignore[no-any-return]

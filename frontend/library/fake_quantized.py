@@ -72,7 +72,8 @@ def _rounded_to_steps(
 
 def _check_range(low: Any, high: Any) -> None:
     """Raises an error if both limits are known while tracing and the lower limit is above the upper limit."""
-    least, most = (static_value(convert_to_tensor(limit, dtype_hint=float32)) for limit in (low, high))
+    least = static_value(convert_to_tensor(low, dtype_hint=float32))
+    most = static_value(convert_to_tensor(high, dtype_hint=float32))
     if least is not None and most is not None and not (least <= most).all():
         raise ArgumentValueError(f"Invalid range: input_min {least} > input_max {most}")
 

@@ -92,5 +92,5 @@ def memory(mod: tvm.IRModule) -> Memory:
     ]
     known_sizes = [size for size in allocated if size is not None]  # None: the size is known only at a call
     arguments = sum(bytes_of(param.ty) or 0 for param in main.params)
-    arena, live = (int(attrs.get(name, 0)) for name in (ARENA_SIZE, PEAK_LIVE_BYTES))
+    arena, live = int(attrs.get(ARENA_SIZE, 0)), int(attrs.get(PEAK_LIVE_BYTES, 0))
     return Memory(arguments, sum(known_sizes), arena, live, len(allocated) - len(known_sizes))

@@ -11,18 +11,18 @@ from tvtf.dtypes import int64
 from tvtf.ops.rules import static_int, static_value
 
 
-def int_argument(value: Any, what: str = "count") -> int:
-    """Converts an integer argument, a Python number or a scalar int64 tensor, to an int; ``what`` names it in errors.
+def int_argument(value: Any, name: str = "count") -> int:
+    """Converts an integer argument, a Python number or a scalar int64 tensor, to an int; ``name`` is its name in errors.
 
     Raises:
       ArgumentError: the argument is not a scalar.
     """
-    if type(value) is int and -(2**63) <= value < 2**63:
+    if type(value) is int and -(2**63) <= value < 2**63:  # an int64 already: no tensor is needed
         return value
-    tensor = convert_to_tensor(value, int64, name=what)
+    tensor = convert_to_tensor(value, int64, name=name)
     if tensor.ndim:
-        raise ArgumentError(f"{what} must be a scalar").for_op("Dataset")
-    return static_int(tensor, what)
+        raise ArgumentError(f"{name} must be a scalar").for_op("Dataset")
+    return static_int(tensor, name)
 
 
 def bool_argument(value: Any, what: str = "drop_remainder") -> bool:

@@ -114,7 +114,8 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#counter
     """
     number_dtype = as_dtype(dtype)
-    start, step = (np.asarray(number, number_dtype.np).item() for number in (start, step))
+    start = np.asarray(start, number_dtype.np).item()
+    step = np.asarray(step, number_dtype.np).item()
     return element_order.Counter(start, step, number_dtype)
 
 

@@ -116,7 +116,8 @@ def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
     if noise == "zero":
         return convert_to_tensor(0.0)
     axes = (1, 2, 3) if noise == "uniform" else (1, 2)
-    minimum, maximum = (reduction(x, axis=axes, keepdims=True) for reduction in (bind.reduce_min, bind.reduce_max))
+    minimum = bind.reduce_min(x, axis=axes, keepdims=True)
+    maximum = bind.reduce_max(x, axis=axes, keepdims=True)
     if noise == "uniform":
         return minimum + uniform(shape) * (maximum - minimum)
     mean = bind.reduce_mean(x, axis=axes, keepdims=True)

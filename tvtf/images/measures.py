@@ -167,7 +167,7 @@ def _luminance_and_structure(
         means = depthwise_conv2d(flat, window, [1, 1, 1, 1], "VALID")
         return bind.reshape(means, shape=(*shape[:-3], *means._type.shape[1:]))  # type: ignore[no-any-return]
 
-    c1, c2 = (bind.square(number(factor, max_val) * max_val) for factor in (k1, k2))
+    c1, c2 = bind.square(number(k1, max_val) * max_val), bind.square(number(k2, max_val) * max_val)
     mean_x, mean_y = local_mean(x), local_mean(y)
     product, squares = mean_x * mean_y * 2.0, bind.square(mean_x) + bind.square(mean_y)
     luminance = (product + c1) / (squares + c1)

@@ -92,10 +92,10 @@ class Graph:
         producers: dict[Any, Operation] = {}
         for binding in self._trace.bindings:
             var, value = binding.var, binding.value
-            # A tuple of results, or a result of unknown rank, is not one tensor with dims.
-            tensors[var] = tensor = (
-                SymbolicTensor(var, dialect.from_relax_type(var.ty), self._trace) if _has_dims(var) else None
-            )
+            tensor = None  # for a tuple of results, or a result of unknown rank
+            if _has_dims(var):
+                tensor = SymbolicTensor(var, dialect.from_relax_type(var.ty), self._trace)
+            tensors[var] = tensor
             if isinstance(value, relax.TupleGetItem):  # one of several outputs of an op that is listed already
                 producers[value.tuple_value].outputs.append(tensor)
             elif dialect.is_dialect(value):

@@ -150,7 +150,7 @@ def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
     ``computed`` is the target shape, an integer vector. :func:`filled` does the same for a shape that tracing knows.
     """
     sizes = bind.cast(computed, dtype=int64)
-    is_inferred, is_zero = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
+    is_inferred, is_zero = bind.equal(sizes, number(-1, sizes)), bind.equal(sizes, number(0, sizes))
     bind.guard(_at_most_one(is_inferred), message="Only one input size may be -1")
     dims = shape_of(x, int64)
     # next to a 0, TensorFlow infers the -1 from the dims that aren't zero

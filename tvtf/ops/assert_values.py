@@ -97,14 +97,18 @@ def _limit(summarize: int | None) -> int:
     return FEW if summarize is None else int(1e9) if summarize < 0 else summarize
 
 
-def _formatted(item: Any, summarize: int | None) -> str:
-    """Formats an item of an assertion's error message. A tensor shows its first ``summarize`` elements."""
-    if not isinstance(item, Tensor):
-        return str(item)
-    array, limit = item.eager_array(), _limit(summarize)
+def _formatted(value: Any, summarize: int | None) -> str:
+    """Formats a text or tensor of an assertion's error message. A tensor shows its first ``summarize`` elements."""
+    if not isinstance(value, Tensor):
+        return str(value)
+    array = value.eager_array()
     if not array.ndim:
         return str(array[()])
-    return str([*map(str, array.ravel()[:limit]), *(["..."] if limit < array.size else [])])
+    limit = _limit(summarize)
+    shown = [str(element) for element in array.ravel()[:limit]]
+    if limit < array.size:
+        shown.append("...")
+    return str(shown)
 
 
 @export("debugging.assert_equal", "assert_equal")

@@ -40,7 +40,7 @@ def scaled_dot_product_attention(
 
     Source: https://arxiv.org/abs/1706.03762 (Vaswani et al., Attention Is All You Need, 2017)
     """
-    q, k, v = (convert_to_tensor(t) for t in (query, key, value))
+    q, k, v = convert_to_tensor(query), convert_to_tensor(key), convert_to_tensor(value)
     factor = scale if scale is not None else q._type.shape[-1] ** -0.5
     logits = bind.multiply(product(q, k, transpose_b=True), number(factor, q))
     if is_causal:

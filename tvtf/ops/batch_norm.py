@@ -251,7 +251,8 @@ def fused_batch_norm(
     x = convert_to_tensor(x)
     channel_axis = 1 if _is_fused_input_channels_first(x, data_format) else x.ndim - 1
     widened = _cast(x, "float32") if x.dtype.name in HALF else x
-    scale, offset = (_per_channel(v, widened, channel_axis, name) for v, name in ((scale, "scale"), (offset, "offset")))
+    scale = _per_channel(scale, widened, channel_axis, "scale")
+    offset = _per_channel(offset, widened, channel_axis, "offset")
     clamped_epsilon = max(float(epsilon), SMALLEST_EPSILON)
     if not is_training:
         return _inference(x, widened, scale, offset, mean, variance, clamped_epsilon, channel_axis)

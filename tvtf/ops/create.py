@@ -372,7 +372,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     if isinstance(count, int) and count < 0:
         raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").for_op("Range")
     axis = axis % (first.ndim + 1)
-    first, last = (_expanded(x, axis) for x in (first, last))
+    first, last = _expanded(first, axis), _expanded(last, axis)
     index = bind.range(size=count, start=0, delta=1, dtype=int64)
     index = bind.reshape(index, shape=tuple(count if i == axis else 1 for i in range(first.ndim)))
     last_index = bind.maximum(bind.cast(scalar_of(count - 1), dtype=int64), number(1, index))
@@ -413,7 +413,7 @@ def _one_hot_array(indices: np.ndarray, on: np.ndarray, off: np.ndarray, *, dept
 
 def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int) -> Any:
     """Sums the cotangent over the elements that are ``on``, and over those that are ``off``."""
-    one, zero = (EagerTensor(np.asarray(v, on.dtype.np)) for v in (1, 0))
+    one, zero = EagerTensor(np.asarray(1, on.dtype.np)), EagerTensor(np.asarray(0, on.dtype.np))
     ct_of_on = bind.multiply(ct, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
     ct_of_off = bind.multiply(ct, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
     all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}

@@ -292,7 +292,9 @@ def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
 
 def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
     letters = dict(zip(dict.fromkeys((*a.labels, *b.labels)), string.ascii_letters))
-    left, right, out = ("".join(letters[k] for k in labels) for labels in (a.labels, b.labels, result))
+    left = "".join(letters[k] for k in a.labels)
+    right = "".join(letters[k] for k in b.labels)
+    out = "".join(letters[k] for k in result)
     return Operand(bind.contract(a.tensor, b.tensor, equation=f"{left},{right}->{out}"), result)
 
 

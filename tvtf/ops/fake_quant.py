@@ -198,7 +198,7 @@ def fake_quant_with_min_max_vars_per_channel(
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_per_channel
     """
     x = convert_to_tensor(inputs)
-    low, high = (operand(v, float32, i) for i, v in ((1, min), (2, max)))
+    low, high = operand(min, float32, 1), operand(max, float32, 2)
     for limit in (low, high):
         if limit.ndim != 1 or not x.ndim or limit.shape[0] != x.shape[-1]:
             raise ArgumentError(

@@ -124,7 +124,7 @@ def _grad_array(
       The cotangents of query, key and value.
     """
     order = rows_first(q.ndim)
-    ct, out = (upcast(x).transpose(order) for x in (ct, out))
+    ct, out = upcast(ct).transpose(order), upcast(out).transpose(order)
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
     ct_probabilities = np.matmul(ct, np.swapaxes(upcast(v), -1, -2))
     # The softmax's gradient is p * (ct_p - sum(ct_p * p)), and this sum is that of ct * out.

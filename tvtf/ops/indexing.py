@@ -26,7 +26,7 @@ INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")
 def require_index(indices: TensorType, allowed: Sequence[DType] = INDEX_TYPES) -> None:
     """Checks that indices have one of the dtypes ``allowed``."""
     if indices.dtype not in allowed:
-        names = ", ".join(d.name for d in allowed)
+        names = ", ".join(dtype.name for dtype in allowed)
         raise ArgumentError(
             f"Value for attr 'Tindices' of {indices.dtype.name} is not in the list of allowed values: {names}",
             TypeError,

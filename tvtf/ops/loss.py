@@ -338,7 +338,8 @@ def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> No
     ct, labels, logits = inputs
     (_, labels_type, logits_type), _ = types
     classes = np.arange(logits_type.shape[-1], dtype=labels_type.dtype.np)
-    probabilities, difference, expanded, one_hot = (emitter.temp() for _ in range(4))
+    probabilities, difference = emitter.temp(), emitter.temp()
+    expanded, one_hot = emitter.temp(), emitter.temp()
     emitter.node("Softmax", [logits], [probabilities], axis=-1)
     emitter.node("Unsqueeze", [labels, emitter.const(np.array([-1], np.int64))], [expanded])
     emitter.node("Equal", [expanded, emitter.const(classes)], [one_hot])

@@ -61,9 +61,12 @@ class Band(NamedTuple):
         """
         indices = np.full((self.high - self.low + 1, self.longest), NOWHERE)
         for row, k in enumerate(range(self.high, self.low - 1, -1)):
-            offsets, begin = np.arange(self.length(k)), self._begin(k)
-            matrix_rows, matrix_columns = offsets + max(-k, 0), offsets + max(k, 0)
-            indices[row, begin : begin + len(offsets)] = matrix_rows * self.columns + matrix_columns
+            length = self.length(k)
+            # Diagonal k > 0 starts in column k of the first row, and k < 0 in row -k of the first column.
+            matrix_rows = np.arange(length) + max(-k, 0)
+            matrix_columns = np.arange(length) + max(k, 0)
+            begin = self._begin(k)  # after the padding on the left, if there is any
+            indices[row, begin : begin + length] = matrix_rows * self.columns + matrix_columns
         return indices.reshape(-1)
 
     def inverse(self) -> np.ndarray:
@@ -245,7 +248,7 @@ def _symbolic_diag(x: Tensor, k: int, outside: Tensor) -> Tensor:
 
 def _diagonal_mask(size: Dim, k: int) -> Tensor:
     """Returns a bool matrix of ``size`` columns that is true on diagonal ``k``."""
-    on, off = (EagerTensor(np.array(value)) for value in (True, False))
+    on, off = EagerTensor(np.array(True)), EagerTensor(np.array(False))
     return bind.one_hot(_int64_range(size, k), on, off, depth=size, axis=1)  # type: ignore[no-any-return]
 
 

@@ -457,7 +457,7 @@ def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any,
         return scaled_uniform(drawn, minval, 1 if maxval is None else maxval, dtype)
     if minval is None:
         return bind.stateless_random_bits(seed, shape=shape, dtype=dtype)
-    low, high = (convert_to_tensor(limit, dtype) for limit in (minval, maxval))
+    low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
     return bind.stateless_random_integers(seed, low, high, shape=shape)
 
 
@@ -482,7 +482,7 @@ def scaled_uniform(uniform: Tensor, minval: Any, maxval: Any, dtype: DType) -> T
     """Scales uniform numbers of [0, 1) to [minval, maxval). The limits 0 and 1 need no scaling."""
     if _is_number(minval, 0) and _is_number(maxval, 1):
         return uniform
-    low, high = (convert_to_tensor(limit, dtype) for limit in (minval, maxval))
+    low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
     return bind.add(bind.rounded_product(uniform, bind.subtract(high, low)), low)
 
 
@@ -498,7 +498,7 @@ def scaled_normal(normal: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tenso
     """
     if _is_number(mean, 0) and _is_number(stddev, 1):
         return normal
-    center, width = (convert_to_tensor(value, dtype) for value in (mean, stddev))
+    center, width = convert_to_tensor(mean, dtype), convert_to_tensor(stddev, dtype)
     return bind.add(bind.rounded_product(normal, width), center)
 
 

@@ -101,10 +101,14 @@ def _gamma_numbers(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
         x = streams.draw("normal", chosen)
         v = 1 + c[chosen] * x
         is_positive = v > 0
-        candidates, cubes, accepted = chosen[is_positive], v[is_positive] ** 3, np.zeros(chosen.size, bool)
-        u, squares = streams.draw("uniform", candidates), x[is_positive] ** 2
-        bound = 0.5 * squares + d[candidates] * (1 - cubes + np.log(cubes))
-        accepted[is_positive] = (u < 1 - 0.0331 * squares * squares) | (np.log(u) < bound)
+        candidates = chosen[is_positive]
+        cubes = v[is_positive] ** 3
+        squares = x[is_positive] ** 2
+        u = streams.draw("uniform", candidates)
+        is_below_quick_bound = u < 1 - 0.0331 * squares * squares  # accepts most numbers
+        is_below_bound = np.log(u) < 0.5 * squares + d[candidates] * (1 - cubes + np.log(cubes))
+        accepted = np.zeros(chosen.size, bool)
+        accepted[is_positive] = is_below_quick_bound | is_below_bound
         return d[chosen] * v**3, accepted
 
     exponential_indices = np.flatnonzero(alpha == 1)

@@ -217,7 +217,8 @@ def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool)
 
     With ``reverse``, ``h[t + 1]`` replaces ``h[t - 1]``.
     """
-    factors, terms = (np.moveaxis(x, axis, 0).astype(wide_type(x)) for x in (a, b))
+    factors = np.moveaxis(a, axis, 0).astype(wide_type(a))
+    terms = np.moveaxis(b, axis, 0).astype(wide_type(b))
     result = np.empty_like(terms)
     value = np.zeros_like(terms[0]) if len(terms) else None
     for i in reversed(range(len(terms))) if reverse else range(len(terms)):

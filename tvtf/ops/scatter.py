@@ -159,7 +159,8 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
         """
         (data, ids), ((data_type, _), (result_type,)) = inputs, types
         dtype, shape = data_type.dtype, result_type.shape
-        initial_rows, is_negative, row_numbers, index_vectors = (emitter.temp() for _ in range(4))
+        initial_rows, is_negative = emitter.temp(), emitter.temp()
+        row_numbers, index_vectors = emitter.temp(), emitter.temp()
         initial = emitter.const(np.array(value_of_empty(dtype.np), dtype.np))
         emitter.node("Expand", [initial, emitter.shape((num_segments + 1, *shape[1:]))], [initial_rows])
         ids = emitter.cast(ids, int64)
@@ -317,7 +318,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     element, it is P divided by the element. It is 0 if one of the others is zero.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
-    zero, one = (EagerTensor(np.array(value, data.dtype.np)) for value in (0, 1))
+    zero, one = EagerTensor(np.array(0, data.dtype.np)), EagerTensor(np.array(1, data.dtype.np))
     is_zero = bind.equal(data, zero)
     zero_counts = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
     nonzero = bind.select(is_zero, one, data)

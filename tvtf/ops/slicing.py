@@ -192,7 +192,8 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
     if stride == 1:
         return value
     rank, count = len(sizes), sizes[axis]
-    with_axis, padded, flat, trimmed = (emitter.temp() for _ in range(4))
+    with_axis, padded = emitter.temp(), emitter.temp()
+    flat, trimmed = emitter.temp(), emitter.temp()
     emitter.node("Unsqueeze", [value, emitter.const(np.array([axis + 1]))], [with_axis])
     pads = [0] * (2 * rank + 2)
     # ONNX lists the paddings after the rank + 1 axes following those before them
@@ -331,7 +332,8 @@ def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Seq
         emitter.node("Cast", [start], [int64_start], to=7)  # ONNX's number for int64
         emitter.node("Unsqueeze", [int64_start, emitter.const(np.array([0]))], [vector])
         vectors.append(vector)
-    begins, is_negative, from_end, result = (emitter.temp() for _ in range(4))
+    begins, is_negative = emitter.temp(), emitter.temp()
+    from_end, result = emitter.temp(), emitter.temp()
     emitter.node("Concat", vectors, [begins], axis=0)
     emitter.node("Less", [begins, emitter.const(np.array([0]))], [is_negative])
     emitter.node("Add", [begins, emitter.shape(tuple(shape[a] for a in axes))], [from_end])

@@ -361,7 +361,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
         raise ArgumentError(
             f"First dimension of predictions {rows} must match length of targets {classes_of_rows._type.shape[0]}"
         )
-    on, off = (EagerTensor(np.array(value)) for value in (True, False))
+    on, off = EagerTensor(np.array(True)), EagerTensor(np.array(False))
     is_target = bind.one_hot(bind.cast(classes_of_rows, dtype=int64), on, off, depth=classes, axis=1)
     zero = EagerTensor(np.zeros((), scores.dtype.np))
     target_scores = bind.reduce_sum(bind.select(is_target, scores, zero), axis=(1,), keepdims=True)

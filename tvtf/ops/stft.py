@@ -310,7 +310,10 @@ def _folded(x: Any, quarter_length: int) -> Tensor:
 
     A window with the quarters a, b, c, d becomes (-reversed(c) - d, a - reversed(b)).
     """
-    a, b, c, d = (x[..., i * quarter_length : (i + 1) * quarter_length] for i in range(4))
+    a = x[..., :quarter_length]
+    b = x[..., quarter_length : 2 * quarter_length]
+    c = x[..., 2 * quarter_length : 3 * quarter_length]
+    d = x[..., 3 * quarter_length : 4 * quarter_length]
     first = bind.subtract(bind.negative(reverse(c, [-1])), d)
     return bind.concat(first, bind.subtract(a, reverse(b, [-1])), axis=x.ndim - 1)
 

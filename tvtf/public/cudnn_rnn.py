@@ -90,7 +90,10 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
             raise InvalidArgumentError(
                 None, None, f"CudnnRNN: {argument} must be one of {[*allowed]}, but is {value!r}"
             )
-    x, initial_h, initial_c, flat = (convert_to_tensor(t) for t in (input, input_h, input_c, params))
+    x = convert_to_tensor(input)
+    initial_h = convert_to_tensor(input_h)
+    initial_c = convert_to_tensor(input_c)
+    flat = convert_to_tensor(params)
     directions = DIRECTIONS[direction]
     layers, features, units = initial_h.shape[0] // directions, x.shape[-1], initial_h.shape[-1]
     next_state = _cell_functions(tf)[rnn_mode]

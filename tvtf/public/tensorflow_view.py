@@ -190,7 +190,8 @@ def _from_csr(sparse_matrix: CSRSparseMatrix, type: Any, name: str | None = None
 
 def _csr_product(a: CSRSparseMatrix, b: CSRSparseMatrix, type: Any, name: str | None = None) -> CSRSparseMatrix:  # noqa: A002
     """Multiplies two CSR matrices. The product is computed with dense matrices."""
-    left, right = (tvtf.sparse.to_dense(tvtf.sparse.reorder(x.tensor)) for x in (a, b))
+    left = tvtf.sparse.to_dense(tvtf.sparse.reorder(a.tensor))
+    right = tvtf.sparse.to_dense(tvtf.sparse.reorder(b.tensor))
     return CSRSparseMatrix(tvtf.sparse.from_dense(tvtf.matmul(left, right)))
 
 

@@ -158,7 +158,9 @@ def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
     The state consists of the low and high half of a 128-bit counter, and the key. An overflow of the low half carries
     over.
     """
-    low, high, key = (bind.stack_read(state, EagerTensor(np.array(i))) for i in range(3))
+    low = bind.stack_read(state, EagerTensor(np.array(0)))
+    high = bind.stack_read(state, EagerTensor(np.array(1)))
+    key = bind.stack_read(state, EagerTensor(np.array(2)))
     new_low = bind.add(low, bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64)))
     return bind.stack(new_low, bind.add(high, bind.cast(bind.less(new_low, low), dtype=uint64)), key, axis=0)
 

@@ -69,7 +69,7 @@ def _uniform_integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: D
     """Returns uniform random integers in [minval, maxval) from the random stream of TensorFlow's op for integers."""
     if maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
-    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
     state = reserve_blocks(f"RandomUniformInt:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
     return bind.stateless_random_integers(state, low, high, shape=shape)
 

@@ -34,4 +34,4 @@ _ASSERTIONS = """
 debugging.assert_equal debugging.assert_greater debugging.assert_greater_equal debugging.assert_less
 debugging.assert_less_equal debugging.assert_near debugging.assert_none_equal
 """
-UNARY, BINARY, ASSERTIONS = (names.split() for names in (_UNARY, _BINARY, _ASSERTIONS))
+UNARY, BINARY, ASSERTIONS = _UNARY.split(), _BINARY.split(), _ASSERTIONS.split()

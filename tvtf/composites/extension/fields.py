@@ -124,13 +124,15 @@ def check_annotation(annotation: Any, in_key: bool = False) -> None:
         if in_key:
             raise TypeError(f"Mapping had a key {annotation.__name__!r} with type {type(annotation).__name__!r}")
         return
-    parts = typing.get_args(annotation)
+    arguments = typing.get_args(annotation)
     if is_mapping(annotation):
-        check_annotation(parts[0], True)
-        check_annotation(parts[1], in_key)
+        key_type, value_type = arguments
+        check_annotation(key_type, True)
+        check_annotation(value_type, in_key)
     elif is_tuple(annotation) or is_union(annotation):
-        for part in parts[:1] if _is_of_any_length(annotation) else parts:
-            check_annotation(part, in_key)
+        # The arguments of ``tuple[T, ...]`` are T and an ellipsis.
+        for argument in arguments[:1] if _is_of_any_length(annotation) else arguments:
+            check_annotation(argument, in_key)
     else:
         name = annotation.__name__ if is_class_of(annotation, object) else annotation
         raise TypeError(f"Unsupported type annotation {name!r}")

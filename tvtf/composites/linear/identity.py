@@ -316,7 +316,7 @@ class LinearOperatorScaledIdentity(LinearOperator):
 
     def _cond(self) -> Tensor:
         multiplier = convert_to_tensor(self.multiplier)
-        one, undefined = (full(value, (), self.dtype) for value in (1, np.nan))
+        one, undefined = full(1, (), self.dtype), full(np.nan, (), self.dtype)
         return bind.select(bind.equal(multiplier, full(0, (), self.dtype)), undefined, one)  # type: ignore[no-any-return]
 
 

@@ -219,12 +219,14 @@ def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = Fa
 def bool_reduction(reduction_name: str) -> Handler:
     """Returns the implementation of ``tf.reduce_any`` or ``tf.reduce_all`` for ragged tensors.
 
-    Bools are reduced as integers by another reduction. ``reduction_name`` is its public name.
+    Segment reductions take numbers only. So bools are reduced as integers by the reduction with the public name
+    ``reduction_name``, such as the sum for "any".
     """
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        names = public_names()
         numbers = input_tensor.with_flat_values(bind.cast(input_tensor.flat_values, dtype=int32))
-        return public_names()["cast"](public_names()[reduction_name](numbers, axis, keepdims), boolean)
+        return names["cast"](names[reduction_name](numbers, axis, keepdims), boolean)
 
     return reduce
 

@@ -45,7 +45,7 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/slice
     """
     sp = as_sparse(sp_input)
-    first, extent = (convert_to_tensor(v, int64) for v in (start, size))
+    first, extent = convert_to_tensor(start, int64), convert_to_tensor(size, int64)
     for vector_, argument in ((first, "start"), (extent, "size")):
         if vector_._type.shape != (rank_of(sp),):
             message = f"Expected {argument} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"

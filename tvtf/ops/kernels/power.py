@@ -41,7 +41,8 @@ def _emit_square_and_multiply(ins: Any, outs: Any) -> Any:
         bases, exponents, out = map(FlatProxy, (*ins, outs[0]))
         with statements():
             # buffers of one element are variables of the loop
-            square, remaining_exponent = (FlatProxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
+            square = FlatProxy(T.alloc_buffer([1], dtype, scope="local"))
+            remaining_exponent = FlatProxy(T.alloc_buffer([1], dtype, scope="local"))
             with T.serial(long(0), element_count, annotations=INDEPENDENT) as i:
                 out[i] = tirx.const(1, dtype)
                 square[0] = bases[i]

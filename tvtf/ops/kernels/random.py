@@ -348,7 +348,7 @@ def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
     A number is accepted if it is within TRUNCATED_AT of zero. Missing numbers are NaN. The code has no branches.
     """
     dtype = scalar.dtype_of(numbers[0])
-    zero, one, nan = (tirx.const(value, dtype) for value in (0, 1, float("nan")))
+    zero, one, nan = tirx.const(0, dtype), tirx.const(1, dtype), tirx.const(float("nan"), dtype)
     accepted: list[Any] = [nan] * width
     accepted_count: Any = zero
     # the number at ``index`` can only be accepted at positions up to ``index``
@@ -399,7 +399,8 @@ def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dt
         FlatProxy(T.decl_buffer([size], local_dtype, scope="local"))
         for size, local_dtype in ((4, "uint32"), (1, dtype))
     )
-    filled, block_number = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    filled = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
+    block_number = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     filled[0] = long(0)
     block_number[0] = long(0)
     with T.While(tirx.all(filled[0] < width, block_number[0] < reserved)):

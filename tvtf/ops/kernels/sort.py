@@ -80,7 +80,8 @@ def _merge(key: Any, indices: Any, spare: Any, base: Any, run: tuple[Any, Any, A
     """
     low, middle, high = run
     # buffers of one element are variables: the next positions in both runs
-    left, right = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    left = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
+    right = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     left[0] = low
     right[0] = middle
     with T.serial(long(0), high - low) as offset:
@@ -92,7 +93,8 @@ def _merge(key: Any, indices: Any, spare: Any, base: Any, run: tuple[Any, Any, A
                 with T.Then():
                     _move_next(spare, indices, base, target, left)
                 with T.Else():
-                    first, second = (key(indices[base + cursor[0]].astype("int64")) for cursor in (left, right))
+                    first = key(indices[base + left[0]].astype("int64"))
+                    second = key(indices[base + right[0]].astype("int64"))
                     with T.If(precedes(second, first, descending)):
                         with T.Then():
                             _move_next(spare, indices, base, target, right)
@@ -188,14 +190,16 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     count = product(list(values.shape)[:-1])
     if any(isinstance(dim, tirx.IntImm) and dim.value == 0 for dim in (*sequence.shape, *values.shape)):
         return te.compute(values.shape, lambda *_: tirx.const(0, out_type), name="searchsorted")  # nothing lies below
-    sequence, values = (cast(x, accumulator_dtype(str(x.dtype))) for x in (sequence, values))
+    sequence = cast(sequence, accumulator_dtype(str(sequence.dtype)))
+    values = cast(values, accumulator_dtype(str(values.dtype)))
 
     def body(ins: Any, outs: Any) -> Any:
         """Emits a binary search for the position of each value in the value's row of the sorted sequence."""
         with IRBuilder() as builder:
             sequence_values, targets, out = (flat_buffer(b) for b in (*ins, *outs))
             with rows(count * width, count * width) as position:
-                low, high = (FlatProxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+                low = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
+                high = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
                 low[0] = long(0)
                 high[0] = length
                 with T.While(low[0] < high[0]):
