@@ -23,7 +23,11 @@ class Granularity:
         """Why each shape has its own trace; None if it has none."""
 
     def applied_to(self, arguments: Arguments) -> Arguments:
-        """Returns a call's arguments with specs as specific as traces are: with ranks, shapes or datasets if needed."""
+        """Returns a call's arguments with specs as specific as this function's traces are.
+
+        A trace is found by the specs. If an earlier trace needed the ranks, shapes or datasets of its call, the specs
+        have them, and each rank, shape or dataset has a trace of its own.
+        """
         if self.by_dataset:
             arguments = arguments.with_datasets_as_values()
         if self.by_rank:

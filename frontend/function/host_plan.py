@@ -240,10 +240,9 @@ class Step:
         self.inputs = inputs
         self.dtypes = dtypes
         self.types = types
+        has_checks = self.prim.host or self.prim.guard is not None
         # Operands of static types were checked at trace time.
-        self.is_checked = (self.prim.host or self.prim.guard is not None) and not all(
-            _is_static(x.ty) for x in primitive_call.inputs
-        )
+        self.is_checked = has_checks and not all(_is_static(x.ty) for x in primitive_call.inputs)
 
     def __call__(self, values: Values) -> None:
         """Runs the step: reads its inputs from slots, and writes its outputs and their sizes to slots."""

@@ -189,7 +189,7 @@ def _difference(old: Leaf, new: Leaf) -> str:
 
 
 def remedy(reason: str) -> str:
-    """Returns advice how to avoid retraces for this reason."""
+    """Returns advice on how to avoid retraces for ``reason``, a text such as "argument `x`: shape (2,) -> (3,)"."""
     if reason == RECREATED_FUNCTION:
         return "Make it once, outside the loop."
     if "shape" in reason:

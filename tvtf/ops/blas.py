@@ -98,7 +98,7 @@ def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(kernel)
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
-        if not TINY <= max([a.size for a in arrays]) <= SMALL:
+        if not TINY <= max([array.size for array in arrays]) <= SMALL:
             return kernel(*arrays, **attrs)
         with OneThread():
             return kernel(*arrays, **attrs)

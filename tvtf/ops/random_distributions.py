@@ -178,11 +178,9 @@ def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> 
 
     Source: https://arxiv.org/abs/1805.08498
     """
-    density = bind.exp(
-        bind.subtract(
-            bind.subtract(bind.multiply(bind.subtract(alpha, number(1, alpha)), bind.log(y)), y), bind.lgamma(alpha)
-        )
-    )
+    # y^(alpha - 1) exp(-y) / gamma(alpha)
+    log_power = bind.multiply(bind.subtract(alpha, number(1, alpha)), bind.log(y))
+    density = bind.exp(bind.subtract(bind.subtract(log_power, y), bind.lgamma(alpha)))
     alpha_of_samples = bind.broadcast_to(alpha, shape=y._type.shape)
     derivative = bind.negative(bind.divide(bind.igamma_grad_a(alpha_of_samples, y), density))
     return None, unbroadcast(bind.multiply(ct, derivative), alpha)

@@ -100,17 +100,14 @@ def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
 
     The program checks that the ids ascend and that none is negative.
     """
-    are_ascending = bind.greater_equal(ids[1:], ids[:-1])
-    are_not_negative = bind.greater_equal(ids, number(0, ids))
-    are_valid = bind.logical_and(
-        *(bind.reduce_all(x, axis=(0,), keepdims=False) for x in (are_ascending, are_not_negative))
-    )
+    are_ascending = bind.reduce_all(bind.greater_equal(ids[1:], ids[:-1]), axis=(0,), keepdims=False)
+    are_not_negative = bind.reduce_all(bind.greater_equal(ids, number(0, ids)), axis=(0,), keepdims=False)
+    are_valid = bind.logical_and(are_ascending, are_not_negative)
     checked = bind.initialized(ids, are_valid, message="segment ids must be >= 0 and are not increasing otherwise")
     # with -1 in front, the largest id plus one is 0 where there are no ids
     extended_ids = bind.concat(number([-1], ids), checked, axis=0)
-    (count,) = static_dims(
-        bind.add(bind.reduce_max(extended_ids, axis=(0,), keepdims=False), number(1, ids)), "segment_ids"
-    )
+    largest_id = bind.reduce_max(extended_ids, axis=(0,), keepdims=False)
+    (count,) = static_dims(bind.add(largest_id, number(1, ids)), "segment_ids")
     return checked, count
 
 

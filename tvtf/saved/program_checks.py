@@ -28,14 +28,17 @@ def tables(mod: ir.IRModule) -> list[int]:
     """
     params = {param: position for position, param in enumerate(mod["main"].params)}
     positions: list[int] = []
-    for gv, function in mod.functions.items():
+    for name, function in mod.functions.items():
         for block in function.body.blocks:
-            for call in (binding.value for binding in block.bindings):
-                if isinstance(call, relax.Call) and dialect.is_dialect(call) and call.op.name == f"tvtf.{PYTHON}":
-                    bound = dialect.read(call)
-                    if gv.name_hint != "main" or bound.inputs[0] not in params or _is_recorded(bound):
-                        raise SchemaError(MSG_PYTHON)
-                    positions.append(params[bound.inputs[0]])
+            for binding in block.bindings:
+                call = binding.value
+                if not isinstance(call, relax.Call) or not dialect.is_dialect(call) or call.op.name != f"tvtf.{PYTHON}":
+                    continue
+                bound = dialect.read(call)
+                callee = bound.inputs[0]
+                if name.name_hint != "main" or callee not in params or _is_recorded(bound):
+                    raise SchemaError(MSG_PYTHON)
+                positions.append(params[callee])
     return positions
 
 

@@ -69,12 +69,12 @@ def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
     partitions, sources, _ = _broadcast(source, shape)
     if not partitions:
         return bind.broadcast_to(_flat_values(x), shape=shape.inner_dims)
-    flat = _flat_operand(x, source, len(partitions), shape.rank, sources)
-    inner = (
-        flat._type.shape[0],
-        *DynamicRaggedShape(shape.partitions(len(partitions)), _inner_shape(shape, len(partitions))).inner_dims[1:],
-    )
-    return partition_values(bind.broadcast_to(flat, shape=inner), partitions)
+    count = len(partitions)
+    values = _flat_operand(x, source, count, shape.rank, sources)
+    # the shape with as many row partitions as the result has: its inner dims are those of the result's values
+    target = DynamicRaggedShape(shape.partitions(count), _inner_shape(shape, count))
+    values_shape = (values._type.shape[0], *target.inner_dims[1:])
+    return partition_values(bind.broadcast_to(values, shape=values_shape), partitions)
 
 
 def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRaggedShape:
@@ -213,10 +213,16 @@ def _flat_operand(x: Any, shape: DynamicRaggedShape, count: int, rank: int, sour
     ``shape`` is the operand's ragged shape. An operand that lacks more dims than there are partitions first gets
     leading dims of size 1, up to the result's ``rank``.
     """
-    flat, missing_dims = _flat_values(x), rank - shape.rank
-    dims = (*(1,) * missing_dims, *flat._type.shape) if missing_dims > count else flat._type.shape
-    merged_dims = count - shape.num_row_partitions - (0 if missing_dims > count else missing_dims) + 1
-    requested = (size_of(dims[:merged_dims]), *dims[merged_dims:])
-    if len(requested) != flat.ndim:
-        flat = bind.reshape(flat, shape=requested)
-    return flat if sources is None else gather(flat, sources)
+    values = _flat_values(x)
+    dims = tuple(values._type.shape)
+    # The operand's dims along the result's ragged axes are merged into the first dim, from which rows are gathered.
+    merged_count = count - shape.num_row_partitions + 1
+    missing_dims = rank - shape.rank
+    if missing_dims > count:
+        dims = (1,) * missing_dims + dims
+    else:
+        merged_count -= missing_dims
+    merged_dims = (size_of(dims[:merged_count]), *dims[merged_count:])
+    if len(merged_dims) != values.ndim:
+        values = bind.reshape(values, shape=merged_dims)
+    return values if sources is None else gather(values, sources)

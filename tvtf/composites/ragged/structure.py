@@ -169,10 +169,10 @@ def _squeeze(function: Any, input: Any, axis: Any = None, name: Any = None) -> A
     if axis is None:
         raise ValueError("Ragged.squeeze must have an axis argument.")
     axes = [axis] if isinstance(axis, int) else axis
-    if not isinstance(axes, (list, tuple)) or not all(isinstance(each, int) for each in axes):
+    if not isinstance(axes, (list, tuple)) or not all(isinstance(i, int) for i in axes):
         raise TypeError("Axis must be a list or tuple of integers.")
-    squeezed_axes = [_nonnegative_axis(each, input.shape.rank) for each in axes]
-    return _squeeze_axes(function, input, squeezed_axes)
+    nonnegative_axes = [_nonnegative_axis(i, input.shape.rank) for i in axes]
+    return _squeeze_axes(function, input, nonnegative_axes)
 
 
 def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:

@@ -128,10 +128,9 @@ def _resolved_static_shape(sp: SparseTensor, requested: list[int], total: Tensor
     if known is None and unknown:
         known_size = int(np.prod([dim for dim in requested if dim != -1], dtype=np.int64))
         inferred = bind.reshape(bind.floordiv(total, number(max(known_size, 1), total)), shape=(1,))
-        parts = [inferred if dim == -1 else vector([dim]) for dim in requested]
-        return _require_size(
-            bind.concat(*parts, axis=0) if len(parts) > 1 else inferred, total, _MSG_MULTIPLE.format(known_size)
-        )
+        dims = [inferred if dim == -1 else vector([dim]) for dim in requested]
+        new_shape = bind.concat(*dims, axis=0) if len(dims) > 1 else inferred
+        return _require_size(new_shape, total, _MSG_MULTIPLE.format(known_size))
     if known is None:
         return _require_size(
             vector(requested), total, f"the requested shape {requested} has another number of dense values"
