@@ -28,32 +28,44 @@ def with_direct_stores(body: Stmt) -> Stmt:
 
 
 def _without_copies(stmts: SeqStmt) -> Stmt:
-    """Replaces an allocation, a call that writes to the array, and a copy of the array by one call, wherever they follow."""
-    parts = list(stmts.seq)
+    """Eliminates copies of product tiles from a sequence of statements.
+
+    An allocation of a local array, the call of a subroutine that stores a tile's sums there, and loops that copy them to
+    another array become one call, which stores the sums in the other array itself.
+    """
+    remaining = list(stmts.seq)
     result: list[Stmt | None] = []
-    while parts:
-        call = _direct_call(*parts[:3]) if len(parts) >= 3 else None
-        result.append(parts[0] if call is None else call)
-        parts = parts[1 if call is None else 3 :]
+    while remaining:
+        direct_call = _direct_call(*remaining[:3]) if len(remaining) >= 3 else None
+        if direct_call is not None:
+            result.append(direct_call)
+            remaining = remaining[3:]
+        else:
+            result.append(remaining[0])
+            remaining = remaining[1:]
     return emit.sequence(result) if len(result) < len(stmts.seq) else stmts
 
 
 def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
-    """Returns the call that stores sums where a copy does, or None for other statements than a tile's sums and their copy."""
+    """Returns the call of a product tile's subroutine that stores the sums where the loops `copy` copy them.
+
+    Returns None unless the statements are the allocation of a local array, a call that stores a tile's sums in this
+    array, and loops that only copy the array.
+    """
     if not isinstance(allocation, AllocBuffer) or not isinstance(sums, Evaluate) or not subroutine.is_call(sums.value):
         return None
-    name, addresses, numbers = subroutine.arguments(sums.value)
-    tile, local = product_tile_of(sums.value), allocation.buffer
-    if tile is None or not addresses[0].source.same_as(local):
+    name, array_elements, numbers = subroutine.arguments(sums.value)
+    tile, local_array = product_tile_of(sums.value), allocation.buffer
+    if tile is None or not array_elements[0].source.same_as(local_array):
         return None
-    copies = _copies(copy, local, ())
-    target = None if copies is None else _target(tile, copies)
-    if target is None:
+    copies = _copies(copy, local_array, ())
+    destination = None if copies is None else _destination(tile, copies)
+    if destination is None:
         return None
-    first_element, strides = target
-    begin = tile.first_number
-    passed = [*numbers[:begin], *strides, *numbers[begin + len(strides) :]]
-    return subroutine.call(name, [first_element, *addresses[1:]], passed)
+    first_element, row_strides = destination
+    # The row strides of the local array, among the numbers, become those of the destination.
+    before, after = numbers[: tile.first_number], numbers[tile.first_number + len(row_strides) :]
+    return subroutine.call(name, [first_element, *array_elements[1:]], [*before, *row_strides, *after])
 
 
 class _Copy(NamedTuple):
@@ -64,43 +76,58 @@ class _Copy(NamedTuple):
 
 
 def _copies(stmt: Stmt, source: Var, loops: tuple[For, ...]) -> list[_Copy] | None:
-    """Returns the stores of a nest of loops that only copies elements of an array, or None if it does anything else."""
+    """Returns the stores of loops that only copy elements of the array `source`; None if they do anything else.
+
+    `loops` are the loops around the statement, outermost first.
+    """
     if isinstance(stmt, For):
-        is_simple = emit.static(stmt.min) == 0 and emit.static(stmt.extent) is not None
-        return _copies(stmt.body, source, (*loops, stmt)) if is_simple else None
+        has_static_range = emit.static(stmt.min) == 0 and emit.static(stmt.extent) is not None
+        return _copies(stmt.body, source, (*loops, stmt)) if has_static_range else None
     if isinstance(stmt, SeqStmt):
-        parts = [_copies(part, source, loops) for part in stmt.seq]
-        return None if None in parts else [copy for part in parts for copy in part or ()]
+        copies: list[_Copy] = []
+        for part in stmt.seq:
+            part_copies = _copies(part, source, loops)
+            if part_copies is None:
+                return None
+            copies += part_copies
+        return copies
     is_copy = isinstance(stmt, BufferStore) and isinstance(stmt.value, TensorLoad) and stmt.value.source.same_as(source)
     return [_Copy(stmt, loops)] if is_copy else None
 
 
-def _target(tile: TileOfSums, copies: Sequence[_Copy]) -> tuple[TensorLoad, list[int]] | None:
-    """Returns the element that a tile's first sum is copied to, and the strides of its rows there.
+def _destination(tile: TileOfSums, copies: Sequence[_Copy]) -> tuple[TensorLoad, list[int]] | None:
+    """Returns the element to which a tile's first sum is copied, and the strides between the tile's rows there.
 
-    Returns None if not all sums are copied, each once, or if rows and the sums of a row don't lie in regular distances.
+    The subroutine can store there only sums whose rows have constant strides, and are contiguous. Returns None if the
+    copies have another pattern, or don't copy each sum once.
     """
     if tile.strides is None:
         return None
-    row_sizes = {stride: size for size, stride in zip(tile.sizes, tile.strides, strict=True) if size > 1}
-    found = [_rows_and_columns(copy, row_sizes) for copy in copies]
-    known = [each for each in found if each is not None]
-    columns = sorted(column for each in known for column in each.columns)
-    if len(known) < len(found) or columns != list(range(tile.width)):
+    row_counts = {stride: size for size, stride in zip(tile.sizes, tile.strides, strict=True) if size > 1}
+    patterns = [_rows_and_columns(copy, row_counts) for copy in copies]
+    known_patterns = [pattern for pattern in patterns if pattern is not None]
+    copied_columns = sorted(column for pattern in known_patterns for column in pattern.columns)
+    if len(known_patterns) < len(patterns) or copied_columns != list(range(tile.width)):
         return None
-    first = min(known, key=lambda each: each.columns[0])
-    is_regular = all(each.steps == first.steps and first.distance(each) == each.columns[0] for each in known)
-    if first.columns[0] != 0 or not is_regular:
+    first = min(known_patterns, key=lambda pattern: pattern.columns[0])
+    has_equal_strides = all(pattern.row_strides == first.row_strides for pattern in known_patterns)
+    # Column `c` must be stored `c` elements after the first one.
+    is_contiguous = all(first.distance(pattern) == pattern.columns[0] for pattern in known_patterns)
+    if first.columns[0] != 0 or not has_equal_strides or not is_contiguous:
         return None
-    return first.element, [first.steps.get(stride, 0) for stride in tile.strides]
+    return first.element, [first.row_strides.get(stride, 0) for stride in tile.strides]
 
 
 class _RowsAndColumns(NamedTuple):
-    """Where a copy stores: its first element, with its offset, the distances of rows, and the columns of each row."""
+    """Where a copy stores a tile's sums.
+
+    This is its first element with the offset `start`, the columns that it stores of each row, and for each row stride
+    in the local array the stride in the array that is copied to.
+    """
 
     element: TensorLoad
     start: ir.Expr
-    steps: dict[int, int]
+    row_strides: dict[int, int]
     columns: list[int]
 
     def distance(self, other: _RowsAndColumns) -> int | None:
@@ -110,8 +137,16 @@ class _RowsAndColumns(NamedTuple):
         return emit.static(emit.simplified(other.start - self.start))
 
 
-def _rows_and_columns(copy: _Copy, row_sizes: Mapping[int, int]) -> _RowsAndColumns | None:
-    """Reads where a copy stores rows of sums; ``row_sizes`` has the number of rows by their stride in the local array."""
+def _rows_and_columns(copy: _Copy, row_counts: Mapping[int, int]) -> _RowsAndColumns | None:
+    """Describes where a copy stores a tile's sums: the strides of rows, and the columns that each row stores.
+
+    A loop that steps from row to row of the local array counts rows, and must run over all of them. Any other loop must
+    have the same stride in both arrays, and counts columns. Returns None for other loops.
+
+    Args:
+        copy: the store, and the loops around it.
+        row_counts: the number of a tile's rows along each axis, by the axis's stride in the local array.
+    """
     store, loops = copy
     loop_vars = [loop.loop_var for loop in loops]
     read = linear_access(store.value.source, store.value.indices, loop_vars)
@@ -119,16 +154,18 @@ def _rows_and_columns(copy: _Copy, row_sizes: Mapping[int, int]) -> _RowsAndColu
     first_column = None if read is None else emit.static(read.start)
     if read is None or written is None or first_column is None:
         return None
-    steps: dict[int, int] = {}
+    row_strides: dict[int, int] = {}
     columns = [first_column]
-    for loop, stride, step in zip(loops, read.strides, written.strides, strict=True):
+    for loop, read_stride, written_stride in zip(loops, read.strides, written.strides, strict=True):
         extent = int(loop.extent)
-        if stride in row_sizes and stride not in steps and extent == row_sizes[stride]:
-            steps[stride] = step
-        elif stride == step:
-            columns = [column + stride * number for column in columns for number in range(extent)]
+        if row_counts.get(read_stride) == extent and read_stride not in row_strides:
+            row_strides[read_stride] = written_stride
+        elif read_stride == written_stride:
+            columns = [column + read_stride * iteration for column in columns for iteration in range(extent)]
         else:
             return None
     starts = {var: emit.index(0) for var in loop_vars}
     element = emit.load(store.buffer, [emit.simplified(substitute(index, starts)) for index in store.indices])
-    return _RowsAndColumns(element, written.start, steps, columns) if len(steps) == len(row_sizes) else None
+    if len(row_strides) < len(row_counts):
+        return None
+    return _RowsAndColumns(element, written.start, row_strides, columns)
