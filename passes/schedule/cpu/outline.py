@@ -26,13 +26,17 @@ MIN_PARTS, MAX_PARTS = 8, 64
 
 
 def with_called_loops(body: Stmt, overlapping: Pairs = ()) -> Stmt:
-    """Returns a kernel's body with loops as calls of subroutines, if it calls subroutines already.
+    """Outlines the loops of a kernel's body into subroutines, if the kernel calls subroutines already.
 
-    ``overlapping`` has the pairs of arrays that may be the same memory.
+    Such a kernel then consists of calls only, which LLVM compiles quickly. Other kernels are returned unchanged.
+
+    Args:
+        body: the kernel's body.
+        overlapping: the pairs of arrays that may be the same memory.
     """
-    return (
-        _Outliner(overlapping, subroutine.passed_buffers(body)).statement(body) if subroutine.has_calls(body) else body
-    )
+    if not subroutine.has_calls(body):
+        return body
+    return _Outliner(overlapping, subroutine.passed_buffers(body)).outlined(body)
 
 
 class _Outliner:
@@ -41,48 +45,60 @@ class _Outliner:
     def __init__(self, overlapping: Pairs, in_memory: Collection[Var]) -> None:
         self.overlapping, self.in_memory = overlapping, in_memory
 
-    def statement(self, stmt: Stmt, nearby_cycles: float = 0) -> Stmt:
-        """Returns a statement with calls for the loops in it.
+    def outlined(self, stmt: Stmt, nearby_cycles: float = 0) -> Stmt:
+        """Returns a statement with its outermost loops outlined: calls of subroutines replace them where possible.
 
-        ``nearby_cycles`` is the work that the statements around it do, for each time that the statement runs.
+        Args:
+            stmt: the statement.
+            nearby_cycles: the work of the statements around it, per execution of the statement. A call takes only a
+                small share of much work.
         """
         if isinstance(stmt, SeqStmt):
             nearby_cycles = max(nearby_cycles, estimated_cycles(stmt))
-            return emit.sequence([self.statement(part, nearby_cycles) for part in stmt.seq])
+            return emit.sequence([self.outlined(part, nearby_cycles) for part in stmt.seq])
         if isinstance(stmt, IfThenElse):
-            other = None if stmt.else_case is None else self.statement(stmt.else_case, nearby_cycles)
-            return IfThenElse(stmt.condition, self.statement(stmt.then_case, nearby_cycles), other)
+            else_case = None if stmt.else_case is None else self.outlined(stmt.else_case, nearby_cycles)
+            return IfThenElse(stmt.condition, self.outlined(stmt.then_case, nearby_cycles), else_case)
         if not isinstance(stmt, For):
             return stmt
-        call = self._parts(stmt) if stmt.kind == ForKind.PARALLEL else self._call(stmt, nearby_cycles)
-        if call is not None:
-            return call
-        body = self.statement(stmt.body, nearby_cycles / extent_of(stmt))
+        is_parallel = stmt.kind == ForKind.PARALLEL
+        replacement = self._outline_parallel(stmt) if is_parallel else self._outline(stmt, nearby_cycles)
+        if replacement is not None:
+            return replacement
+        body = self.outlined(stmt.body, nearby_cycles / extent_of(stmt))
         return For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread_binding, stmt.annotations)
 
-    def _call(self, stmt: Stmt, nearby_cycles: float) -> Stmt | None:
-        """Returns the call of a subroutine for loops, or None if they can't be a subroutine, or do too little work."""
-        region = Region(stmt, self.in_memory)
+    def _outline(self, loop: For, nearby_cycles: float) -> Stmt | None:
+        """Outlines a loop into a subroutine, and returns the call, or None if that is impossible or not worthwhile.
+
+        A call costs nothing measurable beside enough work: the loop's own, or that of statements nearby.
+        """
+        region = Region(loop, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
-        is_worthwhile = max(region.cycles, nearby_cycles) >= CYCLES_BESIDE_A_CALL
+        is_small_share = max(region.cycles, nearby_cycles) >= CYCLES_BESIDE_A_CALL
         if region.calls:
-            # Tiles of products have many sizes: loops around them would be many subroutines.
-            is_worthwhile = is_worthwhile and all(product_tile_of(call) is None for call, _ in region.calls)
+            # Product tiles have many sizes: each would make another subroutine of the loops around it.
+            is_worthwhile = is_small_share and all(product_tile_of(call) is None for call, _ in region.calls)
         else:
-            is_worthwhile = is_worthwhile or region.cycles >= MIN_CYCLES
+            is_worthwhile = is_small_share or region.cycles >= MIN_CYCLES
         return region.call(self.overlapping) if is_worthwhile and region.can_be_called() else None
 
-    def _parts(self, loop: For) -> Stmt | None:
-        """Returns a parallel loop of calls, each for a part of a parallel elementwise loop, or None if there can't be one."""
+    def _outline_parallel(self, loop: For) -> Stmt | None:
+        """Outlines a parallel elementwise loop into a subroutine that runs a part of the loop.
+
+        Returns a parallel loop with a call for each part, or None if the loop can't be outlined, or has less work than
+        `MIN_PARTS` calls are worth.
+        """
         region, extent = Region(loop, self.in_memory), emit.static(loop.extent)
         if region.cycles is None or extent is None or region.calls:
             return None
-        count = min(MAX_PARTS, extent, int(region.cycles / MIN_CYCLES))
-        if count < MIN_PARTS or not region.can_be_called():
+        part_count = min(MAX_PARTS, extent, int(region.cycles / MIN_CYCLES))
+        if part_count < MIN_PARTS or not region.can_be_called():
             return None
 
-        def part(part_index: ir.Expr) -> Stmt:
-            return region.call(self.overlapping, Part(*emit.balanced_part(emit.index(extent), part_index, count)))
+        def call_for_part(part_index: ir.Expr) -> Stmt:
+            start, size = emit.balanced_part(emit.index(extent), part_index, part_count)
+            return region.call(self.overlapping, Part(start, size))
 
-        return emit.loop(count, part, ForKind.PARALLEL, "task")
+        return emit.loop(part_count, call_for_part, ForKind.PARALLEL, "task")

@@ -58,15 +58,20 @@ class _Array:
         self.strides = _strides(access, loops)
 
     def distance(self, access: LinearAccess, loops: Loops) -> int | None:
-        """Returns the distance in elements from this element to an access, or None if the access isn't one of this array."""
-        new = _strides(access, loops)
-        if not self.source.same_as(access.source) or any(
-            self.strides.get(var, step) != step for var, step in new.items()
-        ):
+        """Returns the constant distance, in elements, from the array's first element to an access inside some loops.
+
+        The access can then use the address and the strides that are passed for the array; strides of further loops are
+        added to these. Returns None if the access is of another buffer, has another stride along a loop, or has no
+        constant distance.
+        """
+        access_strides = _strides(access, loops)
+        if not self.source.same_as(access.source):
+            return None
+        if any(self.strides.get(var, stride) != stride for var, stride in access_strides.items()):
             return None
         distance = emit.static(emit.simplified(access.start - self.start))
         if distance is not None:
-            self.strides.update(new)
+            self.strides.update(access_strides)
         return distance
 
 
@@ -110,35 +115,46 @@ class Region:
     """
 
     def __init__(self, stmt: Stmt, in_memory: Collection[Var] = ()) -> None:
+        """Collects what a statement contains, to decide whether it can be outlined into a subroutine.
+
+        Args:
+            stmt: the statement.
+            in_memory: the kernel's local arrays that LLVM can't hold in registers.
+        """
         self.stmt, self.in_memory = stmt, in_memory
         self.loops: list[For] = []
         """All loops in the statement."""
         self.stores: list[tuple[BufferStore, Loops]] = []
-        """The stores in it, each with the loops around it."""
+        """The stores in the statement, each with the loops around it."""
         self.calls: list[tuple[ir.Call, Loops]] = []
-        """The calls of subroutines in it, each with the loops around it."""
+        """The calls of subroutines in the statement, each with the loops around it."""
         self.locals: list[Var] = []
-        """The local arrays that it allocates."""
+        """The local arrays that the statement allocates."""
         self.cycles: float | None = self._collect(stmt, ())
-        """An estimate of what the region takes; None if it has a statement that can't be in a subroutine."""
+        """The estimated cycles of the statement; None if it contains a statement that can't be in a subroutine."""
         self.arrays: list[_Array] = []
-        """The arrays that the region writes to come first."""
+        """The arrays that are passed to the subroutine: first those that it writes. `can_be_called` finds them."""
         self.results = 0
-        """The number of arrays that it writes."""
+        """The number of arrays that the subroutine writes."""
         self.locations: dict[Any, _Location] = {}
         """The location of each load and store."""
 
     def _collect(self, stmt: Stmt, loops: Loops) -> float | None:
-        """Collects loops, stores, calls and local arrays, each with the loops around it; returns the cycles that they take."""
+        """Collects the loops, stores, calls and local arrays of a statement, and estimates its cycles.
+
+        Returns None if the statement can't be in a subroutine. `loops` are the loops around the statement.
+        """
         times = prod(extent_of(loop) for loop in loops)
         if isinstance(stmt, SeqStmt):
-            parts = [self._collect(part, loops) for part in stmt.seq]
-            return None if None in parts else sum(part or 0 for part in parts)
+            cycles_of_parts = [self._collect(part, loops) for part in stmt.seq]
+            known_cycles = [cycles for cycles in cycles_of_parts if cycles is not None]
+            return sum(known_cycles) if len(known_cycles) == len(cycles_of_parts) else None
         if isinstance(stmt, For):
             return self._collect(stmt.body, (*loops, stmt)) if self._is_simple(stmt) else None
         if isinstance(stmt, BufferStore) and not self.is_local(stmt.buffer):
             self.stores.append((stmt, loops))
-            return times / (1 if _is_gathered(stmt, loops) else ITEMS_PER_CYCLE)
+            items_per_cycle = 1 if _is_gathered(stmt, loops) else ITEMS_PER_CYCLE
+            return times / items_per_cycle
         if isinstance(stmt, AllocBuffer) and _is_local(stmt.buffer):
             self.locals.append(stmt.buffer)
             return 0
@@ -188,20 +204,27 @@ class Region:
         return len(self.arrays) <= MAX_ARRAYS
 
     def _add(self, node: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
-        """Finds the array of a load or store, or adds one; returns False if its offset isn't linear in the loops' variables."""
+        """Records the location of a load or store: its distance from the first element of an array that is passed.
+
+        An access that no array has at a constant distance adds an array. Returns False for an access that a subroutine
+        can't have: another dtype than float32, or an offset that isn't linear in the variables of the loops.
+        """
         access = linear_access(source, node.indices, [loop.loop_var for loop in loops])
         if access is None or str(source.ty.dtype.dtype) != DTYPE:
             return False
         if self.is_local(source):
+            # The subroutine allocates this array itself, and its offsets must be constants.
             start = emit.static(access.start)
             self.locations[node] = _Location(_Array(access, loops), start or 0, loops)
             return start is not None
-        distances = ((array, array.distance(access, loops)) for array in self.arrays)
-        array, distance = next(((array, found) for array, found in distances if found is not None), (None, 0))
-        if array is None:
-            array = _Array(access, loops)
-            self.arrays.append(array)
-        self.locations[node] = _Location(array, distance or 0, loops)
+        for array in self.arrays:
+            distance = array.distance(access, loops)
+            if distance is not None:
+                self.locations[node] = _Location(array, distance, loops)
+                return True
+        new_array = _Array(access, loops)
+        self.arrays.append(new_array)
+        self.locations[node] = _Location(new_array, 0, loops)
         return True
 
     def is_local(self, source: Var) -> bool:
@@ -255,49 +278,75 @@ class Region:
         return subroutine.call(name, first_elements, passed)
 
     def _distances_to_pass(self) -> list[tuple[int, int]]:
-        """Returns the large distances of accesses from the first element of their array, each with the array's ``id``."""
-        far = (
+        """Returns the large distances of accesses from the first element of their array, each with the array's ``id``.
+
+        A large distance, such as that of the next row, depends on the kernel's sizes. As an argument instead of a constant
+        it doesn't make another subroutine for each size.
+        """
+        large_distances = [
             (id(location.array), location.distance)
             for location in self.locations.values()
             if abs(location.distance) >= MIN_PASSED_DISTANCE and not self.is_local(location.array.source)
-        )
-        return list(dict.fromkeys(far))
+        ]
+        return list(dict.fromkeys(large_distances))  # each once, in order
 
     def _are_distinct(self, overlapping: Pairs) -> bool:
-        """Returns whether no array that is written shares memory with one that is only read."""
+        """Returns whether no array that the region writes shares memory with one that it only reads.
+
+        LLVM may then assume that stores don't change operands (``noalias``), and vectorizes without run-time checks.
+        ``overlapping`` are the pairs of arrays that may share memory.
+        """
         sources = [array.source for array in self.arrays]
         results, operands = sources[: self.results], sources[self.results :]
-        pairs = [pair for a in results for b in operands for pair in ((a, b), (b, a))]
-        return not any(a.same_as(c) and b.same_as(d) for a, b in pairs for c, d in overlapping)
+
+        def is_pair(result: Var, operand: Var, pair: tuple[Var, Var]) -> bool:
+            first, second = pair
+            if result.same_as(first):
+                return operand.same_as(second)
+            return result.same_as(second) and operand.same_as(first)
+
+        return not any(
+            is_pair(result, operand, pair) for result in results for operand in operands for pair in overlapping
+        )
 
     def _extents_to_pass(self, part: Part | None) -> dict[Var, int | ir.Expr]:
-        """Returns the extents that are passed as numbers, of loops that aren't merged with the loop inside.
+        """Returns the extents of loops that are arguments of the subroutine, by the loop's variable.
 
-        Two loops are one if all accesses go on where the inner loop ends. Fewer loops are the same in more kernels.
+        Nested loops that move through memory as one are merged into the inner loop, and have no extent of their own.
+        With fewer loops, more kernels share the subroutine. `part` is the part of the outermost loop that a call runs.
         """
         extents: dict[Var, int | ir.Expr] = {}
         for loop in self.loops:
             if loop.loop_var not in self.fixed:
-                extent = emit.static(loop.extent)
-                extents[loop.loop_var] = loop.extent if extent is None else extent
+                static_extent = emit.static(loop.extent)
+                extents[loop.loop_var] = loop.extent if static_extent is None else static_extent
         if part is not None:
             extents[self.loops[0].loop_var] = part.extent
         for outer in reversed(self.loops):
-            inner = outer.body.loop_var if isinstance(outer.body, For) else None
-            if outer.loop_var in extents and inner in extents and self._is_mergeable(outer.loop_var, inner, extents):
-                extents[inner] = extents[inner] * extents.pop(outer.loop_var)
+            inner_var = outer.body.loop_var if isinstance(outer.body, For) else None
+            if outer.loop_var not in extents or inner_var not in extents:
+                continue
+            if self._is_mergeable(outer.loop_var, inner_var, extents):
+                extents[inner_var] = extents[inner_var] * extents.pop(outer.loop_var)
         return extents
 
     def _is_mergeable(self, outer: Var, inner: Var, extents: Mapping[Var, int | ir.Expr]) -> bool:
-        """Returns whether a loop and the loop inside of it can be merged: all accesses move through memory as along one loop."""
-        steps = [
-            (location.array.strides[outer], location.array.strides[inner])
+        """Returns whether two nested loops can be merged into one: all accesses move through memory as along one loop.
+
+        They do if one iteration of the outer loop moves an access as far as all iterations of the inner loop. ``outer``
+        and ``inner`` are the loops' variables, ``extents`` has the extents of both.
+        """
+        if emit.static(extents[outer]) == 1:
+            return True
+        inner_extent = emit.static(extents[inner])
+        if inner_extent is None:
+            return False
+        arrays_in_inner_loop = [
+            location.array
             for location in self.locations.values()
             if any(loop.loop_var.same_as(inner) for loop in location.loops)
         ]
-        inner_extent = emit.static(extents[inner])
-        is_single = emit.static(extents[outer]) == 1
-        return is_single or (inner_extent is not None and all(a == inner_extent * b for a, b in steps))
+        return all(array.strides[outer] == inner_extent * array.strides[inner] for array in arrays_in_inner_loop)
 
     @cached_property
     def fixed(self) -> set[Var]:
@@ -305,19 +354,15 @@ class Region:
 
         These are the loops that become vectors, and those over the elements of local arrays, which have constant sizes.
         """
-        over_locals = {
-            var
-            for location in self.locations.values()
-            if self.is_local(location.array.source)
-            for var, stride in location.array.strides.items()
-            if stride
-        }
-        return {
-            loop.loop_var
-            for loop in self.loops
-            if loop.kind == ForKind.VECTORIZED
-            or (loop.loop_var in over_locals and emit.static(loop.extent) is not None)
-        }
+        local_arrays = [location.array for location in self.locations.values() if self.is_local(location.array.source)]
+        vars_over_locals = {var for array in local_arrays for var, stride in array.strides.items() if stride != 0}
+
+        def is_fixed(loop: For) -> bool:
+            if loop.kind == ForKind.VECTORIZED:
+                return True
+            return loop.loop_var in vars_over_locals and emit.static(loop.extent) is not None
+
+        return {loop.loop_var for loop in self.loops if is_fixed(loop)}
 
 
 class _Body:
@@ -332,22 +377,28 @@ class _Body:
         distances: Mapping[tuple[int, int], ir.Expr],
         numbers_of_calls: Iterator[ir.Expr],
     ) -> None:
-        """Prepares the translation of a region.
+        """Prepares the translation of a region of a kernel to the body of a subroutine.
 
-        The mappings have the subroutine's arguments: an array by the ``id`` of the region's array, an extent by the
-        loop's variable, a stride by array and variable, a distance by array and its value in the region.
+        Args:
+            region: the region.
+            arrays: the subroutine's array arguments, by the ``id`` of the region's array.
+            extents: the arguments for extents, by the loop's variable.
+            strides: the arguments for strides, by the array's ``id`` and the loop's variable.
+            distances: the arguments for large distances, by the array's ``id`` and the distance in the kernel.
+            numbers_of_calls: the arguments that calls of other subroutines in the region pass on, in order.
         """
         self.region, self.arrays, self.extents, self.strides = region, arrays, extents, strides
         self.distances = distances
         self.numbers_of_calls = numbers_of_calls
-        self.vars = {loop.loop_var: Var(f"v{number}", loop.loop_var.ty) for number, loop in enumerate(region.loops)}
+        # New names and variables, the same for all kernels: equal subroutines are recognized by their content.
+        self.vars = {loop.loop_var: Var(f"v{i}", loop.loop_var.ty) for i, loop in enumerate(region.loops)}
         self.locals = {
-            local: emit.scratch([emit.volume(local.ty.shape)], DTYPE, f"l{number}", "local")
-            for number, local in enumerate(region.locals)
+            local: emit.scratch([emit.volume(local.ty.shape)], DTYPE, f"l{i}", "local")
+            for i, local in enumerate(region.locals)
         }
 
     def statement(self, stmt: Stmt) -> Stmt:
-        """Returns a statement of the region on the arguments."""
+        """Translates a statement of the region: the result uses the subroutine's arguments and its own variables."""
         if isinstance(stmt, SeqStmt):
             return SeqStmt([self.statement(part) for part in stmt.seq])
         if isinstance(stmt, For):
@@ -365,41 +416,60 @@ class _Body:
         return emit.store(array, value, indices)
 
     def _loop(self, loop: For) -> Stmt:
-        """Returns a loop of the region over its new variable, or only the body of a loop that was merged."""
-        var = loop.loop_var
-        if var in self.extents:  # so does a loop that was unrolled
-            return For(self.vars[var], emit.index(0), self.extents[var], ForKind.SERIAL, self.statement(loop.body))
-        if var not in self.region.fixed:
-            return self.statement(loop.body)
-        return For(self.vars[var], emit.index(0), loop.extent, loop.kind, self.statement(loop.body))
+        """Translates a loop of the region to a loop of the subroutine.
+
+        Its extent is an argument or a constant. A loop that was merged into its inner loop is left out.
+        """
+        old_var = loop.loop_var
+        new_var, body = self.vars[old_var], self.statement(loop.body)
+        if old_var in self.extents:
+            # Serial, even if the kernel's loop was unrolled or parallel: the extent isn't a constant, and a call is the
+            # work of one thread.
+            return For(new_var, emit.index(0), self.extents[old_var], ForKind.SERIAL, body)
+        if old_var in self.region.fixed:
+            return For(new_var, emit.index(0), loop.extent, loop.kind, body)
+        return body
 
     def _array_and_index(self, node: BufferStore | TensorLoad, source: Var) -> tuple[Var, list[ir.Expr]]:
-        """Returns the argument or local array that a load or store accesses in the subroutine, and the index in it."""
+        """Returns the array that a load or store accesses in the subroutine, and its index.
+
+        The index is the distance from the array's first element plus ``variable * stride`` for each loop around the
+        access. Distances and strides are arguments of the subroutine, or else constants.
+        """
         array, distance, loops = self.region.locations[node]
         offset = self.distances.get((id(array), distance), emit.index(distance))
-        for var in (loop.loop_var for loop in loops):
-            if array.strides[var] and (var in self.extents or var in self.region.fixed):
-                offset = offset + self.vars[var] * self.strides.get((id(array), var), emit.index(array.strides[var]))
-        is_local = self.region.is_local(source)
-        return self.locals[source] if is_local else self.arrays[id(array)], [emit.simplified(offset)]
+        for loop_var in (loop.loop_var for loop in loops):
+            constant_stride = array.strides[loop_var]
+            has_own_loop = loop_var in self.extents or loop_var in self.region.fixed  # it wasn't merged
+            if constant_stride != 0 and has_own_loop:
+                stride = self.strides.get((id(array), loop_var), emit.index(constant_stride))
+                offset = offset + self.vars[loop_var] * stride
+        new_array = self.locals[source] if self.region.is_local(source) else self.arrays[id(array)]
+        return new_array, [emit.simplified(offset)]
 
 
 def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
-    """Returns rules for a walk that collects loads, and stops where a value depends on a variable or an address."""
+    """Returns the rules of a walk that appends the loads of a value to `found`.
 
-    def add(load: TensorLoad) -> tvm_ffi.WalkResult:
+    The walk is interrupted where the value depends on a variable or an address, which a subroutine isn't passed.
+    """
+
+    def add_load(load: TensorLoad) -> tvm_ffi.WalkResult:
         found.append(load)
-        return tvm_ffi.WalkResult.SKIP
+        return tvm_ffi.WalkResult.SKIP  # indices may have variables
 
-    def stop_at(node: ir.Expr) -> Any:
+    def visit_variable_or_call(node: ir.Expr) -> Any:
         is_allowed = isinstance(node, ir.Call) and node.op != _ADDRESS_OF
         return tvm_ffi.WalkResult.ADVANCE if is_allowed else tvm_ffi.VisitInterrupt(node)
 
-    return [(TensorLoad, add), ((Var, ir.Call), stop_at)]
+    return [(TensorLoad, add_load), ((Var, ir.Call), visit_variable_or_call)]
 
 
 def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
-    """Estimates the cycles that stores and calls of subroutines in a statement take ``times`` times."""
+    """Estimates the cycles of all stores and subroutine calls in a statement that runs ``times`` times.
+
+    Of the two branches of an If, the slower one counts.
+    """
     if isinstance(stmt, SeqStmt):
         return sum(estimated_cycles(part, times) for part in stmt.seq)
     if isinstance(stmt, For):
@@ -413,11 +483,14 @@ def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
 
 
 def cycles_of_call(call: ir.Call) -> float:
-    """Estimates the cycles that a call of a subroutine takes."""
-    tile, numbers = product_tile_of(call), subroutine.arguments(call)[2]
+    """Estimates the cycles of a subroutine call: for a product tile from its multiply-adds, else a constant."""
+    tile = product_tile_of(call)
     if tile is None:
         return CYCLES_OF_A_CALL
-    # A number that isn't constant is at an image's edges, or the last of several parts.
-    terms = prod(int(number) if isinstance(number, IntImm) else 1 for number in numbers[: tile.first_number])
-    terms = max(terms, MIN_TERMS)
-    return prod(tile.sizes) * tile.width * terms / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)
+    _name, _arrays, numbers = subroutine.arguments(call)
+    # The first numbers are the extents of the reduction axes. One that isn't constant belongs to a tile at an image's
+    # edge, or to the last of several parts, and is small.
+    term_counts = [int(number) if isinstance(number, IntImm) else 1 for number in numbers[: tile.first_number]]
+    terms = max(prod(term_counts), MIN_TERMS)
+    multiply_adds = prod(tile.sizes) * tile.width * terms
+    return multiply_adds / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)
