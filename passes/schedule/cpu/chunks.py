@@ -85,25 +85,24 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     def write(parallel: bool) -> Stmt:
         """Emits a loop over full chunks, then a shorter last chunk if values remain."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
-        main = emit.loop(
-            full_chunks,
-            lambda chunk: _chunk(
-                chunks, chunk * blocks_per_chunk, blocks_per_chunk, index(blocks_per_chunk * block_size), target
-            ),
-            kind,
-        )
-        last_blocks = emit.simplified(tirx.floordiv(remaining_points + (block_size - 1), index(block_size)))
-        last_chunk = (
-            None
-            if emit.static(remaining_points) == 0
-            else _chunk(chunks, full_chunks * blocks_per_chunk, last_blocks, remaining_points, target)
-        )
-        return emit.sequence([None if emit.static(full_chunks) == 0 else main, last_chunk])
+
+        def full_chunk(chunk: ir.Expr) -> Stmt:
+            first_block, points_per_chunk = chunk * blocks_per_chunk, index(blocks_per_chunk * block_size)
+            return _emit_chunk(chunks, first_block, blocks_per_chunk, points_per_chunk, target)
+
+        statements: list[Stmt | None] = []
+        if emit.static(full_chunks) != 0:
+            statements.append(emit.loop(full_chunks, full_chunk, kind))
+        if emit.static(remaining_points) != 0:
+            first_block = full_chunks * blocks_per_chunk
+            last_blocks = emit.simplified(tirx.floordiv(remaining_points + (block_size - 1), index(block_size)))
+            statements.append(_emit_chunk(chunks, first_block, last_blocks, remaining_points, target))
+        return emit.sequence(statements)
 
     return is_parallel(chunks.stages, target, write)
 
 
-def _chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:
+def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:
     """Emits one chunk: computes the source's values into a small buffer, then runs the fused stages over them.
 
     Args:

@@ -100,37 +100,41 @@ class ColumnTile:
             streamed: an operand to prefetch.
         """
         if ranges is None:
-            return self._for_each_vector(
-                lambda row, vector, lane, point: epilogue.write(self._initial_value(start, point), point),
-                self.stored_spans,
-                is_loop=True,
-            )
+
+            def finish_stored_sum(_row: ir.Expr, _vector: ir.Expr, _lane: ir.Expr, point: Point) -> Stmt:
+                return epilogue.write(self._initial_value(start, point), point)
+
+            return self._for_each_vector(finish_stored_sum, self.stored_spans, is_loop=True)
         sums = self._sums(ranges, streamed)
         return emit.sequence(
             [emit.allocate(self.accumulators.buffer), self._initialize(start), sums, self._store_results(epilogue)]
         )
 
     def with_epilogue(self, sums: Stmt, epilogue: Epilogue) -> Stmt:
-        """Emits the epilogue on sums that the statement `sums` leaves in the accumulators' buffer.
+        """Emits the statement `sums`, which stores a tile's sums in the accumulators' buffer, then the epilogue on them.
 
-        `sums` is a subroutine call, which leaves them in memory. No registers are kept, so rows can be a loop.
+        `sums` is a subroutine call, which leaves the sums in memory. So the rows of the epilogue can be a loop, which
+        takes less time to compile than unrolled rows. Only sums in registers need constant indices.
         """
-        accumulators = self.accumulators
-        last = self._for_each_vector(
-            lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point),
-            self.stored_spans,
-            is_loop=True,
-        )
-        return emit.sequence([emit.allocate(accumulators.buffer), sums, last])
+        finish_results = self._for_each_vector(self._finish_sum(epilogue), self.stored_spans, is_loop=True)
+        return emit.sequence([emit.allocate(self.accumulators.buffer), sums, finish_results])
+
+    def _finish_sum(self, epilogue: Epilogue) -> VectorBody:
+        """Returns a function that emits the epilogue on one vector of accumulators."""
+
+        def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+            return epilogue.write(self.accumulators.load(row, vector, lane), point)
+
+        return finish
 
     def _for_each_vector(
         self,
         body: VectorBody,
         spans: list[Span],
         is_loop: bool = False,
-        counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
+        row_condition: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
-        """Emits `body` for every vector of the tile.
+        """Emits `body` for every vector of the register tile.
 
         By default rows and vectors are unrolled: with constant indices, LLVM keeps the accumulators in registers.
 
@@ -138,15 +142,16 @@ class ColumnTile:
             body: emits one vector.
             spans: the first lane and the number of lanes of each vector of a row.
             is_loop: whether rows and vectors are loops, which take less time to compile.
-            counts: returns the condition on which a row is included.
+            row_condition: returns the condition on which a row is computed, given the row's point.
         """
+        loop_over_vectors, nest_over_rows = (emit.loop, emit.nest) if is_loop else (emit.unrolled, emit.unrolled_nest)
 
         def write_row(offsets: list[ir.Expr]) -> Stmt:
             point, row = row_point(self.tile, self.order, offsets), accumulator_row(self.sizes, offsets)
-            vectors = self._vectors_of_row(body, spans, row, point, emit.loop if is_loop else emit.unrolled)
-            return emit.sequence([emit.when(counts(point), vectors)])
+            vectors = self._vectors_of_row(body, spans, row, point, loop_over_vectors)
+            return emit.sequence([emit.when(row_condition(point), vectors)])
 
-        return (emit.nest if is_loop else emit.unrolled_nest)(self.sizes, write_row)
+        return nest_over_rows(self.sizes, write_row)
 
     def _vectors_of_row(
         self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point, over_vectors: Callable[..., Stmt]
@@ -181,127 +186,122 @@ class ColumnTile:
         return over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
 
     def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, checked: Sequence[Clip] = ()) -> Stmt:
-        """Emits the addition of one term to every result of the tile.
+        """Emits the addition of one term to every result of the register tile.
 
-        `checked` are the edges of an image whose bounds are checked: beyond them, nothing is added.
+        Args:
+            streamed: the operand to prefetch, if any.
+            terms_point: the index of the term along each reduction axis.
+            checked: the edges of an image whose bounds are checked: nothing is added for terms outside of the image.
         """
 
-        def add(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+        def add_term(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             value = update_value(self.stage, self.accumulators.load(row, vector, lane), {**point, **terms_point})
             return self.accumulators.store(value, row, vector, lane)
 
-        def counts(point: Point) -> ir.Expr | bool:
+        def is_inside_image(point: Point) -> ir.Expr | bool:
             return tirx.all(*(edge.includes({**point, **terms_point}) for edge in checked)) if checked else True
 
-        prefetched_vectors = range(self.accumulators.vectors) if streamed is not None else ()
-        prefetches = [
-            _prefetch(streamed, {**self.tile.base, **terms_point}, vector * self.lanes) for vector in prefetched_vectors
-        ]
-        return emit.sequence([*prefetches, self._for_each_vector(add, self.summed_spans, counts=counts)])
+        prefetches = []
+        if streamed is not None:
+            first_point = {**self.tile.base, **terms_point}
+            vectors = range(self.accumulators.vectors)
+            prefetches = [_prefetch(streamed, first_point, vector * self.lanes) for vector in vectors]
+        additions = self._for_each_vector(add_term, self.summed_spans, row_condition=is_inside_image)
+        return emit.sequence([*prefetches, additions])
 
     def _broadcast_sums(self, ranges: Sequence[Range], broadcast_axis: Axis) -> Stmt:
-        """Emits the sums of a grouped convolution, where one input element is a factor of several neighbouring results.
+        """Emits the sums of a grouped convolution, where one input channel is a factor of several neighbouring results.
 
-        A shuffle broadcasts the element to the lanes of these results. All terms of the last range use the shuffled
-        vector, before the next shuffle.
+        A shuffle broadcasts the channel's element to the lanes of these results. The innermost loop runs over the last
+        other axis of terms, which all use one shuffled vector. `broadcast_axis` counts the input channels of a group.
         """
-        other_ranges = [part for part in ranges if part.axis is not broadcast_axis]
+        other_ranges = [range_ for range_ in ranges if range_.axis is not broadcast_axis]
+        outer_ranges, innermost_ranges = other_ranges[:-1], other_ranges[-1:]  # none if the window has one tap
 
-        def terms_with_shuffle(outer_point: Point, item: int) -> Stmt:
+        def add_to_rows(terms_point: Point, channel: int) -> Stmt:
+            return emit.unrolled_nest(self.sizes, lambda offsets: self._broadcast_row(terms_point, channel, offsets))
+
+        def add_terms_of_channel(outer_point: Point, channel: int) -> Stmt:
+            point_of_channel = {**outer_point, broadcast_axis.var: index(channel)}
             return over_ranges(
-                other_ranges[-1:],
-                lambda last_point: add_to_rows({**outer_point, **last_point, broadcast_axis.var: index(item)}, item),
+                innermost_ranges, lambda innermost: add_to_rows({**point_of_channel, **innermost}, channel)
             )
 
-        def add_to_rows(terms_point: Point, item: int) -> Stmt:
-            return emit.unrolled_nest(self.sizes, lambda offsets: self._broadcast_row(terms_point, item, offsets))
+        def add_terms(outer_point: Point) -> Stmt:
+            channels = range(int(broadcast_axis.extent))
+            return emit.sequence([add_terms_of_channel(outer_point, channel) for channel in channels])
 
-        items = range(int(broadcast_axis.extent))
-        return over_ranges(
-            other_ranges[:-1],
-            lambda outer_point: emit.sequence([terms_with_shuffle(outer_point, item) for item in items]),
-        )
+        return over_ranges(outer_ranges, add_terms)
 
-    def _broadcast_row(self, terms_point: Point, item: int, offsets: list[ir.Expr]) -> Stmt:
+    def _broadcast_row(self, terms_point: Point, channel: int, offsets: list[ir.Expr]) -> Stmt:
         """Emits the addition of one term of a grouped convolution to one row of the register tile.
 
-        The input element at index `item` of each group is broadcast to the group's results. `offsets` locate the row.
+        The element of each group's input channel `channel` is broadcast to the group's results. `offsets` is the row's
+        index along each row axis of the tile.
         """
-        point, row = {**row_point(self.tile, self.order, offsets), **terms_point}, accumulator_row(self.sizes, offsets)
-        start = point[self.vector.var]
-        vectors = [
-            _broadcast_vector(
-                self.stage,
-                self.accumulators,
-                {**point, self.vector.var: start + first},
-                item,
-                self.accumulators.offset(row, vector, 0),
-                count,
+        point = {**row_point(self.tile, self.order, offsets), **terms_point}
+        row = accumulator_row(self.sizes, offsets)
+        first_result = point[self.vector.var]
+        additions: list[Stmt | None] = []
+        for vector, (first_lane, lane_count) in enumerate(self.stored_spans):
+            vector_point = {**point, self.vector.var: first_result + first_lane}
+            offset = self.accumulators.offset(row, vector, 0)
+            additions.append(
+                _broadcast_vector(self.stage, self.accumulators, vector_point, channel, offset, lane_count)
             )
-            for vector, (first, count) in enumerate(self.stored_spans)
-        ]
-        return emit.sequence(vectors)
+        return emit.sequence(additions)
 
     def _store_results(self, epilogue: Epilogue) -> Stmt:
         """Emits the epilogue (the stages that finish and store results) on the accumulators.
 
-        A costly epilogue runs row by row in a loop. Others are unrolled.
+        A costly epilogue runs row by row in a loop. Others are unrolled, and read the accumulators from registers.
         """
         if epilogue.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
             return self._epilogue_row_by_row(epilogue)
-        accumulators = self.accumulators
-        return self._for_each_vector(
-            lambda row, vector, lane, point: epilogue.write(accumulators.load(row, vector, lane), point),
-            self.stored_spans,
-        )
+        return self._for_each_vector(self._finish_sum(epilogue), self.stored_spans)
 
     def _epilogue_row_by_row(self, epilogue: Epilogue) -> Stmt:
-        """Emits a costly epilogue as a loop over rows, on a copy of the accumulators.
+        """Emits a costly epilogue as a loop over rows, on a copy of the accumulators in memory.
 
-        Unrolled, the epilogue would need the registers that hold results.
+        Unrolled, the epilogue would need the registers that hold results. A loop can't index registers, so these are
+        copied to memory first.
         """
         accumulators = self.accumulators
-        saved = replace(
-            accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")
-        )
+        copy_buffer = emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")
+        copied = replace(accumulators, buffer=copy_buffer)
 
-        def save(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
-            return saved.store(accumulators.load(row, vector, lane), row, vector, lane)
+        def copy(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
+            return copied.store(accumulators.load(row, vector, lane), row, vector, lane)
 
-        def epilogue_of_saved(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return epilogue.write(saved.load(row, vector, lane), point)
+        def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+            return epilogue.write(copied.load(row, vector, lane), point)
 
-        with_epilogue = self._for_each_vector(epilogue_of_saved, self.stored_spans, is_loop=True)
-        return emit.sequence(
-            [emit.allocate(saved.buffer), self._for_each_vector(save, self.stored_spans), with_epilogue]
-        )
+        copy_all = self._for_each_vector(copy, self.stored_spans)
+        finish_all = self._for_each_vector(finish, self.stored_spans, is_loop=True)
+        return emit.sequence([emit.allocate(copy_buffer), copy_all, finish_all])
 
 
 def _broadcast_vector(
-    stage: Stage, accumulators: Accumulators, point: Point, item: int, first_offset: ir.Expr, count: int
+    stage: Stage, accumulators: Accumulators, point: Point, channel: int, first_offset: ir.Expr, count: int
 ) -> Stmt:
     """Emits the addition of one term to one vector of accumulators, with one input element per group broadcast to its lanes.
 
     At an image's border, nothing is added outside of the image.
     """
-    product, is_inside, group_size = (
-        stage.value.b,
-        True,
-        int(stage.broadcast_axis.extent) if stage.broadcast_axis else 1,
-    )
+    product, is_inside = stage.value.b, True
     if is_choice(product):
+        # The product is `if_then_else(is_inside, product, 0)`.
         is_inside, product = substitute(product.args[0], point), product.args[1]
-    order = [tirx.IntImm("int32", lane // group_size * group_size + item) for lane in range(count)]
+    group_size = int(stage.broadcast_axis.extent) if stage.broadcast_axis else 1
+    # All lanes of a group take the element of one input channel: with groups of 2 and channel 1, `[1, 1, 3, 3, ...]`.
+    broadcast_lanes = [tirx.IntImm("int32", lane // group_size * group_size + channel) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
         """Loads an operand for all lanes. An element that neighbouring lanes share is shuffled to them."""
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
-        return (
-            neighbours
-            if stage.broadcast_axis is None or stage.broadcast_axis.var in variables(load)
-            else tirx.Shuffle([neighbours], order)
-        )
+        has_element_per_lane = stage.broadcast_axis is None or stage.broadcast_axis.var in variables(load)
+        return neighbours if has_element_per_lane else tirx.Shuffle([neighbours], broadcast_lanes)
 
     accumulator_index = [tirx.Ramp(emit.simplified(first_offset), index(1), count)]
     summed = emit.store(
@@ -328,12 +328,18 @@ def _partial_result(start: Stage, point: Point) -> ir.Expr:
 def _vector_loop(
     spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt], over_vectors: Callable[..., Stmt]
 ) -> Stmt:
-    """Emits `body(vector, lane)` for all vectors of a row: full ones in a loop, then a shorter last one."""
-    # Only the last of the spans (first lane, lanes) may be shorter.
+    """Emits all vectors of a row: full vectors in a loop, then the last one if it is shorter.
+
+    Args:
+        spans: the first lane and the number of lanes of each vector. Only the last vector may be shorter.
+        body: emits one lane, given the index of the vector and the lane.
+        over_vectors: emits the loop over full vectors, unrolled or not.
+    """
     lanes = spans[0][1]
-    whole_vectors = sum(1 for _start, count in spans if count == lanes)
-    whole = over_vectors(whole_vectors, lambda vector: emit.vectorized(lanes, lambda lane: body(vector, lane)))
-    if whole_vectors == len(spans):
-        return whole
-    last = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))
-    return emit.sequence([whole, last])
+    full_count = sum(1 for _first_lane, count in spans if count == lanes)
+    full_vectors = over_vectors(full_count, lambda vector: emit.vectorized(lanes, lambda lane: body(vector, lane)))
+    if full_count == len(spans):
+        return full_vectors
+    last_lanes = spans[-1][1]
+    last_vector = emit.vectorized(last_lanes, lambda lane: body(index(full_count), lane))
+    return emit.sequence([full_vectors, last_vector])

@@ -30,57 +30,65 @@ PART_FOR_RESULTS = 4
 
 @dataclass(frozen=True)
 class Panels:
-    """The number of chunks (`blocks`) along each axis of a sum's results, and the steps over the terms of a chunk."""
+    """The number of chunks along each axis of a sum's results, and the steps over the terms of a chunk."""
 
-    blocks: dict[Var, int]
+    chunk_counts: dict[Var, int]
     steps: Steps
 
 
 def panels_of(planned: PlannedReduction) -> Panels | None:
-    """Returns the chunks to split a reduction's results into, and the steps to sum each chunk's terms in.
+    """Plans cache blocking of a long sum of products: chunks of its results, and steps (blocks of terms) for each chunk.
 
-    Returns None unless the tiles of the reduction read the same operands repeatedly, and these operands exceed the
-    cache.
+    All results of a chunk sum one step before the next, while the step's operands are in the cache. Returns None unless
+    the reduction's register tiles read the same operands repeatedly, and these operands exceed the cache.
     """
     stage, target, tile_sizes = planned.stage, planned.target, tiled_sizes(planned)
     result_count = access.iteration_count(stage.spatial)
     if planned.plan.along_terms or result_count is None or not has_reused_operand(stage):
         return None
-    if not reads_again(stage, [axis for axis in stage.spatial if axis.var not in tile_sizes]):
+    untiled_axes = [axis for axis in stage.spatial if axis.var not in tile_sizes]
+    if not reads_again(stage, untiled_axes):
         return None
-    blocks = _chunk_counts(planned, result_count * stage.item_bytes)
-    sizes = {axis.var: emit.ceil_div(axis.size or 1, blocks.get(axis.var, 1)) for axis in stage.spatial}
-    steps = steps_of_panel(stage, target, sizes)
-    panels = None if steps is None or not occupies(prod(blocks.values()), target) else Panels(blocks, steps)
+    chunk_counts = _chunk_counts(planned, result_count * stage.item_bytes)
+    chunk_sizes = {axis.var: emit.ceil_div(axis.size or 1, chunk_counts.get(axis.var, 1)) for axis in stage.spatial}
+    steps = steps_of_panel(stage, target, chunk_sizes)
+    keeps_cores_busy = occupies(prod(chunk_counts.values()), target)
+    panels = Panels(chunk_counts, steps) if steps is not None and keeps_cores_busy else None
+    # Tuning may choose not to use panels.
     return choice("panels", panels, lambda: [None], lambda panels: "no" if panels is None else "yes")
 
 
 def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int]:
-    """Returns the number of chunks along each tiled axis, by repeatedly splitting the longest axis.
+    """Returns the number of chunks to split a reduction's results into, along each axis of its register tiles.
 
-    Splitting ends when the sums of a chunk fit the cache and there are enough chunks for all cores.
+    The axis along which chunks are longest is split further until the sums of a chunk fit the cache, and there are
+    enough chunks for all cores. `result_bytes` is the size of all results.
     """
     tile_sizes = tiled_sizes(planned)
     axes = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
-    blocks = {axis.var: 1 for axis in axes}
-    max_bytes = planned.target.level2_bytes // PART_FOR_RESULTS
+    chunk_counts = {axis.var: 1 for axis in axes}
+    max_chunk_bytes = planned.target.level2_bytes // PART_FOR_RESULTS
 
-    def tiles_per_block(axis: Axis) -> int:
-        return (axis.size or 1) // tile_sizes[axis.var] // blocks[axis.var]
+    def tiles_per_chunk(axis: Axis) -> int:
+        return (axis.size or 1) // tile_sizes[axis.var] // chunk_counts[axis.var]
 
-    while result_bytes > max_bytes * prod(blocks.values()) or not occupies(prod(blocks.values()), planned.target):
-        longest_axis = max(axes, key=lambda axis: tiles_per_block(axis) * tile_sizes[axis.var])
+    def are_small_and_many() -> bool:
+        total = prod(chunk_counts.values())
+        return result_bytes <= max_chunk_bytes * total and occupies(total, planned.target)
+
+    while not are_small_and_many():
+        longest_axis = max(axes, key=lambda axis: tiles_per_chunk(axis) * tile_sizes[axis.var])
         # A chunk has at least one tile.
-        if tiles_per_block(longest_axis) < 2:
+        if tiles_per_chunk(longest_axis) < 2:
             break
-        blocks[longest_axis.var] += 1
-    return blocks
+        chunk_counts[longest_axis.var] += 1
+    return chunk_counts
 
 
 def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
     """Emits a reduction chunk by chunk of its results: sums a chunk in memory, step by step, then runs the epilogue."""
-    tiled = [axis for axis in planned.stage.spatial if axis.var in panels.blocks]
-    untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.blocks]
+    tiled = [axis for axis in planned.stage.spatial if axis.var in panels.chunk_counts]
+    untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.chunk_counts]
     has_no_epilogue = planned.stores == (planned.stage,)
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
 
@@ -96,7 +104,7 @@ def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stm
 
             def tiles_at(indices: list[ir.Expr]) -> Stmt:
                 base = {axis.var: at for axis, at in zip(untiled, indices, strict=True)}
-                return tiles_of(reduction, ranges, tiled, panels.blocks, block_indices, base)
+                return tiles_of(reduction, ranges, tiled, panels.chunk_counts, block_indices, base)
 
             return emit.nest([axis.extent for axis in untiled], tiles_at)
 
@@ -107,7 +115,7 @@ def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stm
         epilogue = None if has_no_epilogue else run_tiles(replace(planned, start=sums_stage), None)
         return emit.sequence([run_tiles(summing, None), sum_steps, epilogue])
 
-    nest = emit.fused([index(panels.blocks[axis.var]) for axis in tiled], task, parallel)
+    nest = emit.fused([index(panels.chunk_counts[axis.var]) for axis in tiled], task, parallel)
     return nest if has_no_epilogue else emit.sequence([emit.allocate(sums_stage.buffer), nest])
 
 

@@ -140,10 +140,15 @@ def _missing_axes(ranges: Sequence[Range]) -> int:
 
 
 def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[int | None, ...]:
-    """Returns an array's strides, with None for each stride that is passed to the subroutine.
+    """Returns an array's strides, with None for each stride that is an argument of the product tile's subroutine.
 
-    Strides of 0 and 1 are compiled in, except along outer reduction axes. There they are 0 if `_missing_axes` added the
-    axis, and that mustn't make another subroutine.
+    Strides of 0 and 1 are compiled in: LLVM then broadcasts an element, or loads a vector. Along outer reduction axes
+    they stay arguments. A stride there is also 0 if the axis was added by `_missing_axes`, and such a product should
+    share the subroutine of one with the axis.
+
+    Args:
+        strides: the strides along the rows of the tile, the reduction axes and the vectors, in this order.
+        row_count: the number of row axes.
     """
     outer_term_axes = range(row_count, len(strides) - 2)
     return tuple(
@@ -153,19 +158,20 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
 
 
 def _product_factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
-    """Returns the two factors of a matrix product, a float32 sum from 0 of products of two loads.
+    """Returns the two factors ``a, b`` of a matrix product, the float32 reduction ``sum = sum + a * b`` from 0.
 
-    Returns None for another reduction.
+    Returns None for another reduction, or if a factor isn't the load of a float32.
     """
-    value = stage.value
-    if stage.dtype != "float32" or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
+    update = stage.value
+    if stage.dtype != "float32" or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):
         return None
-    is_sum = isinstance(value.a, TensorLoad) and value.a.source.same_as(stage.buffer) and is_zero(stage.init)
-    left, right = value.b.a, value.b.b
-    are_loads = isinstance(left, TensorLoad) and isinstance(right, TensorLoad)
-    if not is_sum or not are_loads or {str(load.ty.dtype) for load in (left, right)} != {stage.dtype}:
+    old_sum, product = update.a, update.b
+    is_sum_from_zero = isinstance(old_sum, TensorLoad) and old_sum.source.same_as(stage.buffer) and is_zero(stage.init)
+    factors = product.a, product.b
+    are_loads = all(isinstance(factor, TensorLoad) for factor in factors)
+    if not is_sum_from_zero or not are_loads or any(str(factor.ty.dtype) != stage.dtype for factor in factors):
         return None
-    return left, right
+    return factors
 
 
 def _term_count(ranges: Sequence[Range]) -> int | None:
@@ -187,42 +193,49 @@ def _array_strides(
 ) -> list[tuple[int, ...]] | None:
     """Returns the strides of the result and of both factors: along rows, reduction axes (factors only), and vectors.
 
-    Returns None if a stride isn't constant, or if vectors aren't loaded from exactly one factor.
+    Returns None if a stride isn't constant, or unless vectors are loaded from one factor and the other is broadcast.
+
+    Args:
+        column: the register tile.
+        ranges: the terms to sum.
+        result_strides: the strides of the result along rows.
+        factors: the loads of both factors.
     """
     stage, vector = column.stage, column.vector.var
     if result_strides is None or access.load_stride(_result_load(stage), vector) != 1:
         return None
-    tile_strides = _all_known(_strides_in_tile(load, column, [*column.order, vector]) for load in factors)
-    term_strides = _all_known(_strides(load, [range_.axis.var for range_ in ranges]) for load in factors)
-    if tile_strides is None or term_strides is None or sorted(strides[-1] for strides in tile_strides) != [0, 1]:
-        return None
-    missing_strides = (0,) * _missing_axes(ranges)
-    return [
-        (*result_strides, 1),
-        *(
-            (*row_strides, *missing_strides, *along_terms, along_vector)
-            for (*row_strides, along_vector), along_terms in zip(tile_strides, term_strides, strict=True)
-        ),
-    ]
+    array_strides = [(*result_strides, 1)]
+    for load in factors:
+        strides_in_tile = _strides_in_tile(load, column, [*column.order, vector])
+        strides_along_terms = _strides(load, [range_.axis.var for range_ in ranges])
+        if strides_in_tile is None or strides_along_terms is None:
+            return None
+        *row_strides, vector_stride = strides_in_tile
+        strides_of_missing_axes = [0] * _missing_axes(ranges)
+        array_strides.append((*row_strides, *strides_of_missing_axes, *strides_along_terms, vector_stride))
+    vector_strides = [strides[-1] for strides in array_strides[1:]]
+    return array_strides if sorted(vector_strides) == [0, 1] else None
 
 
 def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) -> tuple[int, ...] | None:
-    """Returns the strides of a load along axes of a tile, or None if a stride isn't constant.
+    """Returns the strides of a load along axes of a register tile, or None if a stride isn't constant.
 
-    A packed operand's index has divisions: it is linear within one tile only.
+    The index of a packed operand has divisions, such as ``column // width`` for the panel, and is linear only within one
+    tile. So, where an index isn't linear everywhere, it is simplified for the range of indices in the tile first.
     """
     strides = _strides(load, axes)
     if strides is not None:
         return strides
     tile, analyzer, point = column.tile, sym.Analyzer(), dict(column.tile.base)
-    offsets_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
-    for axis, offset_in_tile in offsets_in_tile.items():
+    indices_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
+    for axis, index_in_tile in indices_in_tile.items():
+        # Along the vectors, sums are also computed for the padding of the last vector.
         size = sum(column.summed_spans[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
-        analyzer.bind(offset_in_tile, ir.Range(0, size))
-        point[axis] = point[axis] + offset_in_tile
+        analyzer.bind(index_in_tile, ir.Range(0, size))
+        point[axis] = point[axis] + index_in_tile
     offset = analyzer.simplify(access.flat_offset(load.source, list(substitute(load, point).indices)))
-    found_strides = [access.stride(offset, offsets_in_tile[axis]) for axis in axes]
-    return _all_known(None if stride is None else static(stride) for stride in found_strides)
+    strides_in_tile = [access.stride(offset, indices_in_tile[axis]) for axis in axes]
+    return _all_known(None if stride is None else static(stride) for stride in strides_in_tile)
 
 
 def _strides(load: TensorLoad, variables: Sequence[Var]) -> tuple[int, ...] | None:
@@ -250,21 +263,23 @@ def _product(key: _TileKey) -> str:
 
         `arrays` are the result and both factors. `numbers` are the extents of the reduction axes.
         """
-        result, *factors = arrays
+        result, left, right = arrays
         rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
         terms = [Axis(Var("term", "int64"), term_count) for term_count in numbers]
         vector = Axis(Var("column", "int64"), index(key.width))
-        spatial = (*rows, vector)
-        left_factor, right_factor = (
-            emit.load(factor, [axis.var for axis in (*rows, *terms, vector)]) for factor in factors
-        )
-        old_sum, zero = emit.load(result, [axis.var for axis in spatial]), tirx.const(0, key.dtype)
-        stage = Stage(result, spatial, tuple(terms), zero, old_sum + left_factor * right_factor)
-        tile = Tile({axis.var: index(0) for axis in spatial}, {axis.var: axis.size or 1 for axis in spatial})
+        result_axes, factor_indices = (*rows, vector), [axis.var for axis in (*rows, *terms, vector)]
+        # An index that a factor doesn't depend on has stride 0.
+        left_factor, right_factor = emit.load(left, factor_indices), emit.load(right, factor_indices)
+        old_sum, zero = emit.load(result, [axis.var for axis in result_axes]), tirx.const(0, key.dtype)
+        stage = Stage(result, result_axes, tuple(terms), zero, old_sum + left_factor * right_factor)
+        tile = Tile({axis.var: index(0) for axis in result_axes}, {axis.var: axis.size or 1 for axis in result_axes})
         column = ColumnTile(stage, tile, vector, key.lanes, key.padded)
         start = stage if key.is_continued else None
-        # Vectors are loaded from the factor whose stride along them isn't 0.
-        streamed_factor = (left_factor, right_factor)[key.strides[1][-1] == 0] if key.is_streamed else None
+        streamed_factor = None
+        if key.is_streamed:
+            left_vector_stride = key.strides[1][-1]
+            # Vectors are loaded from the factor whose stride along them isn't 0.
+            streamed_factor = right_factor if left_vector_stride == 0 else left_factor
         return column.write([Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor)
 
-    return subroutine.subroutine([Array(key.dtype, each) for each in key.strides], key.terms, body)
+    return subroutine.subroutine([Array(key.dtype, strides) for strides in key.strides], key.terms, body)

@@ -93,30 +93,30 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
     def task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops.
 
-        ``indices`` are those along ``task_axes`` and those of the block, in the order of ``extents`` below.
+        ``indices`` are the block's indices and those along ``task_axes``, in the order of ``extents`` below.
         """
-        if keeps_panel:  # the indices of the block come first in `extents`
-            indices = [*indices[len(block_order) :], *indices[: len(block_order)]]
-        point = {**fixed, **{axis.var: index_value for axis, index_value in zip(task_axes, indices, strict=False)}}
-        block_indices = {
-            axis.var: index_value for axis, index_value in zip(block_order, indices[len(task_axes) :], strict=True)
-        }
-        return emit.nest(
-            [axis.extent for axis in loop_axes],
-            lambda loop_indices: tiles_of(
-                planned,
-                ranges,
-                tiled,
-                block_counts,
-                block_indices,
-                {**point, **{axis.var: index_value for axis, index_value in zip(loop_axes, loop_indices, strict=True)}},
-            ),
-        )
+        if keeps_panel:
+            indices_of_block, task_indices = indices[: len(block_order)], indices[len(block_order) :]
+        else:
+            task_indices, indices_of_block = indices[: len(task_axes)], indices[len(task_axes) :]
+        block_indices = _point(block_order, indices_of_block)
+        task_point = {**fixed, **_point(task_axes, task_indices)}
+
+        def tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
+            base = {**task_point, **_point(loop_axes, loop_indices)}
+            return tiles_of(planned, ranges, tiled, block_counts, block_indices, base)
+
+        return emit.nest([axis.extent for axis in loop_axes], tiles_at)
 
     task_extents = [axis.extent for axis in task_axes]
     block_extents = [index(block_counts[axis.var]) for axis in block_order]
     extents = [*block_extents, *task_extents] if keeps_panel else [*task_extents, *block_extents]
     return emit.fused(extents, task, parallel)
+
+
+def _point(axes: Sequence[Axis], indices: Sequence[ir.Expr]) -> Point:
+    """Returns the map from the variables of some axes to their indices."""
+    return {axis.var: axis_index for axis, axis_index in zip(axes, indices, strict=True)}
 
 
 def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
@@ -246,17 +246,14 @@ def along_axis(
     """
     size = sizes[0]
     tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
-    first_tile, tiles = emit.balanced_part(tile_count, block_index, block_count)
-    whole_tiles = _loop_over_tiles(tiles, lambda tile: body((first_tile + tile) * size, size))
-    remainder = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), body)
-    return emit.sequence(
-        [
-            None if static(tile_count) == 0 else whole_tiles,
-            None
-            if remainder is None
-            else emit.when(True if block_count == 1 else block_index == block_count - 1, remainder),
-        ]
-    )
+    first_tile, tiles_in_block = emit.balanced_part(tile_count, block_index, block_count)
+    full_tiles = _loop_over_tiles(tiles_in_block, lambda tile: body((first_tile + tile) * size, size))
+    parts: list[Stmt | None] = [] if static(tile_count) == 0 else [full_tiles]
+    smaller_tiles = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), body)
+    if smaller_tiles is not None:
+        is_last_block = True if block_count == 1 else block_index == block_count - 1
+        parts.append(emit.when(is_last_block, smaller_tiles))
+    return emit.sequence(parts)
 
 
 def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
@@ -294,36 +291,37 @@ def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callabl
 def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
     """Emits one register tile (results held in vector registers) of a reduction, with vectors along the planned axis.
 
-    A tile of a matrix product calls a shared subroutine. Without `ranges`, only the epilogue is emitted.
+    Where possible, the tile of a matrix product is a call of a subroutine, which other kernels share.
+
+    Args:
+        planned: the reduction and its plan.
+        ranges: the terms to sum; None emits only the epilogue, on sums that are in memory.
+        tile: the first point of the tile and its extents.
     """
-    plan = planned.plan
+    plan, start, epilogue = planned.plan, planned.start, planned.epilogue
     if ranges is not None and planned.combine is not None and plan.along_terms:
         # The axis of the vectors comes last, as the innermost loop.
         ordered = sorted(ranges, key=lambda range_: range_.axis.var.same_as(plan.vector.var))
-        return row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, planned.epilogue)
+        return row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, epilogue)
     column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
-        return column.write(None, planned.start, planned.epilogue)
-    base = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
-    clipped_ranges = [clip_range(range_, planned.stage.clips, base, tile.sizes) for range_ in ranges]
-    streamed_operand = _streamed_operand(planned, ranges)
-    subroutine_call = called_product(
-        column, clipped_ranges, planned.start, planned.epilogue, streamed_operand is not None
-    )
-    return subroutine_call or column.write(clipped_ranges, planned.start, planned.epilogue, streamed_operand)
+        return column.write(None, start, epilogue)
+    base_in_image = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
+    clipped_ranges = [clip_range(range_, planned.stage.clips, base_in_image, tile.sizes) for range_ in ranges]
+    streamed = _streamed_operand(planned, ranges)
+    subroutine_call = called_product(column, clipped_ranges, start, epilogue, streamed is not None)
+    return subroutine_call or column.write(clipped_ranges, start, epilogue, streamed)
 
 
 def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> TensorLoad | None:
     """Returns the operand to prefetch: the only one that vectors are loaded from, if it exceeds the cache; else None.
 
-    Tiles must read it in memory order.
+    Tiles must read the operand in memory order: only then is it known which elements are needed soon.
     """
-    vector_terms = [term for term in terms_of(planned.stage) if access.load_stride(term, planned.plan.vector.var) != 0]
-    if (
-        len(vector_terms) != 1
-        or vector_operand_bytes(planned.stage, planned.plan.vector) <= planned.target.level2_bytes
-    ):
+    stage, vector_axis = planned.stage, planned.plan.vector
+    vector_operands = [term for term in terms_of(stage) if access.load_stride(term, vector_axis.var) != 0]
+    if len(vector_operands) != 1 or vector_operand_bytes(stage, vector_axis) <= planned.target.level2_bytes:
         return None
-    # Each term's vectors directly follow those of the term before in memory.
-    is_contiguous = access.load_stride(vector_terms[0], ranges[-1].axis.var) == planned.plan.width
-    return vector_terms[0] if is_contiguous and planned.stage.dtype in ("float32", "float64") else None
+    # The vectors of a term directly follow those of the term before in memory.
+    is_in_memory_order = access.load_stride(vector_operands[0], ranges[-1].axis.var) == planned.plan.width
+    return vector_operands[0] if is_in_memory_order and stage.dtype in ("float32", "float64") else None

@@ -251,22 +251,21 @@ def row_tile(
 
         `outer_point` holds the values of the outer reduction axes.
         """
-        return _in_vector_groups(
-            ranges[-1],
-            lanes,
-            vectors,
-            lambda vector, lane, first_term, lane_count: for_each_row(
-                lambda row, point: emit.vectorized(
-                    lane_count,
-                    lambda lane_in_vector: add_terms(
-                        row,
-                        vector,
-                        lane + lane_in_vector,
-                        {**point, **outer_point, ranges[-1].axis.var: first_term + lane_in_vector},
-                    ),
-                )
-            ),
-        )
+        term_var = ranges[-1].axis.var
+
+        def add_vector(vector: ir.Expr, lane: ir.Expr, first_term: ir.Expr, term_count: int) -> Stmt:
+            """Emits the addition of consecutive terms to as many lanes of each row of accumulators."""
+
+            def add_to_row(row: ir.Expr, row_point: Point) -> Stmt:
+                def add_lane(offset: ir.Expr) -> Stmt:
+                    point = {**row_point, **outer_point, term_var: first_term + offset}
+                    return add_terms(row, vector, lane + offset, point)
+
+                return emit.vectorized(term_count, add_lane)
+
+            return for_each_row(add_to_row)
+
+        return _in_vector_groups(ranges[-1], lanes, vectors, add_vector)
 
     combine_and_store = for_each_row(
         lambda row, point: _combine_lanes(accumulators, row, combine, lambda result: epilogue.write(result, point))
@@ -329,16 +328,18 @@ def _loop_unless_empty(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt 
 
 
 def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
-    """Emits the terms after the last full vector: in shorter vectors if their number is static, else one by one."""
-    static_count = static(remaining)
-    # The terms are added to the first lanes of the first vector.
-    if static_count == 0:
+    """Emits the terms after the last full vector: in shorter vectors if their number is static, else one by one.
+
+    They are added to the first lanes of the first vector of accumulators. Returns None if there are none.
+    """
+    first_vector = first_lane = index(0)
+    count = static(remaining)
+    if count == 0:
         return None
-    if static_count is not None:
-        return emit.sequence(
-            [body(index(0), index(0), start + offset, lanes) for offset, lanes in _power_of_two_spans(static_count)]
-        )
-    return emit.loop(remaining, lambda term: body(index(0), index(0), start + term, 1))
+    if count is None:
+        return emit.loop(remaining, lambda term: body(first_vector, first_lane, start + term, 1))
+    spans = _power_of_two_spans(count)
+    return emit.sequence([body(first_vector, first_lane, start + offset, lanes) for offset, lanes in spans])
 
 
 def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
