@@ -92,31 +92,39 @@ def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
 def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
     """Reorders the axes of an elementwise stage (loop nest) like the dims of the result that the stage reads.
 
-    The row axes then come first, as in the other stages. `buffers` are the results of all stages. Returns the stage
-    unchanged if it is a reduction, or permutes none of these results.
+    For example, the axes of the transpose ``out[i, j] = x[j, i]`` become ``(j, i)``. The row axes then come first, as in
+    the other stages. `buffers` are the results of all stages. A reduction is returned unchanged, and so is a stage that
+    doesn't permute one of these results.
     """
+    if stage.reduce:
+        return stage
     for load in stage.loads:
-        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_among(load.source, buffers):
-            axes = [next((axis for axis in stage.spatial if _is_axis(index, axis)), None) for index in load.indices]
-            if None not in axes and len(set(axes)) == len(axes):
-                return replace(stage, spatial=tuple(axis for axis in axes if axis is not None))
+        if len(load.indices) != len(stage.spatial) or not _is_among(load.source, buffers):
+            continue
+        axes_of_dims = [[axis for axis in stage.spatial if _is_axis(index, axis)] for index in load.indices]
+        reordered = tuple(axes[0] for axes in axes_of_dims if axes)
+        is_permutation = len(reordered) == len(load.indices) and len(set(reordered)) == len(reordered)
+        if is_permutation:
+            return replace(stage, spatial=reordered)
     return stage
 
 
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
-    """Returns whether a stage (loop nest) has the rows of the first stage, and reads `buffers` only in its own row.
+    """Returns whether a stage (loop nest) has the rows of the first stage, and reads other results only in its own row.
 
-    Blocks of rows are then independent. The first `depth` axes are the row axes. `buffers` are the results of all
-    stages.
+    Blocks of rows are then independent, and can be computed one after another. The first `depth` axes are the row axes.
+    `buffers` are the results of all stages.
     """
-    axis_pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
-    if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in axis_pairs):
-        return False
-    return all(
-        all(_is_axis(index, axis) for index, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
-        for load in stage.loads
-        if _is_among(load.source, buffers)
-    )
+    row_axes = stage.spatial[:depth]
+    for axis, axis_of_first in zip(row_axes, first.spatial, strict=False):
+        if static(emit.simplified(axis.extent - axis_of_first.extent)) != 0:
+            return False
+    for load in stage.loads:
+        if _is_among(load.source, buffers):
+            row_indices = load.indices[:depth]
+            if not all(_is_axis(index, axis) for index, axis in zip(row_indices, row_axes, strict=True)):
+                return False
+    return True
 
 
 def _is_among(buffer: Var, buffers: Sequence[Var]) -> bool:
@@ -136,14 +144,11 @@ def _has_static_sizes(blocks: Blocks) -> bool:
     Otherwise each stage must have an axis within the row.
     """
     inner_axes = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
-    last_row_size = blocks.rows[-1].size
     if any(axis.size is None for axis in inner_axes):
         return False
-    return (
-        last_row_size is not None
-        if blocks.has_blocks_of_rows
-        else all(len(stage.spatial) > blocks.depth for stage in blocks.stages)
-    )
+    if blocks.has_blocks_of_rows:
+        return blocks.rows[-1].size is not None
+    return all(len(stage.spatial) > blocks.depth for stage in blocks.stages)
 
 
 def _rows_share_operand(stage: Stage, depth: int) -> bool:
@@ -228,16 +233,19 @@ def _select_block_version(
 
 
 def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
-    """Returns the number of rows per block, and the number of blocks.
+    """Returns the number of rows per block of attention, and the number of blocks.
 
-    The rows of a block take up to an eighth of the level-2 cache per stage, but there are at least `MIN_ROWS`. The
-    number of blocks should occupy all cores.
+    The rows of a block take up to an eighth of the level-2 cache per stage: the results of several stages are in the
+    cache at once. There are at least `MIN_ROWS`, which share the operand that a contraction reads. If the blocks are
+    too few to occupy all cores, they get this minimum.
     """
     row_count = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
-    max_rows = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), row_count)
+    rows_that_fit = target.level2_bytes // 8 // row_bytes
+    max_rows = min(MAX_ROWS, max(MIN_ROWS, rows_that_fit), row_count)
     outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
-    if outer_rows * emit.ceil_div(row_count, max_rows) < TASKS_PER_CORE * target.cores:
+    task_count = outer_rows * emit.ceil_div(row_count, max_rows)
+    if task_count < TASKS_PER_CORE * target.cores:
         max_rows = min(max_rows, MIN_ROWS)
     # Equal blocks, so that the last one isn't much shorter.
     rows_per_block = emit.ceil_div(row_count, emit.ceil_div(row_count, max_rows))

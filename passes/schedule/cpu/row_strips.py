@@ -75,24 +75,30 @@ def _largest_bytes(strips: Strips) -> int:
 def _sort_into_strips(stages: Sequence[Stage]) -> Strips | None:
     """Sorts a block's stages (loop nests) into those of single rows, sums over rows, and stages that need complete sums.
 
-    Returns None if a stage needs both single rows and complete sums.
+    Stages of the first two kinds can run strip by strip of rows. Returns None if a stage needs both single rows and
+    complete sums: it can run neither in a strip nor after all strips.
     """
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
-    per_row: list[Stage] = []
-    sums: list[Stage] = []
-    after: list[Stage] = []
-    rows: dict[int, Axis] = {}
-    for position, stage in enumerate(stages):
-        row_axis = _row_axis(stage, [other.buffer for other in per_row], stages[0].spatial[0].size)
-        if row_axis is None or _reads_any(stage, [*sums, *after]):
-            if _reads_any(stage, per_row):
+    row_count = stages[0].spatial[0].size
+    stages_in_strips: list[Stage] = []
+    row_axes: list[Axis] = []
+    stages_per_row: list[Stage] = []
+    sums_over_rows: list[Stage] = []
+    stages_after_sums: list[Stage] = []
+    for stage in stages:
+        row_axis = _row_axis(stage, [other.buffer for other in stages_per_row], row_count)
+        if row_axis is None or _reads_any(stage, [*sums_over_rows, *stages_after_sums]):
+            if _reads_any(stage, stages_per_row):
                 return None
-            after.append(stage)
+            stages_after_sums.append(stage)
             continue
-        rows[position] = row_axis
-        (sums if any(row_axis is axis for axis in stage.reduce) else per_row).append(stage)
-    return Strips(tuple(stages[position] for position in rows), tuple(rows.values()), tuple(sums), tuple(after))
+        stages_in_strips.append(stage)
+        row_axes.append(row_axis)
+        is_sum_over_rows = any(row_axis is axis for axis in stage.reduce)
+        same_kind = sums_over_rows if is_sum_over_rows else stages_per_row
+        same_kind.append(stage)
+    return Strips(tuple(stages_in_strips), tuple(row_axes), tuple(sums_over_rows), tuple(stages_after_sums))
 
 
 def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
@@ -107,23 +113,21 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
     axis hasn't the given extent (the number of rows), or if the stage reduces over rows other than by a sum from 0.
     """
     row_loads = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
-    first_indices = {load.indices[0] for load in row_loads}
-    axis = stage.spatial[0] if stage.spatial and not row_loads else None
-    if len(first_indices) == 1:
-        axis = next(
-            (
-                candidate
-                for candidate in (*stage.spatial[:1], *stage.reduce)
-                if candidate.var.same_as(next(iter(first_indices)))
-            ),
-            None,
-        )
-    if axis is None or axis.size != extent:
+    candidates: list[Axis] = []
+    if not row_loads:
+        candidates = list(stage.spatial[:1])
+    else:
+        row_index, *other_indices = {load.indices[0] for load in row_loads}
+        if not other_indices:
+            candidates = [axis for axis in (*stage.spatial[:1], *stage.reduce) if axis.var.same_as(row_index)]
+    if not candidates or candidates[0].size != extent:
         return None
-    if any(axis is candidate for candidate in stage.reduce):
-        # Rows are split into strips, and only sums from 0 can be added up strip by strip.
-        return axis if isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init) else None
-    return axis
+    row_axis = candidates[0]
+    is_sum_from_zero = isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init)
+    # Rows are split into strips, and only sums from 0 can be added up strip by strip.
+    if any(row_axis is axis for axis in stage.reduce) and not is_sum_from_zero:
+        return None
+    return row_axis
 
 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
@@ -150,16 +154,18 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 
 
 def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> list[tuple[int, int, int]]:
-    """Returns the versions of code for an axis's blocks, as (first block, stop, rows per block).
+    """Splits an axis into blocks, and returns the versions of code for them, as (first block, stop, rows per block).
 
     Full blocks have one version, a shorter last block another. With a causal mask, full blocks have up to four, since
-    later blocks need more columns.
+    later blocks need more columns. For example, 70 rows in blocks of 32 give ``[(0, 2, 32), (2, 3, 6)]``.
     """
-    whole_blocks, remaining = divmod(extent, block_size)
-    versions = min(whole_blocks, MAX_VERSIONS) if has_masked_columns else min(whole_blocks, 1)
-    stops = [emit.ceil_div(whole_blocks * version, versions) for version in range(1, versions + 1)]
-    versions_of_blocks = [(first, stop, block_size) for first, stop in zip([0, *stops], stops, strict=False)]
-    return [*versions_of_blocks, (whole_blocks, whole_blocks + 1, remaining)] if remaining else versions_of_blocks
+    full_blocks, remaining_rows = divmod(extent, block_size)
+    version_count = min(full_blocks, MAX_VERSIONS if has_masked_columns else 1)
+    stops = [emit.ceil_div(full_blocks * version, version_count) for version in range(1, version_count + 1)]
+    versions = [(first, stop, block_size) for first, stop in zip([0, *stops], stops, strict=False)]
+    if remaining_rows:
+        versions.append((full_blocks, full_blocks + 1, remaining_rows))
+    return versions
 
 
 def _emit_strips(

@@ -58,22 +58,30 @@ def _with_ends(stage: Stage, ends: Ends) -> Stage:
 def _needed_ends(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var]
 ) -> Ends:
-    """Returns the ends to which axes of the stages (loop nests) can be shortened.
+    """Returns the ends to which a causal mask lets axes of the stages (loop nests) be shortened.
 
     Reductions end where all terms are neutral, results where their readers end. The last stage is visited first, since
     readers determine how much of a result is needed.
+
+    Args:
+        stages: the stages of a block of rows.
+        rows: the variable of each stage's axis of rows.
+        last_row: the block's last row.
+        local: the buffers that no other stage reads.
+        added: the buffers whose values are only added to others, so that zeros needn't be computed.
     """
     ends, zeros = _zero_columns(stages, rows, last_row)
+
+    def end_of_result(stage: Stage, dim: int) -> int | None:
+        if any(stage.buffer.same_as(buffer) for buffer in added):
+            return zeros.get((stage.buffer, dim))
+        if any(stage.buffer.same_as(buffer) for buffer in local):
+            return _end_of_reads(stage, dim, stages, ends)
+        return None
+
     for stage in reversed(stages):
         for dim, axis in enumerate(stage.spatial):
-            if any(stage.buffer.same_as(buffer) for buffer in added):
-                end = zeros.get((stage.buffer, dim))
-            else:
-                end = (
-                    _end_of_reads(stage, dim, stages, ends)
-                    if any(stage.buffer.same_as(buffer) for buffer in local)
-                    else None
-                )
+            end = end_of_result(stage, dim)
             if end is not None:
                 ends[axis.var] = end
     return ends
@@ -100,16 +108,16 @@ def _zero_columns(
     zeros: dict[tuple[Var, int], int] = {}
     for stage, row in zip(stages, rows, strict=True):
         term, neutral = _term_and_neutral(stage)
+        if term is None:
+            continue
         for axis in stage.axes:
-            end = (
-                None
-                if axis.var.same_as(row) or term is None
-                else _first_neutral_column(term, neutral, row, axis.var, last_row, zeros)
-            )
+            if axis.var.same_as(row):
+                continue
+            end = _first_neutral_column(term, neutral, row, axis.var, last_row, zeros)
             if end is None or end >= (axis.size or 0):
                 continue
             if any(axis is reduce_axis for reduce_axis in stage.reduce):
-                ends[axis.var] = end
+                ends[axis.var] = end  # the terms after it change no result
             elif is_zero(neutral):
                 zeros[stage.buffer, stage.spatial.index(axis)] = end
     return ends, zeros
@@ -175,13 +183,18 @@ def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: in
         left, right = condition.b, condition.a
     else:
         return None
-    coefficients = sym.detect_linear_equation(simplified(left - right), [column, row])
-    known = [static(simplified(coefficient)) for coefficient in coefficients]
-    # The test is `column - row + constant <= 0`, or `< 0`.
-    if len(known) != 3 or known[:2] != [1, -1] or known[2] is None:
+    coefficients = [
+        static(simplified(part)) for part in sym.detect_linear_equation(simplified(left - right), [column, row])
+    ]
+    # The condition must be `column - row + constant <= 0`, or `< 0`. TVM returns no coefficients if it isn't linear.
+    if len(coefficients) != 3 or coefficients[:2] != [1, -1]:
         return None
+    constant = coefficients[2]
+    if constant is None:
+        return None
+    # The last row has the most columns: those up to `last_row - constant`, this one excluded for `<`.
     is_strict = isinstance(condition, (tirx.LT, tirx.GT))
-    return last_row - known[2] + (0 if is_strict else 1)
+    return last_row - constant if is_strict else last_row - constant + 1
 
 
 def is_zero(value: ir.Expr) -> bool:
