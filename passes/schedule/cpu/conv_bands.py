@@ -199,10 +199,10 @@ def _band_bytes(bands: Bands, kernel: Kernel) -> int:
     A contraction needs no bytes if the next stage is its epilogue, which runs on values in registers.
     """
     total = 0
-    for stage, rows, next_stage in zip(bands.stages, bands.rows, (*bands.stages[1:], None)):
-        if kernel.is_local(stage.buffer) and not (
-            next_stage is not None and _is_epilogue(next_stage, stage, bands.stages)
-        ):
+    next_stages = (*bands.stages[1:], None)
+    for stage, rows, next_stage in zip(bands.stages, bands.rows, next_stages, strict=True):
+        stays_in_registers = next_stage is not None and _is_epilogue(next_stage, stage, bands.stages)
+        if kernel.is_local(stage.buffer) and not stays_in_registers:
             total += _row_bytes(stage) * rows.height
     return total
 
@@ -261,11 +261,11 @@ def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTar
     # A copy with a border isn't copied: the stage before stores into its middle.
     borders = [border for pair in zip(stages, stages[1:]) if (border := _as_border_copy(*pair, stages)) is not None]
     border_copies = {border.copy.buffer: border for border in borders}
-    stages = [border_copies[stage.buffer].filling if stage.buffer in border_copies else stage for stage in stages]
+    stages = [border_copies[stage.buffer].inner if stage.buffer in border_copies else stage for stage in stages]
     local_buffers = [buffers[stage.buffer] for stage in bands.stages[:-1] if buffers[stage.buffer] not in border_copies]
     body = emit_all(stages, Kernel(tuple(stages), tuple(local_buffers)), target)
     for border in borders:
-        body = emit.sequence([emit.allocate(border.copy.buffer), border.empty(target), border.filled(body)])
+        body = emit.sequence([emit.allocate(border.copy.buffer), border.fill_border(target), border.store_inside(body)])
     return _redirect_to_whole_result(body, buffers[last.buffer], last.buffer, image, first_rows[last.buffer])
 
 
@@ -273,43 +273,49 @@ def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTar
 class Border:
     """A stage that copies a contraction's results and adds border columns, of which `left` come before the results.
 
-    `copy` is this stage, `filling` its inner part without the border.
+    `copy` is this stage, `inner` the same stage without the border.
     """
 
     copy: Stage
-    filling: Stage
+    inner: Stage
     left: int
 
-    def empty(self, target: CpuTarget) -> Stmt:
-        """Emits loops that fill the columns of the border, left and right of the inner part, with the border value."""
+    def fill_border(self, target: CpuTarget) -> Stmt:
+        """Emits loops that store the border value (zero for a convolution) in the columns left and right of the results."""
         row, column, channel = self.copy.spatial
-        width = int(self.filling.spatial[1].extent)
-        columns = [*range(self.left), *range(self.left + width, int(column.extent))]
-        border_value = self.copy.value.args[2]  # of `if_then_else(inside, item, border_value)`
+        first_after = self.left + int(self.inner.spatial[1].extent)
+        border_columns = [*range(self.left), *range(first_after, int(column.extent))]
+        _is_inside, _result, border_value = self.copy.value.args  # the arguments of an `if_then_else`
+        channel_spans = emit.vector_spans(int(channel.extent), target.lanes(4))
 
-        def fill_row(row_index: list[ir.Expr]) -> Stmt:
-            """Emits the store of the border value to a row's border columns, in vectors of channels."""
-            return emit.sequence([
-                emit.vectorized(lanes, lambda lane, at=at, first=first: emit.store(  # type: ignore[misc]
-                    self.copy.buffer, border_value, [*row_index, index(at), lane + first]))
-                for at in columns for first, lanes in emit.vector_spans(int(channel.extent), target.lanes(4))
-            ])  # fmt: skip
+        def fill_vector(row_index: ir.Expr, border_column: int, first_channel: int, lanes: int) -> Stmt:
+            def fill_lane(lane: ir.Expr) -> Stmt:
+                indices = [row_index, index(border_column), lane + first_channel]
+                return emit.store(self.copy.buffer, border_value, indices)
+
+            return emit.vectorized(lanes, fill_lane)
+
+        def fill_row(indices: list[ir.Expr]) -> Stmt:
+            (row_index,) = indices
+            return emit.sequence(
+                [fill_vector(row_index, column, *span) for column in border_columns for span in channel_spans]
+            )
 
         return emit.nest([row.extent], fill_row)
 
-    def filled(self, body: Stmt) -> Stmt:
-        """Redirects the stores of the inner part to the copy with a border, at columns shifted by the left border.
+    def store_inside(self, body: Stmt) -> Stmt:
+        """Redirects a contraction's stores to the copy with a border, at columns shifted by the width of the left border.
 
-        After that, the inner part needs no buffer of its own.
+        After that, the results need no buffer of their own, and no loops copy them.
         """
 
-        def store(node: BufferStore) -> BufferStore:
-            if not node.buffer.same_as(self.filling.buffer):
+        def redirect(node: BufferStore) -> BufferStore:
+            if not node.buffer.same_as(self.inner.buffer):
                 return node
             row, column, channel = node.indices
             return BufferStore(self.copy.buffer, node.value, [row, column + self.left, channel])
 
-        return structural_map(body, (BufferStore, store))
+        return structural_map(body, (BufferStore, redirect))
 
 
 def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Border | None:
@@ -318,23 +324,24 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
     The contraction `stage` can then store straight into the copy. So nothing else may read the results.
     """
     value, source_loads = copy.value, access.reads_of(copy, stage.buffer)
+    # The copy must have the form `if_then_else(is_inside, result, border_value)`, where the border value reads no data.
     if not stage.reduce or copy.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
         return None
     if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not copy):
         return None
     *_, row, column, channel = copy.spatial
-    column_offsets = [static(emit.simplified(column.var - load.indices[-2])) for load in source_loads]
-    is_own_channel = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
-    same_row = all(static(emit.simplified(load.indices[-3] - row.var)) is not None for load in source_loads)
-    # All loads must have the same shift; a negative one would crop the results.
-    if (
-        not (is_own_channel and same_row)
-        or len(set(column_offsets)) != 1
-        or column_offsets[0] is None
-        or column_offsets[0] < 0
-    ):
+    has_own_channels = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
+    has_constant_row_shift = all(
+        static(emit.simplified(load.indices[-3] - row.var)) is not None for load in source_loads
+    )
+    column_shifts = {static(emit.simplified(column.var - load.indices[-2])) for load in source_loads}
+    if not has_own_channels or not has_constant_row_shift or len(column_shifts) != 1:
         return None
-    return Border(copy, _inner_copy(stage, copy, column_offsets[0]), column_offsets[0])
+    (left,) = column_shifts
+    # A negative shift would crop the results.
+    if left is None or left < 0:
+        return None
+    return Border(copy, _inner_copy(stage, copy, left), left)
 
 
 def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
@@ -342,17 +349,16 @@ def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
 
     `left` is the width of the left border. The inner part has the axes of `stage`.
     """
-    *outer_axes, row, column, channel = (replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
-    new_indices = dict(
-        zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer_axes, row, column, channel)))
-    )
-    new_indices[copy.spatial[-2].var] = column.var + left
+    axes = tuple(replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
+    column, column_of_copy = axes[-2], copy.spatial[-2]
+    new_indices: dict[Var, ir.Expr] = {old.var: new.var for old, new in zip(copy.spatial, axes)}
+    new_indices[column_of_copy.var] = column.var + left
     analyzer = sym.Analyzer()
     # Within these bounds the condition of the border is always true, and folds away.
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
     value = with_simplified_indices(substitute(copy.value, new_indices), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
-    return Stage(buffer, (*outer_axes, row, column, channel), (), None, value)
+    return Stage(buffer, axes, (), None, value)
 
 
 def _band_buffer(stage: Stage, rows: Rows) -> Var:
