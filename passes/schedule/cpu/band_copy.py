@@ -74,22 +74,26 @@ def called_copy(
     bounds checks.
     """
     axes: list[Any] = [Var(name, "int64") for name in ("row", "column", "channel")]
-    result_load, (checks, load) = result(axes), _bounds_checks_and_value(value(axes))
-    if not isinstance(load, TensorLoad) or {str(each.ty.dtype) for each in (result_load, load)} != {DTYPE}:
+    band_load, (checks, image_load) = result(axes), _bounds_checks_and_value(value(axes))
+    if not isinstance(image_load, TensorLoad):
         return None
-    strides = [access.load_stride(each, axis) for each in (result_load, load) for axis in axes]
+    loads_of_both = (band_load, image_load)
+    if any(str(load.ty.dtype) != DTYPE for load in loads_of_both):
+        return None
+    strides = [access.load_stride(load, axis) for load in loads_of_both for axis in axes]
+    static_strides = [stride for stride in strides if stride is not None]
     ranges_inside = _ranges_inside(checks, axes, extents)
-    known = [stride for stride in strides if stride is not None]
-    if ranges_inside is None or len(known) < len(strides):
+    if ranges_inside is None or len(static_strides) < len(strides):
         return None
-    band_row, band_column, band_channel, image_row, image_column, image_channel = known
+    band_row, band_column, band_channel, image_row, image_column, image_channel = static_strides
+    # Vectors run along the channels.
     if (band_channel, image_channel) != (1, 1):
         return None
     is_dense = band_column == image_column == extents[2]
     if not (also_small or _is_worth_a_call(extents, is_dense, lanes)):
         return None
-    base_element, offset = _base_element_and_offset(load, axes)
-    first_element = substitute(result_load, {axis: index(0) for axis in axes})
+    base_element, offset = _base_element_and_offset(image_load, axes)
+    first_element = substitute(band_load, {axis: index(0) for axis in axes})
     bounds = [bound for range_ in ranges_inside for bound in range_]
     name = _copy_subroutine(lanes, is_dense)
     numbers = [*extents, *bounds, offset, band_row, band_column, image_row, image_column, 0]
@@ -148,28 +152,35 @@ def _is_positive_zero(value: ir.Expr) -> bool:
 
 
 def _ranges_inside(checks: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_RangeInside] | None:
-    """Returns the range of rows and the range of columns in which all bounds checks hold.
+    """Returns the range of a band's rows and the range of its columns in which all bounds checks hold.
 
-    Returns None if a check isn't a bound of either the row or the column.
+    The band's other elements lie outside of the image, and are zeros. Returns None if a check isn't a bound of either
+    the row or the column. `axes` and `extents` are the band's rows, columns and channels.
     """
     ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(axes[:2], extents, strict=False)}
     for check in checks:
         used_axes = variables(check).intersection(axes)
-        (axis,) = used_axes if len(used_axes) == 1 else (None,)
+        if len(used_axes) != 1:
+            return None
+        (axis,) = used_axes
         bound = _bound_of(check, axis) if axis in ranges else None
         if bound is None:
             return None
-        (low, high), (first, stop) = bound, ranges[axis]
-        ranges[axis] = _RangeInside(
-            first if low is None else tirx.max(first, low), stop if high is None else tirx.min(stop, high)
-        )
-    return [_RangeInside(*map(emit.simplified, range_)) for range_ in ranges.values()]
+        low, high = bound
+        first, stop = ranges[axis]
+        if low is not None:
+            first = tirx.max(first, low)
+        if high is not None:
+            stop = tirx.min(stop, high)
+        ranges[axis] = _RangeInside(first, stop)
+    return [_RangeInside(emit.simplified(first), emit.simplified(stop)) for first, stop in ranges.values()]
 
 
 def _bound_of(comparison: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr | None] | None:
     """Returns the bound that a comparison sets to an axis: (first, None), or (None, stop) with stop excluded.
 
-    Returns None unless the comparison is linear in the axis with a constant slope, and reads no data.
+    For example, ``2 * row - 1 >= 0`` holds starting at row 1, and gives ``(1, None)``. Returns None unless the
+    comparison is linear in the axis with a constant slope, and reads no data.
     """
     if not isinstance(comparison, (tirx.LT, tirx.LE, tirx.GT, tirx.GE)) or loads(comparison):
         return None
@@ -178,10 +189,14 @@ def _bound_of(comparison: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr |
     # The comparison holds where this isn't negative: for integers, `a < b` is `b - a - 1 >= 0`.
     surplus = larger - smaller - int(isinstance(comparison, (tirx.LT, tirx.GT)))
     slope_and_constant = sym.detect_linear_equation(surplus, [axis])
-    slope = static(emit.simplified(slope_and_constant[0])) if len(slope_and_constant) == 2 else None
+    if len(slope_and_constant) != 2:  # TVM returns an empty list where the surplus isn't linear
+        return None
+    slope, constant = static(emit.simplified(slope_and_constant[0])), slope_and_constant[1]
     if not slope:
         return None
-    quotient = tirx.floordiv(slope_and_constant[1], index(abs(slope)))
+    # `slope * axis + constant >= 0` holds from `-constant / slope`, rounded up, for a positive slope; up to
+    # `constant / -slope`, rounded down, for a negative one.
+    quotient = tirx.floordiv(constant, index(abs(slope)))
     return (-quotient, None) if slope > 0 else (None, quotient + 1)
 
 
@@ -191,9 +206,12 @@ def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[Ten
     A band is some rows of a zero-padded image, so its first element may lie outside of the image. The subroutine adds
     the offset to the address only for elements that lie inside.
     """
-    first_indices = [substitute(index_, {axis: index(0) for axis in axes}) for index_ in load.indices]
-    is_moving = [bool(variables(index_).intersection(axes[:2])) for index_ in load.indices]
-    base_indices = [index(0) if is_moved else index_ for is_moved, index_ in zip(is_moving, first_indices, strict=True)]
+    row_and_column = axes[:2]
+    first_indices = [substitute(load_index, {axis: index(0) for axis in axes}) for load_index in load.indices]
+    base_indices = [
+        index(0) if variables(load_index).intersection(row_and_column) else first_index
+        for load_index, first_index in zip(load.indices, first_indices, strict=True)
+    ]
     offset = access.flat_offset(load.source, first_indices) - access.flat_offset(load.source, base_indices)
     return emit.load(load.source, base_indices), emit.simplified(offset)
 

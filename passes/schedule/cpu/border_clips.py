@@ -87,8 +87,10 @@ def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
     inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
     for comparison in comparisons(condition):
         used_vars = variables(comparison)
-        (var,) = used_vars if len(used_vars) == 1 else (None,)
-        bound = None if var is None or var not in inside else bound_of(comparison, var)
+        if len(used_vars) != 1:
+            return None
+        (var,) = used_vars
+        bound = bound_of(comparison, var) if var in inside else None
         if bound is None:
             return None
         low, high = inside[var]
@@ -112,16 +114,20 @@ def _clip_of_index(image_index: ir.Expr, stage: Stage, low: int, high: int) -> C
     reduction axis, and grow with both. The terms inside are then one range, which moves with the result.
     """
     used_vars = variables(image_index)
-    results = [axis for axis in stage.spatial if axis.var in used_vars]
-    terms = [axis for axis in stage.reduce if axis.var in used_vars]
-    if len(results) != 1 or len(terms) != 1 or len(used_vars) != 2 or not (results[0].size and terms[0].size):
+    result_axes = [axis for axis in stage.spatial if axis.var in used_vars]
+    term_axes = [axis for axis in stage.reduce if axis.var in used_vars]
+    if len(result_axes) != 1 or len(term_axes) != 1 or len(used_vars) != 2:
         return None
-    strides = [access.stride(image_index, axis.var) for axis in (results[0], terms[0])]
-    factors = [0 if stride is None else static(stride) or 0 for stride in strides]
+    result, term = result_axes[0], term_axes[0]
+    if not result.size or not term.size:
+        return None
+    strides = [access.stride(image_index, axis.var) for axis in (result, term)]
+    by_result, by_term = (0 if stride is None else static(stride) or 0 for stride in strides)
     constant = static(emit.simplified(substitute(image_index, {var: index(0) for var in used_vars})))
-    if min(factors) < 1 or constant is None:
+    if by_result < 1 or by_term < 1 or constant is None:
         return None
-    return Clip(results[0], terms[0], factors[0], factors[1], low - constant, high - constant)
+    # The index is `result * by_result + term * by_term + constant`.
+    return Clip(result, term, by_result, by_term, low - constant, high - constant)
 
 
 def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> bool:
@@ -130,10 +136,11 @@ def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> b
     The clip must save enough terms. It isn't profitable if the clipped axis would otherwise be merged with a short next
     axis, or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
     """
-    axis_position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
+    axis_position = next(position for position, axis in enumerate(stage.reduce) if axis is clip.term)
     inner_axes, term_count = stage.reduce[axis_position + 1 :], access.iteration_count(stage.reduce)
-    is_merged = (
-        bool(inner_axes) and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS
-    )
-    is_unrolled = term_count is not None and term_count < MIN_TERMS
-    return not is_merged and not is_unrolled and clip.saved_share(tile_sizes.get(clip.result.var, 1)) >= MIN_SAVED
+    if inner_axes and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS:
+        return False  # one loop over both axes is longer, and faster
+    if term_count is not None and term_count < MIN_TERMS:
+        return False  # unrolled, the sum has no loop to shorten
+    results_per_tile = tile_sizes.get(clip.result.var, 1)
+    return clip.saved_share(results_per_tile) >= MIN_SAVED

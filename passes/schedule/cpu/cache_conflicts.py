@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from tvm import ir
 from tvm.tirx import Var
@@ -63,7 +64,7 @@ def _with_padded_buffers(stage: Stage | Opaque, padded_buffers: dict[Var, Var]) 
     if isinstance(stage, Opaque):
         return stage
     value = stage.value
-    for old, new in padded_buffers.items():
-        value = replace_loads(value, old, lambda at, new=new: emit.load(new, at))  # type: ignore[misc]
-    stage = with_value(stage, value)
-    return stage if stage.buffer not in padded_buffers else replace(stage, buffer=padded_buffers[stage.buffer])
+    for old_buffer, padded_buffer in padded_buffers.items():
+        value = replace_loads(value, old_buffer, partial(emit.load, padded_buffer))
+    stage_with_loads = with_value(stage, value)
+    return replace(stage_with_loads, buffer=padded_buffers.get(stage.buffer, stage.buffer))

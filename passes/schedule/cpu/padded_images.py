@@ -171,26 +171,30 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
 
 
 def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
-    """Yields the ways to split an image into equal bands of rows, from one band per image to ever smaller bands."""
-    row_axis, one_band = contraction.spatial[1], Band(contraction.spatial[1].size or 1, source.spatial[1].size or 1, 0)
-    yield one_band
-    source_loads = access.reads_of(contraction, source.buffer)
-    row_index = source_loads[0].indices[1]
+    """Yields the ways to split the results of an image into equal bands of rows, the largest bands first.
+
+    The first is a single band. Others need a contraction whose rows read the padded copy `source` in regular distances,
+    as those of a convolution do. Bands that would copy too many rows twice are left out.
+    """
+    row_axis = contraction.spatial[1]
+    result_rows = row_axis.size or 1
+    yield Band(rows=result_rows, height=source.spatial[1].size or 1, step=0)
+    first_load, *other_loads = access.reads_of(contraction, source.buffer)
+    row_index = first_load.indices[1]
     stride = access.stride(row_index, row_axis.var)
     rows_per_result = None if stride is None else emit.static(stride)
-    if len(source_loads) != 1 or rows_per_result is None or not _moves_with_rows(source_loads[0], contraction):
+    if other_loads or rows_per_result is None or not _moves_with_rows(first_load, contraction):
         return
     last_taps = {axis.var: axis.extent - 1 for axis in contraction.reduce}
-    last_row = emit.static(emit.simplified(substitute(row_index, {**last_taps, row_axis.var: emit.index(0)})))
-    for rows in range(one_band.rows - 1, 0, -1):
+    last_row_read = emit.static(emit.simplified(substitute(row_index, {**last_taps, row_axis.var: emit.index(0)})))
+    if last_row_read is None:
+        return
+    for rows in range(result_rows - 1, 0, -1):
         # A band reads from the first tap of its first row to the last tap of its last row.
-        height = (rows - 1) * rows_per_result + (last_row or 0) + 1
-        if (
-            last_row is not None
-            and one_band.rows % rows == 0
-            and height <= MAX_COPIES_OF_A_ROW * rows * rows_per_result
-        ):
-            yield Band(rows, height, rows * rows_per_result)
+        height = (rows - 1) * rows_per_result + last_row_read + 1
+        step = rows * rows_per_result
+        if result_rows % rows == 0 and height <= MAX_COPIES_OF_A_ROW * step:
+            yield Band(rows, height, step)
 
 
 def _moves_with_rows(read: TensorLoad, contraction: Stage) -> bool:
