@@ -296,21 +296,30 @@ def _sliding_axis(position: Axis, comparisons: Sequence[ir.Expr], reduction_axes
 
     The comparisons must bound `position * stride + tap * dilation`. Returns None if one has another form.
     """
-    used = {var for comparison in comparisons for var in variables(comparison)}
-    taps = [axis for axis in reduction_axes if axis.var in used]
-    if len(taps) > 1 or not used <= {position.var, *(axis.var for axis in taps)}:
+    used_vars = {var for comparison in comparisons for var in variables(comparison)}
+    tap_axes = [axis for axis in reduction_axes if axis.var in used_vars]
+    if len(tap_axes) > 1 or not used_vars <= {position.var, *(axis.var for axis in tap_axes)}:
         return None
-    tap = taps[0] if taps else None
-    bounds = [_parsed_bound(comparison, position, tap) for comparison in comparisons]
-    known = [bound for bound in bounds if bound is not None]
-    strides_and_dilations = {(stride, dilation) for stride, dilation, _low, _high in known}
-    if None in bounds or len(strides_and_dilations) > 1:
+    tap = tap_axes[0] if tap_axes else None
+    tap_count = (tap.size or 1) if tap else 1
+    strides_and_dilations: set[tuple[int, int]] = set()
+    lows, highs = [0], []
+    for comparison in comparisons:
+        bound = _parsed_bound(comparison, position, tap)
+        if bound is None:
+            return None
+        stride, dilation, low, high = bound
+        strides_and_dilations.add((stride, dilation))
+        if low is not None:
+            lows.append(low)
+        if high is not None:
+            highs.append(high)
+    # All comparisons must be about the same index.
+    if len(strides_and_dilations) > 1:
         return None
     stride, dilation = strides_and_dilations.pop() if strides_and_dilations else (1, 1)
-    last_position = ((position.size or 1) - 1) * stride + ((tap.size or 1) - 1 if tap else 0) * dilation
-    low = max([0, *(low for *_steps, low, _high in known if low is not None)])
-    high = min([last_position + 1, *(high for *_steps, _low, high in known if high is not None)])
-    sliding_axis = SlidingAxis(position, tap, stride, dilation, low, high)
+    last_index = ((position.size or 1) - 1) * stride + (tap_count - 1) * dilation
+    sliding_axis = SlidingAxis(position, tap, stride, dilation, max(lows), min([last_index + 1, *highs]))
     return sliding_axis if tap or sliding_axis.reaches_no_border else None
 
 
@@ -323,18 +332,20 @@ def _parsed_bound(
     with constant factors of the same sign. With others, the indices inside aren't an interval.
     """
     is_greater = isinstance(comparison, (tirx.GE, tirx.GT))
-    left, right = (comparison.a, comparison.b) if is_greater else (comparison.b, comparison.a)
-    # The comparison is `value >= 0`: among integers, `left > right` is `left - right - 1 >= 0`.
-    value = emit.simplified(left - right - (1 if isinstance(comparison, (tirx.GT, tirx.LT)) else 0))
+    larger, smaller = (comparison.a, comparison.b) if is_greater else (comparison.b, comparison.a)
+    is_strict = isinstance(comparison, (tirx.GT, tirx.LT))
+    # The comparison holds where this isn't negative: among integers, `a > b` is `a - b - 1 >= 0`.
+    surplus = emit.simplified(larger - smaller - int(is_strict))
     axes = [position] if tap is None else [position, tap]
-    strides = [access.stride(value, axis.var) for axis in axes]
+    strides = [access.stride(surplus, axis.var) for axis in axes]
     factors = [0 if stride is None else emit.static(stride) or 0 for stride in strides]
-    constant = emit.static(emit.simplified(substitute(value, {axis.var: index(0) for axis in axes})))
+    constant = emit.static(emit.simplified(substitute(surplus, {axis.var: index(0) for axis in axes})))
     if constant is None or not (min(factors) > 0 or max(factors) < 0):
         return None
     stride, dilation = abs(factors[0]), abs(factors[-1])
-    # The comparison is `position * factor + ... + constant >= 0`.
-    return (stride, dilation, -constant, None) if factors[0] > 0 else (stride, dilation, None, constant + 1)
+    if factors[0] > 0:  # `position * stride + tap * dilation + constant >= 0`
+        return stride, dilation, -constant, None
+    return stride, dilation, None, constant + 1  # `constant >= position * stride + tap * dilation`
 
 
 @dataclass(frozen=True)
@@ -354,26 +365,27 @@ class _TileShape:
 def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     """Returns the register tile of windows, or None if channels fill no half vector or the code would be too long.
 
-    A tile takes a part of the registers: each result needs another one for its term, and a mask if the term is
-    selected.
+    Its height is a number of windows along a row, its width a number of vectors of channels. A tile takes a part of the
+    registers: each result needs another one for its term, and a mask if the term is selected.
     """
-    stage, last = windows.bare, windows.sliding_axes[-1].position
+    stage, sliding_axis = windows.bare, windows.sliding_axes[-1]
     channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
-    size, channels = last.size or 1, channel.size or 1
-    if 2 * channels < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
+    window_count, channel_count = sliding_axis.position.size or 1, channel.size or 1
+    if 2 * channel_count < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
         return None
-    vectors = emit.ceil_div(channels, lanes)
-    max_results, max_along_channels = _max_results(stage, windows.sliding_axes[-1].taps, target)
+    max_vectors = emit.ceil_div(channel_count, lanes)
+    max_results, max_along_channels = _max_results(stage, sliding_axis.taps, target)
     # Tiles of equal height, as few as the registers allow.
-    tile_count = emit.ceil_div(size, max_results // min(vectors, max_along_channels))
-    height = emit.ceil_div(size, tile_count)
-    default_shape = height, min(vectors, max(1, max_results // height))
+    max_height = max_results // min(max_vectors, max_along_channels)
+    default_height = emit.ceil_div(window_count, emit.ceil_div(window_count, max_height))
+    default_shape = default_height, min(max_vectors, max(1, max_results // default_height))
     # Tuning also tries these heights and numbers of vectors.
-    heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
-    shapes = [(h, v) for v in (1, 2, 3, 4) if v <= vectors for h in heights if h * v < target.vector_registers]
+    heights = [height for height in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if height <= window_count]
+    widths = [vectors for vectors in (1, 2, 3, 4) if vectors <= max_vectors]
+    shapes = [(h, v) for v in widths for h in heights if h * v < target.vector_registers]
     height, vectors = choice("tile", default_shape, lambda: shapes, lambda tile: f"{tile[0]} x {tile[1]}")
-    is_short = windows.sliding_axes[-1].taps * height * vectors <= MAX_UNROLLED_TERMS
-    return _TileShape(channel, lanes, vectors, height) if is_short else None
+    unrolled_terms = sliding_axis.taps * height * vectors
+    return _TileShape(channel, lanes, vectors, height) if unrolled_terms <= MAX_UNROLLED_TERMS else None
 
 
 def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
@@ -448,19 +460,21 @@ class _WindowWriter:
         """
         outer_axes = self.reduction.spatial[:-2]
         base = {axis.var: axis_index for axis, axis_index in zip(outer_axes, indices, strict=True)}
-        axes_by_tap = {
+        sliding_axes_by_tap = {
             sliding_axis.tap.var: sliding_axis
             for sliding_axis in self.windows.sliding_axes
             if sliding_axis.tap is not None
         }
-        # The taps along the row itself are loops of each tile.
-        ranges = [
-            axes_by_tap[axis.var].range(base[axes_by_tap[axis.var].position.var])
-            if axis.var in axes_by_tap
-            else Range.whole(axis)
-            for axis in self.reduction.reduce
-            if self.sliding_axis.tap is None or not axis.var.same_as(self.sliding_axis.tap.var)
-        ]
+        tap_in_row = self.sliding_axis.tap
+        ranges: list[Range] = []
+        for axis in self.reduction.reduce:
+            if tap_in_row is not None and axis.var.same_as(tap_in_row.var):
+                continue  # the taps along the row itself are loops of each tile
+            sliding_axis = sliding_axes_by_tap.get(axis.var)
+            if sliding_axis is None:
+                ranges.append(Range.whole(axis))
+            else:
+                ranges.append(sliding_axis.range(base[sliding_axis.position.var]))
         return emit.sequence(list(self._tiles_of_row(base, ranges)))
 
     def _tiles_of_row(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:

@@ -209,20 +209,20 @@ def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of a convolution, with planes of volumes counted as images, or None if one isn't static.
+    """Returns the sizes of a convolution as one of images, or None if a size isn't static.
 
-    The channels of all planes in a window count as channels of one image.
+    A volume counts as images, one per plane. The channels of all planes in a window then count as channels of one image.
     """
-    *outer_axes, row, column = image_axes(stage)
-    # The reduction axes are the taps along planes (if any), rows and columns, and the input channel.
+    *image_and_planes, row, column = image_axes(stage)
+    *plane_taps, row_tap, column_tap, channel = stage.reduce
     group = group_axis(stage)
-    images, channels = (
-        access.iteration_count(tuple(outer_axes)),
-        access.iteration_count((*stage.reduce[:-3], stage.reduce[-1])),
-    )
-    groups, window = 1 if group is None else group.size, square_window_size(stage.reduce[-3:-1])
-    results = stage.spatial[-1].size
-    return shape_of_sizes((images, row.size, column.size, channels, results, groups, window), dilation)
+    image_count = access.iteration_count(tuple(image_and_planes))
+    in_channels = access.iteration_count((*plane_taps, channel))
+    out_channels = stage.spatial[-1].size
+    group_count = 1 if group is None else group.size
+    window = square_window_size((row_tap, column_tap))
+    sizes = (image_count, row.size, column.size, in_channels, out_channels, group_count, window)
+    return shape_of_sizes(sizes, dilation)
 
 
 def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
@@ -535,14 +535,15 @@ class _WinogradWriter:
         )
 
     def _image_and_top(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the image that a row of tiles belongs to, and the first row of results of these tiles."""
-        tile_row_index = block * self.tiling.rows + tile_row
-        rows_per_image = index(self.tile_rows)
-        image, row_in_image = (
-            tirx.floordiv(tile_row_index, rows_per_image),
-            tirx.floormod(tile_row_index, rows_per_image),
-        )
-        return emit.simplified(image), emit.simplified(row_in_image * self.transforms.size)
+        """Returns the image that a row of tiles belongs to, and the first row of results of these tiles.
+
+        `tile_row` is the index of the row of tiles in a task's `block` of rows. Rows of tiles are counted over all images.
+        """
+        index_over_images = block * self.tiling.rows + tile_row
+        tile_rows_per_image = index(self.tile_rows)
+        image = tirx.floordiv(index_over_images, tile_rows_per_image)
+        tile_row_in_image = tirx.floormod(index_over_images, tile_rows_per_image)
+        return emit.simplified(image), emit.simplified(tile_row_in_image * self.transforms.size)
 
     def _transform_input_row(self, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the input transform of one row of tiles.
@@ -588,17 +589,26 @@ class _WinogradWriter:
         *planes, row_tap, column_tap, channel = stage.reduce
         # Channels are indexed over all planes of the window.
         plane_index, channel_in_plane = divmod(first_channel, self.channels_per_step)
-        point = {axis.var: at for axis, at in zip(image_axes(stage), self._image_indices(image_index, row, column))}
-        point.update({axis.var: index(0) for axis in [group_axis(stage)] if axis is not None})
+        image_indices = self._image_indices(image_index, row, column)
+        point = {axis.var: axis_index for axis, axis_index in zip(image_axes(stage), image_indices)}
+        group = group_axis(stage)
+        if group is not None:
+            point[group.var] = index(0)
         point.update({axis.var: index(plane_index) for axis in planes})
         point.update({row_tap.var: index(0), column_tap.var: index(0), channel.var: lane + channel_in_plane})
         indices = list(substitute(load, point).indices)
         value = emit.load(load.source, indices) if source is None else source.at(indices)
-        extents = list(load.source.ty.shape)[-3:-1]
-        size, border = self.transforms.size, self.shape.window - 1
+        row_and_column, extents = indices[-3:-1], list(load.source.ty.shape)[-3:-1]
+        border = self.shape.window - 1
+        ends_of_tiles = [
+            (count * self.transforms.size + border) * self.dilation for count in (self.tile_rows, self.tile_columns)
+        ]
         # A bounds check is needed only along axes on which full tiles reach beyond the input.
-        sizes = [(count * size + border) * self.dilation for count in (self.tile_rows, self.tile_columns)]
-        checks = [at < extent for at, extent, size in zip(indices[-3:-1], extents, sizes) if int(extent) < size]
+        checks = [
+            axis_index < extent
+            for axis_index, extent, end in zip(row_and_column, extents, ends_of_tiles)
+            if int(extent) < end
+        ]
         return tirx.if_then_else(tirx.all(*checks), value, tirx.const(0, "float32")) if checks else value
 
     def _image_indices(self, image_index: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
@@ -619,21 +629,20 @@ class _WinogradWriter:
     def _add_products(self, panel: ir.Expr, first_channel: ir.Expr | None = None) -> Stmt:
         """Emits the matrix products of a panel of output channels with all tiles, summed over the input channels.
 
-        With `first_channel`, only one block of channels is summed, and added to the sums of the blocks before.
+        With `first_channel`, only one block of channels is summed, and added to the sums of the blocks before. The
+        buffer of the transformed filter then holds just this panel.
         """
         channels = self.tiling.block or self.shape.in_channels
+        is_block = first_channel is not None
         products = Products(
-            self.sum_buffer,
-            self.input_buffer,
-            self.filter_buffer,
-            channels,
-            self.tiling.width,
-            is_added=first_channel is not None,
+            self.sum_buffer, self.input_buffer, self.filter_buffer, channels, self.tiling.width, is_added=is_block
         )
-        input_channel = index(0) if first_channel is None else first_channel
+        channel_in_group = index(0) if first_channel is None else first_channel
+        input_channel = channel_in_group
         if self.shape.groups > 1:
-            input_channel = self._group_of_panel(panel) * self.shape.in_channels + input_channel
-        return products.sums_of_panel(panel if first_channel is None else index(0), input_channel, self.target)
+            input_channel = self._group_of_panel(panel) * self.shape.in_channels + channel_in_group
+        panel_in_buffer = index(0) if is_block else panel
+        return products.sums_of_panel(panel_in_buffer, input_channel, self.target)
 
     def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the results of a Winograd convolution for a row of tiles and a panel (a block of output channels).
@@ -708,14 +717,17 @@ class _WinogradWriter:
         return self._for_whole_or_last_panel(panel, lambda extent: self._in_vectors(extent, write_vector))
 
     def _in_vectors(self, channels: int, write_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-        """Emits `write_vector(start, lanes)` for some channels: full vectors in a loop, then a shorter last one."""
-        whole_vectors, remaining = divmod(channels, self.lanes)
-        main = (
-            emit.loop(whole_vectors, lambda number: write_vector(number * self.lanes, self.lanes))
-            if whole_vectors
-            else None
-        )
-        return emit.sequence([main, write_vector(index(whole_vectors * self.lanes), remaining) if remaining else None])
+        """Emits `write_vector(first_channel, lanes)` for all vectors of some channels.
+
+        Full vectors are in a loop, and a shorter last one follows.
+        """
+        full_vectors, remaining = divmod(channels, self.lanes)
+        statements: list[Stmt | None] = []
+        if full_vectors:
+            statements.append(emit.loop(full_vectors, lambda vector: write_vector(vector * self.lanes, self.lanes)))
+        if remaining:
+            statements.append(write_vector(index(full_vectors * self.lanes), remaining))
+        return emit.sequence(statements)
 
     def _tiles_with_epilogue(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, first_tile: ir.Expr, tiles: int

@@ -122,19 +122,19 @@ def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
     for transforms in BY_WINDOW[shape.window]:
         for vectors in (1, 2, 3, 4):
             tiling = Tiling(transforms, 1, 1, lanes * vectors)
-            tile_rows, tile_columns = tiling.tiles(shape.height), tiling.tiles(shape.width)
             panels = tiling.panels(shape)
+            channels_before_last_panel = (panels // shape.groups - 1) * tiling.width
             # Skipped: the last panel would have a vector without output channels.
-            if (panels // shape.groups - 1) * tiling.width + lanes * (vectors - 1) >= shape.out_channels:
+            if channels_before_last_panel + lanes * (vectors - 1) >= shape.out_channels:
                 continue
-            for rows in _divisors(shape.images * tile_rows):
-                if rows == 1 or rows * tile_columns * transforms.products <= MAX_POSITIONS:
-                    groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
-                    yield from (replace(tiling, rows=rows, groups=count) for count in groups)
-            if shape.images * tile_rows * tile_columns * transforms.products <= MAX_POSITIONS:
-                yield from _with_blocks_of_channels(
-                    shape, replace(tiling, rows=shape.images * tile_rows, groups=panels), target
-                )
+            all_rows = shape.images * tiling.tiles(shape.height)
+            positions_per_row = tiling.tiles(shape.width) * transforms.products
+            group_counts = [count for count in _divisors(panels) if count <= 2 * target.cores]
+            for rows in _divisors(all_rows):
+                if rows == 1 or rows * positions_per_row <= MAX_POSITIONS:
+                    yield from (replace(tiling, rows=rows, groups=count) for count in group_counts)
+            if all_rows * positions_per_row <= MAX_POSITIONS:
+                yield from _with_blocks_of_channels(shape, replace(tiling, rows=all_rows, groups=panels), target)
 
 
 def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) -> Iterator[Tiling]:
@@ -223,21 +223,21 @@ def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarge
     It adds up the matrix products with their sums, the transfer of transformed operands, and the transforms.
     """
     lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
-    transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     tiles = shape.images * tiling.tiles(shape.height) * tiling.tiles(shape.width)
-    channels, results = (
-        emit.round_up(extent, width)
-        for extent, width in [(shape.in_channels, tiling.channels), (shape.out_channels, tiling.results)]
-    )
-    all_channels, filter_items = (channels + results) * shape.groups, channels * results * shape.groups
+    # Both kinds of channels are padded to full panels.
+    in_channels = emit.round_up(shape.in_channels, tiling.channels)
+    out_channels = emit.round_up(shape.out_channels, tiling.results)
+    operand_channels = (in_channels + out_channels) * shape.groups
+    filter_items = in_channels * out_channels * shape.groups
     blocks = shape.images * tiling.tiles(shape.height) // tiling.rows
+    cycles_per_product_of_tiles = tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY
     # Each block of tiles loads and stores all sums.
-    products_and_sums = (
-        products * filter_items * (tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY + blocks * 2 / lanes)
-    )
+    cycles_per_sum = blocks * 2 / lanes
+    products_and_sums = products * filter_items * (cycles_per_product_of_tiles + cycles_per_sum)
     # Transformed operands are stored once and loaded once.
-    memory = products * tiles * all_channels * FLOAT32_BYTES * 2 * CYCLES_PER_LEVEL3_BYTE
-    transforms = (tiles * all_channels * TRANSFORMS_PER_COPY + filter_items) / lanes * transform_cycles
+    memory = products * tiles * operand_channels * FLOAT32_BYTES * 2 * CYCLES_PER_LEVEL3_BYTE
+    cycles_per_transform = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
+    transforms = (tiles * operand_channels * TRANSFORMS_PER_COPY + filter_items) / lanes * cycles_per_transform
     return (products_and_sums + memory + transforms) / target.cores + blocks * CYCLES_PER_TASK * 6
 
 
@@ -335,11 +335,17 @@ def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuT
 
 
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
-    """Estimates the cycles of a direct convolution, with the packing of a filter that exceeds the cache."""
+    """Estimates the cycles of a direct convolution per core, with the packing of a filter that exceeds the cache.
+
+    It is limited by its multiply-adds or by loading the filter, whichever is slower. A constant filter is packed before
+    the first call, and costs nothing here.
+    """
     positions, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.in_channels
-    results = shape.out_channels * shape.groups
-    sums = positions * taps * results / target.lanes(FLOAT32_BYTES) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
-    filter_bytes = taps * results * FLOAT32_BYTES / target.cores
+    all_out_channels = shape.out_channels * shape.groups
+    multiply_adds = positions * taps * all_out_channels
+    arithmetic_cycles = multiply_adds / target.lanes(FLOAT32_BYTES) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
+    filter_bytes = taps * all_out_channels * FLOAT32_BYTES / target.cores
     is_cached = filter_bytes <= target.level2_bytes // 2
-    packing = 0.0 if is_constant or is_cached else filter_bytes * CYCLES_PER_WRITTEN_BYTE
-    return packing + max(sums, filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE))
+    load_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE)
+    packing_cycles = 0.0 if is_constant or is_cached else filter_bytes * CYCLES_PER_WRITTEN_BYTE
+    return packing_cycles + max(arithmetic_cycles, load_cycles)

@@ -197,13 +197,13 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
     axes = _FilterGradientAxes.of(stage)
     if axes is None:
         return None
-    images, channels = (
-        access.iteration_count((axes.image, *axes.planes)),
-        access.iteration_count((*axes.plane_taps, axes.channel)),
-    )
+    image_count = access.iteration_count((axes.image, *axes.planes))
+    in_channels = access.iteration_count((*axes.plane_taps, axes.channel))
     height, width = (axis.size for axis in axes.rows_and_columns)
-    groups, window = 1 if axes.group is None else axes.group.size, square_window_size(axes.taps)
-    return shape_of_sizes((images, height, width, channels, axes.result.size, groups, window), dilation)
+    group_count = 1 if axes.group is None else axes.group.size
+    window = square_window_size(axes.taps)
+    sizes = (image_count, height, width, in_channels, axes.result.size, group_count, window)
+    return shape_of_sizes(sizes, dilation)
 
 
 def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
@@ -567,19 +567,14 @@ class _FilterGradientWriter:
         def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
             """Emits the epilogue on one element of the filter gradient. The epilogue stores the element."""
             group, channel_panel, result_panel = panel
-            channel_number = channel_panel * self.tiling.channels + channel
-            *plane_indices, channel_index = emit.unflatten(
-                channel_number, [axis.extent for axis in (*self.axes.plane_taps, self.axes.channel)]
-            )
+            # Input channels are counted over all planes of a window.
+            channel_over_planes = channel_panel * self.tiling.channels + channel
+            channel_extents = [axis.extent for axis in (*self.axes.plane_taps, self.axes.channel)]
+            *plane_taps, in_channel = emit.unflatten(channel_over_planes, channel_extents)
+            out_channel = result_panel * self.tiling.results + first_lane + lane
             group_index = [] if self.axes.group is None else [group]
-            point = [
-                *plane_indices,
-                row,
-                column,
-                channel_index,
-                *group_index,
-                result_panel * self.tiling.results + first_lane + lane,
-            ]
-            return epilogue.write(item, dict(zip((axis.var for axis in gradient.spatial), point, strict=True)))
+            filter_indices = [*plane_taps, row, column, in_channel, *group_index, out_channel]
+            point = {axis.var: value for axis, value in zip(gradient.spatial, filter_indices, strict=True)}
+            return epilogue.write(item, point)
 
         return transform_and_store_tile(self.transforms.results, read, write, lanes, "float32")
