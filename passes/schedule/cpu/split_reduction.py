@@ -25,8 +25,8 @@ TILES_PER_CORE_THAT_SUFFICE = 8
 def slices_of(planned: PlannedReduction, parallel: bool) -> int:
     """Returns the number of slices (parts of a sum's terms) that tasks sum in parallel; 0 for none.
 
-    Slices pay for a long sum, unless its results occupy all cores and its operands are read once or are cached. Without
-    `parallel`, one slice means a sum in steps whose operands stay in the cache.
+    Slices are profitable for a long sum, unless its results occupy all cores and its operands are read once or are
+    cached. Without `parallel`, one slice means a sum in steps whose operands stay in the cache.
     """
     if planned.combine is None or planned.plan.packed or access.iteration_count(planned.stage.spatial) is None:
         return 0
@@ -34,11 +34,12 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
     if not parallel:
         return int(steps is not None and is_long_sum(planned.stage, planned.target))
     # Slices are parts of the outermost reduction axis, or of the steps if there are some.
-    max_slices = planned.stage.reduce[0].size if steps is None else emit.static(steps.count)
+    parts = planned.stage.reduce[0].size if steps is None else emit.static(steps.count)
+    max_slices = parts or UNKNOWN_SIZE
+    default = 0 if parts == 1 else min(_default_slices(planned), max_slices)
     # Tuning also tries these counts.
     counts = [planned.target.cores * tasks_per_core for tasks_per_core in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
-    default = min(_default_slices(planned), max_slices or UNKNOWN_SIZE) if max_slices != 1 else 0
-    return choice("slices", default, lambda: [0, *(count for count in counts if count <= (max_slices or UNKNOWN_SIZE))])
+    return choice("slices", default, lambda: [0, *(count for count in counts if count <= max_slices)])
 
 
 def _default_slices(planned: PlannedReduction) -> int:
@@ -116,28 +117,24 @@ def _combining_reduction(
 
 
 def _sum_slice(planned: PlannedReduction, partials: Stage, slice_axis: Axis, slice_index: ir.Expr, slices: int) -> Stmt:
-    """Emits the sum of one slice into its partial results.
+    """Emits the sum of one slice (a part of a sum's terms) into the slice's partial results.
 
     Vectors along terms sum the slice at once. Vectors along results sum it in steps or blocks whose operands stay in a
     cache.
     """
     summing, outer_axis = replace(planned, stage=partials, stores=(partials,)), planned.stage.reduce[0]
+    start, extent = emit.balanced_part(outer_axis.extent, slice_index, slices)
+    terms_of_slice = Range(outer_axis, start, extent)
     if planned.plan.along_terms:
-        return _sum_range(
-            summing,
-            slice_axis,
-            slice_index,
-            Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_index, slices)),
-        )
-    summing, steps = replace(summing, start=partials), steps_of(planned.stage, planned.target)
-    if steps is None:
-        range_ = Range(outer_axis, *emit.balanced_part(outer_axis.extent, slice_index, slices))
-        # A single tile reads each element once.
-        sum_terms = (_sum_range if _tile_count(planned) == 1 else _sum_by_blocks)(
-            summing, slice_axis, slice_index, range_
-        )
+        return _sum_range(summing, slice_axis, slice_index, terms_of_slice)
+    adding = replace(summing, start=partials)  # adds to the partial results
+    steps = steps_of(planned.stage, planned.target)
+    if steps is not None:
+        sum_terms = _sum_by_steps(adding, slice_axis, slice_index, steps, slices)
+    elif _tile_count(planned) == 1:  # a single tile reads each element once, and needs no blocks
+        sum_terms = _sum_range(adding, slice_axis, slice_index, terms_of_slice)
     else:
-        sum_terms = _sum_by_steps(summing, slice_axis, slice_index, steps, slices)
+        sum_terms = _sum_by_blocks(adding, slice_axis, slice_index, terms_of_slice)
     return emit.sequence([_initialize(partials, slice_index), sum_terms])
 
 
@@ -194,13 +191,12 @@ def _initialize(partials: Stage, slice_index: ir.Expr) -> Stmt:
 
     def fill_row(outer_indices: list[ir.Expr]) -> Stmt:
         """Emits stores of the initial value along the last axis."""
-        # Without result axes there is one result, and the slice's index is its only index.
-        size = int(extents[-1]) if extents else 1
-        return emit.loop(
-            size,
-            lambda last: emit.store(
-                partials.buffer, partials.init, [slice_index, *outer_indices, last][: len(partials.spatial)]
-            ),
-        )
+
+        def fill_item(last_index: ir.Expr) -> Stmt:
+            # Without result axes there is one result, and the slice's index is its only index.
+            indices = [slice_index, *outer_indices, last_index] if extents else [slice_index]
+            return emit.store(partials.buffer, partials.init, indices)
+
+        return emit.loop(int(extents[-1]) if extents else 1, fill_item)
 
     return emit.nest(extents[:-1], fill_row)

@@ -195,19 +195,19 @@ def _lanes_of_last_vector(stage: Stage, column: Axis, lanes: int, target: CpuTar
 
 
 def _lanes_for_row(stage: Stage, column: Axis, lanes: int) -> int:
-    """Returns the number of lanes of a row's vectors.
+    """Returns the number of lanes of the vectors along a row of results.
 
-    For a row shorter than a vector, that is the smallest power of two that holds the row.
+    A row shorter than a vector gets the smallest power of two of lanes that holds the row. If that isn't the row's
+    exact length, the operands must be packed with padding, which is profitable if they are read often.
     """
     size = column.size
     if size is None or size <= 1:
         return lanes
     # The largest power of two below `2 * size` is the smallest that holds the row.
     shortest = min(lanes, _power_of_two(2 * size - 1))
-    is_read_often = all(
-        reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in vector_terms(terms_of(stage), column)
-    )
-    return shortest if shortest == size or is_read_often else lanes
+    vector_operands = vector_terms(terms_of(stage), column)
+    are_read_often = all(reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in vector_operands)
+    return shortest if shortest == size or are_read_often else lanes
 
 
 def _choose_register_tile(
@@ -505,15 +505,25 @@ def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
 def _cycles_per_step(
     vectors: int, sizes: dict[Var, int], row_axes: list[Axis], column: Axis, lanes: int, loads: Loads
 ) -> tuple[float, int]:
-    """Estimates the cycles of one reduction step over all results, for a register tile.
+    """Estimates the cycles to add one term to all results with a register tile, and returns them with the tile's size.
 
-    The second member of the result is the tile's size, which decides between equal estimates.
+    The size decides between equal estimates. Where tiles don't divide the results, smaller tiles compute the remaining
+    rows and vectors, and are slower per result.
+
+    Args:
+        vectors: the vectors of a row of the tile.
+        sizes: the rows of the tile along each row axis.
+        row_axes: the row axes.
+        column: the axis of the vectors.
+        lanes: the results per vector.
+        loads: what loads cost.
     """
-    total = 0.0
-    for height, count in _row_pieces(row_axes, sizes):
-        for piece_vectors, times in pieces_of(emit.ceil_div(column.size or UNKNOWN_SIZE, lanes), vectors):
-            total += count * times * tile_cycles(height, piece_vectors, loads)
-    return total, vectors * prod(sizes.values())
+    total_cycles = 0.0
+    all_vectors = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
+    for height, row_count in _row_pieces(row_axes, sizes):
+        for width, vector_count in pieces_of(all_vectors, vectors):
+            total_cycles += row_count * vector_count * tile_cycles(height, width, loads)
+    return total_cycles, vectors * prod(sizes.values())
 
 
 def _row_pieces(row_axes: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
@@ -545,17 +555,12 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
         vectors: the vectors of a row.
         loads: what loads cost.
     """
-    arithmetic = height * vectors / OPERATIONS_PER_CYCLE
-    load_count = height * (vectors if loads.are_all_vectors else 1) + vectors
-    return (
-        max(
-            LATENCY_CYCLES,
-            arithmetic + load_count * loads.per_load,
-            load_count / OPERATIONS_PER_CYCLE,
-            vectors * loads.per_far_vector,
-        )
-        + CYCLES_OF_A_LOOP
-    )
+    loads_per_row = vectors if loads.are_all_vectors else 1  # otherwise one element, broadcast to all vectors
+    load_count = height * loads_per_row + vectors
+    arithmetic = height * vectors / OPERATIONS_PER_CYCLE + load_count * loads.per_load
+    load_instructions = load_count / OPERATIONS_PER_CYCLE
+    far_vectors = vectors * loads.per_far_vector
+    return max(LATENCY_CYCLES, arithmetic, load_instructions, far_vectors) + CYCLES_OF_A_LOOP
 
 
 def _plan_along_terms(
@@ -565,15 +570,18 @@ def _plan_along_terms(
 
     Several vectors of terms, or several results, hide the latency of an addition.
     """
-    lanes = lanes or target.lanes(stage.item_bytes)
-    is_short = row.size is not None and row.size < ROW_VECTORS * lanes
+    max_lanes = lanes or target.lanes(stage.item_bytes)
+    is_short = row.size is not None and row.size < ROW_VECTORS * max_lanes
     tiled_axes = _axes_with_reuse(stage, terms) if len(terms) == 2 else []
     # Tiles of 4 by 4 or 8 results are the default; tuning chooses among all that fit.
     default_heights: tuple[int, ...] = (4, 4) if len(tiled_axes) == 2 else (8,)
     heights = choice("tile", default_heights, lambda: _possible_row_tiles(len(tiled_axes), target), _tile_label)
-    sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(tiled_axes, heights)}
-    vectors = choice("vectors", 1 if is_short or sizes else ROW_VECTORS, lambda: () if is_short else (1, 2, 4, 8))
-    return Plan(row, True, lanes if row.size is None else _power_of_two(min(lanes, row.size)), vectors, sizes)
+    tile_sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(tiled_axes, heights)}
+    # The results of a tile hide the latency already.
+    default_vectors = 1 if is_short or tile_sizes else ROW_VECTORS
+    vectors = choice("vectors", default_vectors, lambda: () if is_short else (1, 2, 4, 8))
+    lanes_of_row = max_lanes if row.size is None else _power_of_two(min(max_lanes, row.size))
+    return Plan(row, True, lanes_of_row, vectors, tile_sizes)
 
 
 def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
