@@ -20,21 +20,15 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
     def reduce_element(indices: list[ir.Expr]) -> Stmt:
         """Emits the reduction of one result in a scalar accumulator, and the stages that finish and store the result."""
         point = {**(fixed or {}), **{axis.var: axis_index for axis, axis_index in zip(free_axes, indices, strict=True)}}
-        accumulator = emit.scratch([1], stage.dtype, "accumulator", "local")
-        accumulated = emit.load(accumulator, [emit.index(0)])
-        ranges = [Range.whole(axis) for axis in stage.reduce]
-        return emit.sequence(
-            [
-                emit.allocate(accumulator),
-                emit.store(accumulator, stage.init, [emit.index(0)]),
-                over_ranges(
-                    ranges,
-                    lambda term_point: emit.store(
-                        accumulator, update_value(stage, accumulated, {**point, **term_point}), [emit.index(0)]
-                    ),
-                ),
-                epilogue.write(accumulated, point),
-            ]
-        )
+        accumulator, only_item = emit.scratch([1], stage.dtype, "accumulator", "local"), [emit.index(0)]
+        accumulated = emit.load(accumulator, only_item)
+
+        def add_term(term_point: Point) -> Stmt:
+            return emit.store(accumulator, update_value(stage, accumulated, {**point, **term_point}), only_item)
+
+        initialize = emit.store(accumulator, stage.init, only_item)
+        add_all_terms = over_ranges([Range.whole(axis) for axis in stage.reduce], add_term)
+        finish = epilogue.write(accumulated, point)
+        return emit.sequence([emit.allocate(accumulator), initialize, add_all_terms, finish])
 
     return emit.nest([axis.extent for axis in free_axes], reduce_element)

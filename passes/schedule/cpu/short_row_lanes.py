@@ -34,24 +34,29 @@ def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
     Rows are then transposed: each lane of a vector is a row.
     """
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
-    inner_axes = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
-    rows = stages[0].spatial[depth - 1].size
-    # Fewer rows than lanes fill no vector.
-    if any(axis.size is None for axis in inner_axes) or (rows is not None and rows < lanes):
+    axes_in_rows = [(*stage.spatial[depth:], *stage.reduce) for stage in stages]
+    if any(axis.size is None for axes in axes_in_rows for axis in axes):
         return False
-    row_lengths = [prod(axis.size or 1 for axis in (*stage.spatial[depth:], *stage.reduce)) for stage in stages]
-    return 1 < max(row_lengths) < SHORTER_THAN_VECTORS * lanes and all(
-        _can_be_stacked(stage, stages, depth) for stage in stages
-    )
+    row_count = stages[0].spatial[depth - 1].size
+    # Fewer rows than lanes fill no vector.
+    if row_count is not None and row_count < lanes:
+        return False
+    longest_row = max(prod(axis.size or 1 for axis in axes) for axes in axes_in_rows)
+    is_short_row = 1 < longest_row < SHORTER_THAN_VECTORS * lanes
+    return is_short_row and all(_can_be_stacked(stage, stages, depth) for stage in stages)
 
 
 def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Returns whether a stage (loop nest) can be computed for many rows at once.
+    """Returns whether a stage (loop nest) can be computed for many rows at once, in vectors whose lanes are rows.
 
-    Each operand must be contiguous along or across rows, and the value must have no branches.
+    Each operand must be contiguous along or across rows, so that it can be loaded in vectors. The value must have no
+    branches, which the lanes might take differently.
     """
-    return not has_branch(stage.value) and all(
-        access.load_stride(load, stage.spatial[depth - 1].var) in (0, 1) or _is_contiguous_along_row(load, stage, depth)
+    if has_branch(stage.value):
+        return False
+    row_var = stage.spatial[depth - 1].var
+    return all(
+        access.load_stride(load, row_var) in (0, 1) or _is_contiguous_along_row(load, stage, depth)
         for load in _loads_from_outside(stage, stages)
     )
 
@@ -228,30 +233,29 @@ class _RowBlock:
         """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         axes_along_row = _row_axes_read(load, stage, self.depth)
+        copy_axes = (*axes_along_row, row_axis)
         unit_axes = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
         value = self._at_row(substitute(load, unit_axes), stage, row_axis)
-        for copy, _ in copies:
-            own_vars = [axis.var for axis in (*axes_along_row, row_axis)]
-            copy_axes = dict(zip(own_vars, [axis.var for axis in copy.spatial], strict=False))
-            is_same_operand = len(copy.spatial) == len(axes_along_row) + 1 and tvm_ffi.structural_equal(
-                substitute(value, copy_axes), copy.value
-            )
-            if is_same_operand and all(
-                axis.size == copy_axis.size for axis, copy_axis in zip(axes_along_row, copy.spatial, strict=False)
-            ):
-                return copy.buffer
+        for known_copy, _ in copies:
+            if [axis.size for axis in known_copy.spatial] != [axis.size for axis in copy_axes]:
+                continue
+            known_vars = {axis.var: known.var for axis, known in zip(copy_axes, known_copy.spatial, strict=True)}
+            if tvm_ffi.structural_equal(substitute(value, known_vars), known_copy.value):
+                return known_copy.buffer
         buffer = self._scratch(axes_along_row, _dtype_of(load), "turned")
-        copies.append((Stage(buffer, (*axes_along_row, row_axis), (), None, value), load))
+        copies.append((Stage(buffer, copy_axes, (), None, value), load))
         return buffer
 
     def _result(self, stage: Stage, stacked: Var) -> Stmt:
         """Emits the transpose of a stage's results, whose lanes are rows, back into the rows of the stage's buffer."""
-        row_axes = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
-                Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
-        inner_axes = stage.spatial[self.depth :]
-        value = emit.load(stacked, [*(axis.var for axis in inner_axes), row_axes[-1].var])
-        copy_stage = Stage(stage.buffer, (*row_axes, *inner_axes), (), None, value)
-        fixed = {axis.var: index_value for axis, index_value in zip(row_axes, self.outer_indices, strict=False)}
+        *outer_axes, last_row_axis = stage.spatial[: self.depth]
+        axes_in_row = stage.spatial[self.depth :]
+        # A block has one index along the outer axes, and all of its rows along the last one.
+        single_axes = [Axis(axis.var, index(1)) for axis in outer_axes]
+        block_rows = Axis(last_row_axis.var, index(self.rows))
+        value = emit.load(stacked, [*(axis.var for axis in axes_in_row), block_rows.var])
+        copy_stage = Stage(stage.buffer, (*single_axes, block_rows, *axes_in_row), (), None, value)
+        fixed = {axis.var: outer_index for axis, outer_index in zip(single_axes, self.outer_indices, strict=True)}
         return self._shift_rows(emit_elementwise([copy_stage], self.target, False, fixed), stage.buffer)
 
     def _shift_rows(self, nest: Stmt, buffer: Var) -> Stmt:

@@ -42,21 +42,22 @@ class Transposed:
 def transposed_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Transposed | None:
     """Returns the operands to transpose in registers: they are contiguous along another loop than the results.
 
-    Returns None unless there are such operands, all are contiguous along the same loop, and the stages have no
-    branches.
+    Otherwise their elements would be loaded one by one. Returns None unless there are such operands, all are contiguous
+    along the same loop, and the stages have no branches.
     """
     if len(loops) < 2 or any(has_branch(stage.value) for stage in stages):
         return None
-    along = loops[-1]
-    strided = [load for stage in stages for load in stage.loads if _is_strided(load, along)]
-    across = next(
-        (across for across in loops[:-1] if strided and access.load_stride(strided[0], across.axes[-1].var) == 1), None
-    )
-    if across is None or not all(access.load_stride(load, across.axes[-1].var) == 1 for load in strided):
+    *outer_loops, along = loops
+    strided_loads = [load for stage in stages for load in stage.loads if _is_strided(load, along)]
+    if not strided_loads or any(dtype_of(load) == "bool" for load in strided_loads):
         return None
-    if any(dtype_of(load) == "bool" for load in strided):
+    contiguous_loops = [loop for loop in outer_loops if access.load_stride(strided_loads[0], loop.axes[-1].var) == 1]
+    if not contiguous_loops:
         return None
-    return Transposed(tuple(strided), along, across, tuple(loop for loop in loops[:-1] if loop is not across))
+    across = contiguous_loops[0]
+    if not all(access.load_stride(load, across.axes[-1].var) == 1 for load in strided_loads):
+        return None
+    return Transposed(tuple(strided_loads), along, across, tuple(loop for loop in outer_loops if loop is not across))
 
 
 def _is_strided(load: TensorLoad, along: Loop) -> bool:
@@ -97,13 +98,9 @@ def emit_transposed(
             """Emits the tiles of a strip that begin at row `first_row` and are `height` rows high."""
 
             def write_tile(first_column: ir.Expr, width: int) -> Stmt:
-                """Emits one tile of the strip."""
-                return _emit_tile(
-                    stages,
-                    _TransposedTile(transposed, base, first_row, first_column, height, width),
-                    lanes,
-                    by_call=not parallel,
-                )
+                """Emits one tile of the strip, which begins at column `first_column` and is `width` columns wide."""
+                tile = _TransposedTile(transposed, base, first_row, first_column, height, width)
+                return _emit_tile(stages, tile, lanes, by_call=not parallel)
 
             return along_axis(column_axis, _tile_extents(column_axis, lanes), task_counts[0], strip, write_tile)
 
@@ -115,14 +112,17 @@ def emit_transposed(
 def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[int]:
     """Returns the number of strips of tiles, and the number of parts to split each strip into, as parallel tasks.
 
-    A strip is one task if there are enough strips for all cores.
+    A strip is one task if there are enough strips for all cores. An unknown extent counts as enough tiles for them.
     """
     enough_tasks = TASKS_PER_CORE * target.cores
-    strips, tiles_per_strip = (
-        max(1, (static(loop.extent) or enough_tasks * lanes) // lanes) for loop in (transposed.across, transposed.along)
-    )
-    tasks = strips * (static(emit.volume([loop.extent for loop in transposed.outer])) or 1)
-    return [strips, min(tiles_per_strip, emit.ceil_div(enough_tasks, tasks))]
+
+    def tiles_along(loop: Loop) -> int:
+        return max(1, (static(loop.extent) or enough_tasks * lanes) // lanes)
+
+    strips, tiles_per_strip = tiles_along(transposed.across), tiles_along(transposed.along)
+    outer_iterations = static(emit.volume([loop.extent for loop in transposed.outer])) or 1
+    missing_factor = emit.ceil_div(enough_tasks, strips * outer_iterations)
+    return [strips, min(tiles_per_strip, missing_factor)]
 
 
 def _tile_extents(axis: Axis, lanes: int) -> list[int]:
@@ -215,16 +215,11 @@ def _with_transposed_loads(stage: Stage, transposed: Transposed, tile_buffers: S
     """
 
     def replacement(load: TensorLoad) -> ir.Expr:
-        """Returns the load from a tile's buffer that replaces a load of a transposed operand."""
-        loads_and_buffers = zip(transposed.loads, tile_buffers, strict=True)
-        return next(
-            (
-                emit.load(buffer, [offset])
-                for other, buffer in loads_and_buffers
-                if tvm_ffi.structural_equal(load, other)
-            ),
-            load,
-        )
+        """Returns the load from a tile's buffer that replaces a load of a transposed operand; other loads stay."""
+        for transposed_load, tile_buffer in zip(transposed.loads, tile_buffers, strict=True):
+            if tvm_ffi.structural_equal(load, transposed_load):
+                return emit.load(tile_buffer, [offset])
+        return load
 
     return with_value(stage, structural_map(stage.value, (TensorLoad, replacement)))
 
