@@ -57,13 +57,17 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
 
 @lru_cache(maxsize=MAX_CACHED_STRIDES)
 def _strides(load: TensorLoad) -> tuple[ir.Expr, dict[Var, int | None] | None]:
-    """Returns the offset of a load, and its strides along its variables (None if it isn't linear in all of them)."""
+    """Returns the offset of a load in its array, and its strides along all variables in the offset.
+
+    For example, a load at row ``i`` and column ``j`` of a matrix of 4 columns gives ``4 * i + j`` and ``{i: 4, j: 1}``.
+    The strides are None if the offset isn't linear in all variables; a single stride is None if it isn't constant.
+    """
     offset = flat_offset(load.source, list(load.indices))
-    used = [var for var in variables(offset) if isinstance(var.ty, ir.PrimType)]  # not the arrays that hold indices
-    slopes_and_constant = sym.detect_linear_equation(offset, used)
-    if len(slopes_and_constant) != len(used) + 1:  # TVM returns an empty list where the offset isn't linear
+    scalar_vars = [var for var in variables(offset) if isinstance(var.ty, ir.PrimType)]  # not arrays that hold indices
+    slopes_and_constant = sym.detect_linear_equation(offset, scalar_vars)
+    if len(slopes_and_constant) != len(scalar_vars) + 1:  # TVM returns an empty list where the offset isn't linear
         return offset, None
-    return offset, {var: static(simplified(slope)) for var, slope in zip(used, slopes_and_constant)}
+    return offset, {var: static(simplified(slope)) for var, slope in zip(scalar_vars, slopes_and_constant)}
 
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
@@ -127,10 +131,13 @@ def _operations_of(node: ir.Expr) -> int:
     """
     if isinstance(node, Call):
         name = str(getattr(node.op, "name", ""))
-        return 0 if name in FREE_CALLS else 1 if name in CHEAP_CALLS else CALL_OPERATIONS
+        if name in FREE_CALLS:
+            return 0
+        return 1 if name in CHEAP_CALLS else CALL_OPERATIONS
     if isinstance(node, tirx.Div):
         return CALL_OPERATIONS // 2
-    return 0 if isinstance(node, (Var, tirx.IntImm, tirx.FloatImm, TensorLoad)) else 1
+    is_operand = isinstance(node, (Var, tirx.IntImm, tirx.FloatImm, TensorLoad))
+    return 0 if is_operand else 1
 
 
 def iteration_count(axes: tuple[Axis, ...]) -> int | None:

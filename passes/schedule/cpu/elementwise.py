@@ -40,14 +40,14 @@ def emit_elementwise(
     """
     aligned_stages, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned_stages, fixed)
-    if parallel is None:
-        is_small = is_small_box(aligned_stages[0].spatial)
-        return is_parallel(
-            aligned_stages,
-            target,
-            lambda is_parallel_nest: _emit_nest(aligned_stages, loops, target, is_parallel_nest, fixed, is_small),
-        )
-    return _emit_nest(aligned_stages, loops, target, parallel, fixed)
+    if parallel is not None:
+        return _emit_nest(aligned_stages, loops, target, parallel, fixed)
+    is_small = is_small_box(aligned_stages[0].spatial)
+
+    def emit_nest(is_parallel_nest: bool) -> Stmt:
+        return _emit_nest(aligned_stages, loops, target, is_parallel_nest, fixed, is_small)
+
+    return is_parallel(aligned_stages, target, emit_nest)
 
 
 def _emit_nest(
@@ -167,14 +167,19 @@ def _remaining_elements(
 ) -> Stmt | None:
     """Emits the elements after the last full vector: as a short vector if their number is static, else one by one.
 
-    Returns None if there are no such elements, as for a symbolic extent that is a multiple of the lanes by its form.
+    Returns None if there are no such elements, as for a symbolic extent ``4 * n`` with 4 lanes.
     """
     size = static(extent)
-    if size is None:
-        count = emit.simplified(extent - vector_count * lanes)
-        return None if static(count) == 0 else emit.loop(count, lambda element: body(vector_count * lanes + element))
-    remaining = size % lanes
-    return None if remaining == 0 else emit.vectorized(remaining, lambda lane: body(index(size - remaining) + lane))
+    if size is not None:
+        remaining = size % lanes
+        if remaining == 0:
+            return None
+        first = index(size - remaining)
+        return emit.vectorized(remaining, lambda lane: body(first + lane))
+    count = emit.simplified(extent - vector_count * lanes)
+    if static(count) == 0:
+        return None
+    return emit.loop(count, lambda element: body(vector_count * lanes + element))
 
 
 @dataclass(frozen=True)

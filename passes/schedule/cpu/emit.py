@@ -96,19 +96,20 @@ def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt])
 def fused(
     extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool, enough: int | None = None
 ) -> Stmt:
-    """Returns one parallel loop over the product of the extents, or a serial nest of loops.
+    """Emits a nest of loops, fused into one parallel loop if `parallel`, so that its tasks occupy all cores.
 
     Args:
         extents: the extents, outermost first.
         body: emits the body, given one index per extent.
         parallel: whether the loop is parallel.
-        enough: the number of tasks that suffices. Extents after it is reached become serial loops inside each task.
+        enough: the number of tasks that suffices. Only as many outer loops are fused; the others are serial loops inside
+            each task.
     """
     if not parallel:
         return nest(extents, body)
     if enough is not None:
-        depths = (n for n in range(len(extents)) if (static(volume(extents[:n])) or 0) >= enough)
-        depth = next(depths, len(extents))
+        sufficient_depths = [depth for depth in range(len(extents)) if (static(volume(extents[:depth])) or 0) >= enough]
+        depth = sufficient_depths[0] if sufficient_depths else len(extents)
         inner_extents = extents[depth:]
         return fused(extents[:depth], lambda outer: nest(inner_extents, lambda inner: body([*outer, *inner])), True)
     total = volume(extents)
@@ -127,9 +128,15 @@ def balanced_part(extent: ir.Expr, part_index: ir.Expr, count: int) -> tuple[ir.
     if count == 1:
         return part_index * extent, extent
     if isinstance(extent, tirx.IntImm) and int(extent) % count == 0:
-        return part_index * (int(extent) // count), index(int(extent) // count)
-    first, stop = (tirx.floordiv(part * extent + (count - 1), index(count)) for part in (part_index, part_index + 1))
-    return simplified(first), simplified(stop - first)
+        size = int(extent) // count
+        return part_index * size, index(size)
+
+    def start_of(part: ir.Expr) -> ir.Expr:
+        """Returns ``part * extent / count``, rounded up."""
+        return tirx.floordiv(part * extent + (count - 1), index(count))
+
+    start, stop = start_of(part_index), start_of(part_index + 1)
+    return simplified(start), simplified(stop - start)
 
 
 def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
@@ -145,20 +152,18 @@ def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
 
     For example, flat index 5 and extents 2 and 3 give the indices 1 and 2.
     """
-    point: list[ir.Expr] = []
-    remaining_index = flat
+    indices: list[ir.Expr] = []
+    outer_index = flat  # the flat index over the axes that remain
     for position, extent in reversed(list(enumerate(extents))):
-        is_first = all(static(outer) == 1 for outer in extents[:position])
-        point.append(remaining_index if is_first else tirx.floormod(remaining_index, as_expr(extent)))
+        is_outermost = all(static(outer) == 1 for outer in extents[:position])
+        axis_index = outer_index if is_outermost else tirx.floormod(outer_index, as_expr(extent))
+        indices.append(index(0) if static(extent) == 1 else axis_index)
         inner_volume = static(volume(extents[position:]))
         if inner_volume is None:  # divide by one size at a time: TVM's simplifier merges only such quotients again
-            remaining_index = tirx.floordiv(remaining_index, as_expr(extent))
+            outer_index = tirx.floordiv(outer_index, as_expr(extent))
         elif inner_volume != 1:
-            remaining_index = tirx.floordiv(flat, index(inner_volume))
-    return [
-        index(0) if static(extent) == 1 else coordinate
-        for coordinate, extent in zip(reversed(point), extents, strict=True)
-    ]
+            outer_index = tirx.floordiv(flat, index(inner_volume))
+    return indices[::-1]
 
 
 def sequence(parts: Sequence[Stmt | None]) -> Stmt:

@@ -143,11 +143,13 @@ class Kernel:
         return any(buffer.same_as(other) for other in self.local)
 
     def has_pairs(self) -> bool:
-        """Returns whether the kernel stores or loads pairs, which complex numbers are; a buffer's dtype is float32x2 then."""
-        for member in self.stages:
-            loaded = loads(member.body) if isinstance(member, Opaque) else member.loads
-            stored = [] if isinstance(member, Opaque) else [member.buffer]
-            if any("x" in str(buffer.ty.dtype) for buffer in (*stored, *(load.source for load in loaded))):
+        """Returns whether the kernel loads or stores complex numbers, which are pairs: elements of dtype float32x2."""
+        for stage in self.stages:
+            if isinstance(stage, Opaque):
+                buffers = [load.source for load in loads(stage.body)]
+            else:
+                buffers = [stage.buffer, *(load.source for load in stage.loads)]
+            if any("x" in str(buffer.ty.dtype) for buffer in buffers):
                 return True
         return False
 
@@ -377,11 +379,9 @@ def _without_blocks(node: Stmt) -> Stmt | None:
     """
     if isinstance(node, For):
         body = _without_blocks(node.body)
-        return (
-            None
-            if body is None
-            else For(node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations)
-        )
+        if body is None:
+            return None
+        return For(node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations)
     if isinstance(node, SeqStmt):
         parts = [_without_blocks(part) for part in node.seq]
         return None if None in parts else SeqStmt(parts)
@@ -408,12 +408,12 @@ def _lowered_block(realize: SBlockRealize) -> Stmt | None:
 
 def _init_in_first_step(block: SBlock) -> Stmt:
     """Returns a block's `init` statement, which runs in the first iteration of all reduction axes only."""
-    first_iteration_checks = [
+    is_first_iteration = [
         iter_var.var == iter_var.dom.min for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce
     ]
-    return (
-        tirx.IfThenElse(tirx.all(*first_iteration_checks), block.init, None) if first_iteration_checks else block.init
-    )
+    if not is_first_iteration:  # no reduction axes
+        return block.init
+    return tirx.IfThenElse(tirx.all(*is_first_iteration), block.init, None)
 
 
 def _has_blocks(node: Stmt) -> bool:

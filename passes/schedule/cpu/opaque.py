@@ -29,11 +29,8 @@ def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
     # The loops that can be split are inside of one that runs once.
     if emit.static(body.extent) == 1:
         return For(body.loop_var, body.min, body.extent, body.kind, emit_opaque(body.body, target))
-    return (
-        _split_into_tasks(body)
-        if _is_worth_splitting(body) and any(name in body.annotations for name in INDEPENDENT)
-        else body
-    )
+    has_independent_iterations = any(name in body.annotations for name in INDEPENDENT)
+    return _split_into_tasks(body) if has_independent_iterations and _is_worth_splitting(body) else body
 
 
 def _is_worth_splitting(loop: For) -> bool:
