@@ -66,28 +66,31 @@ class Phases:
 
         An epilogue finishes each sum of its contraction where the sum is computed.
         """
-        endings = {part.sums.buffer: part.ending for part in self.parts}
-        other_stages = [stage for stage in stages if stage is not self.chosen]
-        stages_and_endings = [
-            (stage, endings.get(stage.buffer)) if isinstance(stage, Stage) else (stage, None) for stage in other_stages
-        ]
-        return [stage for pair in stages_and_endings for stage in pair if stage is not None]
+        epilogue_of = {part.sums.buffer: part.ending for part in self.parts}
+        result: list[Stage | Opaque] = []
+        for stage in stages:
+            if stage is self.chosen:
+                continue
+            result.append(stage)
+            if isinstance(stage, Stage) and stage.buffer in epilogue_of:
+                result.append(epilogue_of[stage.buffer])
+        return result
 
     def with_redirected_stores(self, body: Stmt) -> Stmt:
         """Redirects the stores of the epilogues to the result.
 
         Each sum is then stored once, without a pass that chooses among contractions.
         """
-        phases = {phase.ending.buffer: phase for phase in self.parts}
+        phase_by_scratch = {phase.ending.buffer: phase for phase in self.parts}
 
-        def store(node: BufferStore) -> BufferStore:
-            """Redirects a store of the scratch buffer."""
-            phase = phases.get(node.buffer)
+        def redirect(store: BufferStore) -> BufferStore:
+            """Redirects a store to an epilogue's scratch buffer; returns other stores unchanged."""
+            phase = phase_by_scratch.get(store.buffer)
             if phase is None:
-                return node
-            return BufferStore(self.chosen.buffer, node.value, phase.indices_in_result(node.indices))
+                return store
+            return BufferStore(self.chosen.buffer, store.value, phase.indices_in_result(store.indices))
 
-        return structural_map(body, (BufferStore, store))
+        return structural_map(body, (BufferStore, redirect))
 
 
 def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None:
@@ -212,21 +215,21 @@ def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
 def _first_and_stride(var: Var, load_index: ir.Expr, conditions: list[ir.Expr]) -> tuple[int, int] | None:
     """Finds the first index of an axis at which all conditions hold and the expression `load_index` is 0.
 
-    Returns this index and the distance to the next one at which the conditions hold; None if there is no such index.
-    Candidates are tried one by one, since the conditions contain remainders, which TVM's analyzer can't solve.
+    Returns this index and the distance to the next one at which the conditions hold; None if there is no such index. For
+    example, ``i % 2 == 1`` and the load's index ``i // 2`` give ``(1, 2)``. Candidates are tried one by one, since the
+    conditions contain remainders, which TVM's analyzer can't solve.
     """
     if not variables(load_index) <= {var} or any(variables(condition) != {var} for condition in conditions):
         return None
     analyzer = sym.Analyzer()
 
-    def value_at(value: ir.Expr, candidate: int) -> int | None:
-        return emit.static(analyzer.simplify(substitute(value, {var: index(candidate)})))
+    def value_at(expression: ir.Expr, candidate: int) -> int | None:
+        return emit.static(analyzer.simplify(substitute(expression, {var: index(candidate)})))
 
-    selected = [
-        candidate
-        for candidate in range(3 * MAX_STRIDE)
-        if all(value_at(condition, candidate) for condition in conditions)
-    ]
+    def is_selected(candidate: int) -> bool:
+        return all(value_at(condition, candidate) for condition in conditions)
+
+    selected = [candidate for candidate in range(3 * MAX_STRIDE) if is_selected(candidate)]
     for first, following in zip(selected, selected[1:], strict=False):
         if value_at(load_index, first) == 0:
             return first, following - first

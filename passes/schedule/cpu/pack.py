@@ -205,18 +205,19 @@ def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr
 
     `point` has the indices of all axes but the last, along which the rows begin at `start`.
     """
-    piece_size = operand.lanes if operand.is_transposed else operand.width
-    whole_pieces, remaining = divmod(operand.size, piece_size)
-    pack_piece = _transpose_square if operand.is_transposed else _copy_whole_panel
-    whole = pack_piece(operand, piece, point, start, piece_size)
+    if operand.is_transposed:
+        piece_size, pack_full, pack_partial = operand.lanes, _transpose_square, _transpose_square
+    else:
+        piece_size, pack_full, pack_partial = operand.width, _copy_full_panel, _copy_rows
+    full_pieces, remaining = divmod(operand.size, piece_size)
+    full_piece = pack_full(operand, piece, point, start, piece_size)
     if not remaining:
-        return whole
-    pack_last = _transpose_square if operand.is_transposed else _copy_rows
-    last_piece = pack_last(operand, piece, point, start, remaining)
-    return last_piece if not whole_pieces else emit.when(piece < whole_pieces, whole, last_piece)
+        return full_piece
+    last_piece = pack_partial(operand, piece, point, start, remaining)
+    return emit.when(piece < full_pieces, full_piece, last_piece) if full_pieces else last_piece
 
 
-def _copy_whole_panel(
+def _copy_full_panel(
     operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
 ) -> Stmt:
     """Emits the copy of some rows of a full panel.
@@ -301,14 +302,16 @@ def _copy_vector(
 
     The lanes with zeros take part in products, but their results are never stored.
     """
-    copied = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, point, lane + start))
-    if lanes == operand.lanes:
-        return copied
-    zero, first_zero = tirx.const(0, str(operand.load.source.ty.dtype.dtype)), start + lanes
-    zeros = emit.vectorized(
-        operand.lanes - lanes, lambda lane: _store_element(operand, panel, point, lane + first_zero, zero)
-    )
-    return emit.sequence([copied, zeros])
+    copies = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, point, lane + start))
+    padding_lanes = operand.lanes - lanes
+    if not padding_lanes:
+        return copies
+    zero = tirx.const(0, str(operand.load.source.ty.dtype.dtype))
+
+    def store_zero(lane: ir.Expr) -> Stmt:
+        return _store_element(operand, panel, point, lane + (start + lanes), zero)
+
+    return emit.sequence([copies, emit.vectorized(padding_lanes, store_zero)])
 
 
 def _copy_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:

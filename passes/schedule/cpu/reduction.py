@@ -8,6 +8,7 @@ from functools import partial
 
 import tvm_ffi
 from tvm import tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
@@ -132,13 +133,14 @@ def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
 
     The stage can then use the results while they are in registers.
     """
-    reads = access.reads_of(stage, source.buffer)
-    axis_vars = [axis.var for axis in stage.spatial]
-    return bool(reads) and all(
-        len(read.indices) == len(axis_vars)
-        and all(_is_own_index(read_index, axis) for read_index, axis in zip(read.indices, stage.spatial, strict=True))
-        for read in reads
-    )
+
+    def is_at_own_point(load: TensorLoad) -> bool:
+        if len(load.indices) != len(stage.spatial):
+            return False
+        return all(map(_is_own_index, load.indices, stage.spatial))
+
+    source_loads = access.reads_of(stage, source.buffer)
+    return bool(source_loads) and all(map(is_at_own_point, source_loads))
 
 
 def _is_own_index(read_index: tirx.Var, axis: Axis) -> bool:

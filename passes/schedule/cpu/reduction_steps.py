@@ -107,21 +107,24 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
     sizes = {axis.var: _size_or_default(axis) for axis in stage.axes}
     operands = [_ReadExtents.of(term) for term in terms_of(stage)]
 
-    def multiplies_reads(axis: Axis, factor: float, other_sizes: Mapping[Var, int]) -> list[bool]:
-        """Returns, for each operand, whether `axis` multiplies the elements read by `factor` or more."""
+    def growth_along(axis: Axis, loop_sizes: Mapping[Var, int]) -> list[float]:
+        """Returns, for each operand, by which factor a loop over `axis` increases the number of elements read."""
         return [
-            operand.element_count(other_sizes) >= factor * operand.element_count({**other_sizes, axis.var: 1})
+            operand.element_count(loop_sizes) / operand.element_count({**loop_sizes, axis.var: 1})
             for operand in operands
         ]
 
     # Along these axes no operand even doubles what is read: results share their terms.
-    shared_axes = [axis for axis in axes if _size_or_default(axis) > 1 and not any(multiplies_reads(axis, 2, sizes))]
+    shared_axes = [
+        axis for axis in axes if _size_or_default(axis) > 1 and all(growth < 2 for growth in growth_along(axis, sizes))
+    ]
+    if not shared_axes:
+        return False
     # Each step along the first axis must read mostly new terms: then all results read a step's while they are cached.
     first_axis = stage.reduce[0]
     sizes_of_one_result = {**sizes, **{axis.var: 1 for axis in shared_axes}}
-    return bool(shared_axes) and all(
-        multiplies_reads(first_axis, 0.75 * _size_or_default(first_axis), sizes_of_one_result)
-    )
+    min_growth = 0.75 * _size_or_default(first_axis)
+    return all(growth >= min_growth for growth in growth_along(first_axis, sizes_of_one_result))
 
 
 def _longest_that_fit(
@@ -150,15 +153,17 @@ def _possible_steps(stage: Stage, max_first_size: int) -> Iterator[Steps]:
     The longest steps have `max_first_size` indices of the first reduction axis.
     """
     for position, axis in enumerate(stage.reduce):
-        is_first = position == 0
+        is_first_axis = position == 0
         split_axes, whole_axes = stage.reduce[: position + 1], stage.reduce[position + 1 :]
-        size = max_first_size if is_first else _size_or_default(axis)
-        whole_terms = prod(map(_size_or_default, whole_axes))
+        size = max_first_size if is_first_axis else _size_or_default(axis)
+        terms_per_index = prod(map(_size_or_default, whole_axes))
         # A single block of an inner axis is left out: it equals one index of the axis before.
-        block_counts = range(1 if is_first else 2, size + 1)
-        for block_size in sorted({emit.ceil_div(size, count) for count in block_counts}, reverse=True):
+        min_block_count = 1 if is_first_axis else 2
+        block_sizes = {emit.ceil_div(size, count) for count in range(min_block_count, size + 1)}
+        for block_size in sorted(block_sizes, reverse=True):
             # The longest steps are always possible, so that a sum with few terms has any.
-            if block_size * whole_terms >= MIN_TERMS_OF_A_STEP or (is_first and block_size == max_first_size):
+            is_longest = is_first_axis and block_size == max_first_size
+            if is_longest or block_size * terms_per_index >= MIN_TERMS_OF_A_STEP:
                 yield Steps(split_axes, block_size, whole_axes)
 
 
