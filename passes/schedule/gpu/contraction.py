@@ -95,23 +95,26 @@ class _TileKernel:
 
         The accumulators are initialized, a loop over tiles of terms adds the products, and the results are stored.
         """
+        block, only_stage = self.block, emit.index(0)
+
+        def clear_accumulators(thread: ir.Expr) -> Stmt:
+            init = self.product.stage.init
+            return emit.loop(self.tile.accumulators, lambda i: self.accumulators.store(thread, init, i))
+
+        def add_products(step: ir.Expr) -> Stmt:
+            """Emits one iteration without a software pipeline: copies two tiles to shared memory, then multiplies them."""
+            copy = block.for_each_thread(lambda thread: self.copy_tiles(thread, step, only_stage))
+            multiply = block.for_each_thread(lambda thread: self.multiply_tiles(thread, only_stage))
+            return block.with_barriers(copy, multiply)
+
         steps = ceil_div(self.product.terms, self.tile.terms)
-        clear = self.block.for_each_thread(
-            lambda thread: emit.loop(
-                self.tile.accumulators, lambda i: self.accumulators.store(thread, self.product.stage.init, i)
-            )
-        )
-        store = self.block.for_each_thread(lambda thread: self.store_results(thread, stores, needed))
+        clear = block.for_each_thread(clear_accumulators)
+        store = block.for_each_thread(lambda thread: self.store_results(thread, stores, needed))
         if self.instruction is None:
-            main = self.block.loop(
-                steps,
-                lambda step: self.block.with_barriers(
-                    self.block.for_each_thread(lambda thread: self.copy_tiles(thread, step, emit.index(0))),
-                    self.block.for_each_thread(lambda thread: self.multiply_tiles(thread, emit.index(0))),
-                ),
-            )
-            return emit.sequence([clear, main, store])
-        return emit.sequence([clear, self.emit_pipelined_loop(steps, self.instruction), store])
+            main = block.loop(steps, add_products)
+        else:
+            main = self.emit_pipelined_loop(steps, self.instruction)
+        return emit.sequence([clear, main, store])
 
     def emit_pipelined_loop(self, steps: int | ir.Expr, instruction: Instruction) -> Stmt:
         """Emits the software-pipelined loop over tiles of terms: later tiles are prefetched while one is multiplied.
@@ -177,9 +180,9 @@ class _TileKernel:
         count = side.line_count * side.line_length // width
         rounds = emit.ceil_div(count, self.tile.threads)
 
-        def copy_one(round_number: ir.Expr) -> Stmt:
+        def copy_one(copy_round: ir.Expr) -> Stmt:
             """Emits a thread's copy of one vector (or element) in one round; the last round may have fewer vectors."""
-            index = round_number * self.tile.threads + thread
+            index = copy_round * self.tile.threads + thread
             row_or_column, term = side.position_of(index, width)
             # An asynchronous copy permutes the vectors itself.
             is_permuted_by_copy = width > 1 and not self.block.target.emulated
@@ -304,15 +307,21 @@ class _TileKernel:
         return emit.unrolled_nest([self.tile.accumulators // lanes], store_vector)
 
     def _lane_count(self, stores: Sequence[Stage], needed: set[Var]) -> int:
-        """Returns how many results a thread stores at once: 2 if they are contiguous in all buffers moved, else 1."""
+        """Returns how many results a thread stores at once: 2 if they are neighbours in memory, else 1.
+
+        They must be neighbours in all buffers that the epilogue loads or stores, and a row must have an even number.
+        """
         axis = self._last_column_axis
         if axis is None or axis.size is None or axis.size % NEIGHBOURS:
             return 1
-        others = [stage for stage in stores if stage is not self.product.stage]
-        are_neighbours = last_long_axis(stores[0].spatial) is axis  # all stages have the same axes
-        # The product's own stage stores results, but loads no operands.
-        moved = [replace(self.product.stage, value=self.product.stage.init), *others]
-        return NEIGHBOURS if are_neighbours and most_lanes(moved, needed, axis) >= NEIGHBOURS else 1
+        # All stages have the same axes. The last one is contiguous.
+        if last_long_axis(stores[0].spatial) is not axis:
+            return 1
+        epilogue_stages = [stage for stage in stores if stage is not self.product.stage]
+        # The product's own stage stores results, but its operands were loaded before.
+        product_without_loads = replace(self.product.stage, value=self.product.stage.init)
+        lanes = most_lanes([product_without_loads, *epilogue_stages], needed, axis)
+        return NEIGHBOURS if lanes >= NEIGHBOURS else 1
 
     @property
     def _last_column_axis(self) -> Axis | None:

@@ -87,8 +87,9 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
     """
     calls: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: calls.append(call)))
-    guards = [call for call in calls if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
-    return not any(conditional.same_as(load) for call in guards for conditional in loads(call))
+    # `if_then_else` is the only call of these that has loads as operands.
+    choices = [call for call in calls if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
+    return not any(conditional_load.same_as(load) for choice in choices for conditional_load in loads(choice))
 
 
 def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
@@ -101,10 +102,10 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
 
     def emit_vector_of_points(vector_index: ir.Expr) -> Stmt:
         """Emits the computation of the vector of results at a row-major (flat) index."""
-        indices = emit.unflatten(vector_index, extents)
+        indices = {other.var: index for other, index in zip(axes, emit.unflatten(vector_index, extents), strict=True)}
 
         def point(lane: ir.Expr) -> Point:
-            return {a.var: index * lanes + lane if a is axis else index for a, index in zip(axes, indices, strict=True)}
+            return {**indices, axis.var: indices[axis.var] * lanes + lane}
 
         return emit_vector(stages, needed, axis, point, lanes)
 

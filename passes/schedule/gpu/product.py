@@ -80,20 +80,18 @@ class Operand:
 
 
 def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
-    """Returns whether the vectors of a load are aligned.
+    """Returns whether the vectors of a load are aligned: a GPU loads a vector only from a multiple of its size.
 
-    The offset at index 0 of the contiguous axis must be a multiple of ``width``, whatever the other indices are.
+    The offset at index 0 of the contiguous axis must be a multiple of ``width``, whatever the other indices are. For
+    example, rows of 6 elements aren't aligned for vectors of 4: the second row begins at offset 6.
     """
     offset = access.flat_offset(load.source, list(load.indices))
-    start = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
-    strides = [access.stride(start, var) for var in variables(start)]
+    start_of_row = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
+    other_vars = variables(start_of_row)
+    constant_part = emit.static(emit.simplified(substitute(start_of_row, {var: emit.index(0) for var in other_vars})))
+    strides = [access.stride(start_of_row, var) for var in other_vars]
     static_strides = [None if stride is None else emit.static(stride) for stride in strides]
-    constant_part = emit.static(emit.simplified(substitute(start, {var: emit.index(0) for var in variables(start)})))
-    return (
-        constant_part is not None
-        and constant_part % width == 0
-        and all(stride is not None and stride % width == 0 for stride in static_strides)
-    )
+    return all(part is not None and part % width == 0 for part in (constant_part, *static_strides))
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def _emit_one_kernel(
     """
     split = split_of(stage, combine, target.threads, access.iteration_count(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
-    total = emit.volume(extents)
+    result_count = emit.volume(extents)
 
     def store_result(point: Point, value: ir.Expr) -> Stmt:
         return stores_at(stores, needed, point, {stage.buffer: value})
@@ -94,16 +94,16 @@ def _emit_one_kernel(
     def body(block: Block) -> Stmt:
         """Emits the work of one block: it computes ``split.results`` results, each by several threads."""
 
-        def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
+        def point_of_thread(thread: ir.Expr) -> tuple[Point, ir.Expr]:
             """Returns the indices of a thread's result, and whether it exists: the last block may have fewer."""
-            index = block.index * split.results + split.result_of(thread)
-            indices = emit.unflatten(index, extents)
-            values = {axis.var: index for axis, index in zip(stage.spatial, indices, strict=True)}
-            return values, _is_inside(index, total, split.results)
+            result = block.index * split.results + split.result_of(thread)
+            indices = emit.unflatten(result, extents)
+            point = {axis.var: index for axis, index in zip(stage.spatial, indices, strict=True)}
+            return point, _is_inside(result, result_count, split.results)
 
-        return reduce_in_block(block, stage, combine, split, point, store_result)
+        return reduce_in_block(block, stage, combine, split, point_of_thread, store_result)
 
-    return launch(target, ceil_div(total, split.results), split.slices * split.results, body)
+    return launch(target, ceil_div(result_count, split.results), split.slices * split.results, body)
 
 
 def _is_inside(index: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
@@ -134,17 +134,15 @@ def reduce_in_block(
 
     def emit_slice(thread: ir.Expr) -> Stmt:
         """Emits a thread's reduction of its own slice (every n-th of the terms), in a register."""
-        at, inside = point(thread)
-        return emit.sequence(
-            [
-                accumulator.store(thread, substitute(stage.init, at), zero),
-                emit.when(inside, _reduce_slice(stage, split.slices, split.slice_of(thread), at, accumulator, thread)),
-            ]
-        )
+        result_point, exists = point(thread)
+        initialize = accumulator.store(thread, substitute(stage.init, result_point), zero)
+        slice_index = split.slice_of(thread)
+        reduce_terms = _reduce_slice(stage, split.slices, slice_index, result_point, accumulator, thread)
+        return emit.sequence([initialize, emit.when(exists, reduce_terms)])
 
     def emit_result(thread: ir.Expr, value: ir.Expr) -> Stmt:
-        at, inside = point(thread)
-        return emit.when(inside, store_result(at, value))
+        result_point, exists = point(thread)
+        return emit.when(exists, store_result(result_point, value))
 
     if combine is None or split.slices == 1:
         return block.for_each_thread(
@@ -155,24 +153,26 @@ def reduce_in_block(
     def emit_partial(thread: ir.Expr) -> Stmt:
         return emit.sequence([emit_slice(thread), emit.store(partials, accumulator.load(thread, zero), [thread])])
 
-    def halve(step: int) -> Stmt:
+    def halve(distance: int) -> Stmt:
         """Emits one step of a tree reduction in shared memory, which halves the number of partial results.
 
-        Each partial result is combined with the one ``step`` slices further.
+        Each of the first ``distance`` partial results is combined with the one ``distance`` slices further.
         """
 
         def emit_thread(thread: ir.Expr) -> Stmt:
             slice_index, result = split.slice_of(thread), split.result_of(thread)
-            other = emit.load(partials, [split.thread_of(slice_index + step, result)])
-            both = combine(emit.load(partials, [thread]), other)
-            return emit.when(slice_index < step, emit.store(partials, both, [thread]))
+            own_partial = emit.load(partials, [thread])
+            other_partial = emit.load(partials, [split.thread_of(slice_index + distance, result)])
+            store = emit.store(partials, combine(own_partial, other_partial), [thread])
+            return emit.when(slice_index < distance, store)
 
         return block.for_each_thread(emit_thread)
 
-    steps = [split.slices >> k for k in range(1, split.slices.bit_length())]
+    # With 8 slices: 4, 2, 1.
+    distances = [split.slices >> k for k in range(1, split.slices.bit_length())]
     # The thread of slice 0 has the combined result.
     last = block.for_each_thread(lambda t: emit.when(split.slice_of(t) < 1, emit_result(t, emit.load(partials, [t]))))
-    return block.with_barriers(block.for_each_thread(emit_partial), *(halve(step) for step in steps), last)
+    return block.with_barriers(block.for_each_thread(emit_partial), *map(halve, distances), last)
 
 
 def _reduce_slice(
@@ -190,15 +190,17 @@ def _reduce_slice(
     def update(step: ir.Expr) -> Stmt:
         """Emits the combination of one term with the accumulator, unless the step is beyond the last term.
 
-        The terms are dealt to the threads of a result in turn (cyclically).
+        The terms are dealt to the threads of a result in turn (cyclically): in step 2, the thread of slice 1 of 8 takes
+        term 17.
         """
-        index = step * slices + slice_index if slices > 1 else step
-        terms = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(index, extents), strict=True)}
-        old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
-        value = replace_loads(substitute(stage.value, {**point, **terms}), stage.buffer, lambda _: old)
-        stored = accumulator.store(thread, value, zero)  # type: ignore[attr-defined]
-        is_exact = slices == 1 or (static_total is not None and static_total % slices == 0)
-        return stored if is_exact else emit.when(index < total, stored)
+        term = step * slices + slice_index if slices > 1 else step
+        term_point = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(term, extents), strict=True)}
+        accumulated = accumulator.load(thread, zero)  # type: ignore[attr-defined]
+        value = substitute(stage.value, {**point, **term_point})
+        combined = replace_loads(value, stage.buffer, lambda _: accumulated)
+        store = accumulator.store(thread, combined, zero)  # type: ignore[attr-defined]
+        has_term_in_each_step = slices == 1 or (static_total is not None and static_total % slices == 0)
+        return store if has_term_in_each_step else emit.when(term < total, store)
 
     return emit.loop(ceil_div(total, slices), update, name="term")
 
@@ -214,18 +216,21 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
       threads: the threads of a block.
       results: the number of results, or None if it isn't static.
     """
-    terms = access.iteration_count(stage.reduce) or UNKNOWN_SIZE
-    count = results if results is not None else UNKNOWN_SIZE
+    term_count = access.iteration_count(stage.reduce) or UNKNOWN_SIZE
+    result_count = UNKNOWN_SIZE if results is None else results
     if combine is None:
-        return Split(1, min(threads, power_of_two(count)), along_terms=False)
-    if runs_along_terms(stage):
-        slices = min(threads, power_of_two(emit.ceil_div(terms, TERMS_PER_THREAD)))
-        return Split(slices, max(1, min(threads // slices, power_of_two(count))), along_terms=True)
-    threads_per_result = max(1, target.resident_threads // max(1, count))
-    slices = min(
-        threads // target.warp, power_of_two(threads_per_result), power_of_two(emit.ceil_div(terms, TERMS_PER_THREAD))
-    )
-    return Split(slices, max(1, min(threads // slices, power_of_two(count))), along_terms=False)
+        return Split(1, min(threads, power_of_two(result_count)), along_terms=False)
+    # A thread reduces about `TERMS_PER_THREAD` terms, or more.
+    max_slices = power_of_two(emit.ceil_div(term_count, TERMS_PER_THREAD))
+    along_terms = runs_along_terms(stage)
+    if along_terms:
+        slices = min(threads, max_slices)
+    else:
+        # A warp's threads have neighbouring results. More slices than occupy the GPU only add combinations.
+        threads_per_result = max(1, target.resident_threads // max(1, result_count))
+        slices = min(threads // target.warp, power_of_two(threads_per_result), max_slices)
+    results_per_block = max(1, min(threads // slices, power_of_two(result_count)))
+    return Split(slices, results_per_block, along_terms)
 
 
 def runs_along_terms(stage: Stage) -> bool:

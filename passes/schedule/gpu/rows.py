@@ -134,13 +134,13 @@ class _RowKernel:
         def emit_thread(thread: ir.Expr) -> Stmt:
             """Emits the loop over a thread's elements of the row; in each round, all threads compute one element."""
 
-            def emit_element(round_number: ir.Expr) -> Stmt | None:
+            def emit_element(loop_round: ir.Expr) -> Stmt | None:
                 """Emits one element of a thread; in the last round some threads have none."""
-                index = round_number * threads + thread
-                indices = emit.unflatten(index, extents)
+                element = loop_round * threads + thread  # the row-major (flat) index in the row
+                indices = emit.unflatten(element, extents)
                 point = {**row, **{axis.var: index for axis, index in zip(axes, indices, strict=True)}}
-                stmt = self._store(stage, substitute(stage.value, point), point)
-                return stmt if total % threads == 0 else emit.when(index < total, stmt)
+                store = self._store(stage, substitute(stage.value, point), point)
+                return store if total % threads == 0 else emit.when(element < total, store)
 
             return emit.loop(ceil_div(total, threads), emit_element, name="turn")
 

@@ -54,19 +54,21 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
     Returns None if there are enough blocks without a split, or if there is no axis to split.
     """
     stage = product.stage
-    axis = next((axis for axis in stage.reduce if axis.size != 1), None)
-    count = 1 if axis is None else _part_count(product, axis, target)
-    if axis is None or count == 1:
+    split_axis = next((axis for axis in stage.reduce if axis.size != 1), None)
+    part_count = 1 if split_axis is None else _part_count(product, split_axis, target)
+    if split_axis is None or part_count == 1:
         return None
-    length = int(axis.extent) // count
-    part, term = Axis(Var("part", "int64"), emit.index(count)), Axis(Var("term", "int64"), emit.index(length))
+    terms_per_part = int(split_axis.extent) // part_count
+    part = Axis(Var("part", "int64"), emit.index(part_count))
+    term = Axis(Var("term", "int64"), emit.index(terms_per_part))
     # The index of the part is a new first axis; each part has its own results.
-    partial = emit.scratch([part.extent, *(other.extent for other in stage.spatial)], stage.dtype, "partials")
-    value = substitute(stage.value, {axis.var: part.var * length + term.var})
-    indices = [part.var, *(other.var for other in stage.spatial)]
-    value = replace_loads(value, stage.buffer, lambda _: emit.load(partial, indices))
-    terms = tuple(term if other is axis else other for other in stage.reduce)
-    return Stage(partial, (part, *stage.spatial), terms, stage.init, value)
+    axes = (part, *stage.spatial)
+    partials = emit.scratch([axis.extent for axis in axes], stage.dtype, "partials")
+    value = substitute(stage.value, {split_axis.var: part.var * terms_per_part + term.var})
+    old_partial = emit.load(partials, [axis.var for axis in axes])
+    value = replace_loads(value, stage.buffer, lambda _: old_partial)
+    reduce = tuple(term if axis is split_axis else axis for axis in stage.reduce)
+    return Stage(partials, axes, reduce, stage.init, value)
 
 
 def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:

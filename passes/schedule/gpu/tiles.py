@@ -36,11 +36,10 @@ def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | No
         return None
     operands = [product.left.value, product.right.value]
     if all(isinstance(operand, tirx.Cast) for operand in operands):
-        dtypes = {str(operand.value.ty.dtype) for operand in operands}
-        if len(dtypes) == 1 and dtypes <= set(HALF_PTX):
-            tile = _tile_of_warpgroups(product) if target.has_warpgroup_products else None
-            dtype = dtypes.pop()
-            return Instruction(dtype) if tile is None else WarpgroupInstruction(dtype, tile)
+        dtype, *other_dtypes = {str(operand.value.ty.dtype) for operand in operands}
+        if not other_dtypes and dtype in HALF_PTX:
+            warpgroup_tile = _tile_of_warpgroups(product) if target.has_warpgroup_products else None
+            return Instruction(dtype) if warpgroup_tile is None else WarpgroupInstruction(dtype, warpgroup_tile)
     return Instruction("float32") if target.has_tf32 else None
 
 
@@ -58,14 +57,16 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
         return Tile(64, 64, 16, 4, 4, warps=False, stages=1)
     if isinstance(instruction, WarpgroupInstruction):
         return instruction.tile
-    # If the sum is shorter than the widest tile, the tile has the terms of one instruction: a wider one would be mostly
+    # A sum of fewer terms than two instructions have gets a tile with the terms of one: a wider one would be mostly
     # zeros.
-    terms = min(
-        instruction.widest,
-        max(instruction.terms, size_of(product.stage.reduce) // instruction.terms * instruction.terms),
-    )
-    terms = instruction.widest if terms not in (instruction.terms, instruction.widest) else terms
-    sizes = LARGE if _fills_gpu(product, *LARGE[:2]) else MIDDLE if _fits(product, *MIDDLE[:2]) else SMALL
+    full_instructions = size_of(product.stage.reduce) // instruction.terms
+    terms = instruction.terms if full_instructions < 2 else instruction.widest
+    if _fills_gpu(product, *LARGE[:2]):
+        sizes = LARGE
+    elif _fits(product, *MIDDLE[:2]):
+        sizes = MIDDLE
+    else:
+        sizes = SMALL
     rows, columns, own_rows, own_columns = sizes
     return Tile(rows, columns, terms, own_rows, own_columns, warps=True, stages=STAGES)
 
