@@ -133,16 +133,21 @@ class _MainCalls:
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
-        """Yields groups of kernel calls that can be fused into one optimizer update; no call belongs to two groups."""
+        """Yields groups of kernel calls that can be fused into one optimizer update; no call belongs to two groups.
+
+        A group computes the new values of a Variable and of its slots, such as Adam's moments, which share operands.
+        """
         groups: list[set[Any]] = []
         for var in self.updated:
-            members = set(self._elementwise_calls(var))
+            calls_of_update = set(self._elementwise_calls(var))
             # Groups with a call in common become one.
-            groups = [g for g in groups if not g & members] + [members.union(*(g for g in groups if g & members))]
+            overlapping = [group for group in groups if group & calls_of_update]
+            disjoint = [group for group in groups if not group & calls_of_update]
+            groups = [*disjoint, calls_of_update.union(*overlapping)]
         for group in groups:
-            members = self._without_stored_intermediates(group)
-            members |= self._gradient_reduction(members)
-            update = _Update(self, sorted((self.calls[var] for var in members), key=lambda call: call.position))
+            fused = self._without_stored_intermediates(group)
+            fused = fused | self._gradient_reduction(fused)
+            update = _Update(self, sorted((self.calls[var] for var in fused), key=lambda call: call.position))
             if update.calls and update.is_legal:
                 yield update
 
@@ -168,9 +173,8 @@ class _MainCalls:
         """
         while True:
             positions = {self.calls[var].position for var in group}
-            read_outside = {
-                v for v in group if v not in self.updated and not positions.issuperset(self.readers.get(v, ()))
-            }
+            intermediates = [var for var in group if var not in self.updated]
+            read_outside = {var for var in intermediates if not positions.issuperset(self.readers.get(var, ()))}
             if not read_outside:
                 return group
             group = group - read_outside
@@ -183,13 +187,14 @@ class _MainCalls:
         """
         positions = {self.calls[var].position for var in group}
         operands = {x for var in group for x in self.calls[var].operands if x in self.calls}
-        reductions = {
-            x
-            for x in operands - group
-            if self.calls[x].pattern in _REDUCTIONS
-            and all(_same_shape(x, var) and self.calls[x].block == self.calls[var].block for var in group)
-            and positions.issuperset(self.readers[x])
-        }
+
+        def can_be_fused(operand: Any) -> bool:
+            call = self.calls[operand]
+            if call.pattern not in _REDUCTIONS or not positions.issuperset(self.readers[operand]):
+                return False
+            return all(_same_shape(operand, var) and call.block == self.calls[var].block for var in group)
+
+        reductions = {operand for operand in operands - group if can_be_fused(operand)}
         return reductions if len(reductions) == 1 else set()
 
 
@@ -215,37 +220,33 @@ class _Update:
 
         All calls must be in one block. No other call may read a result before the last call.
         """
-        last = self.calls[-1].position
-        early_readers = [
-            reader
-            for result in self.results
-            for reader in self.main_calls.readers[result.var]
-            if reader < last and reader not in self.positions
-        ]
-        return not early_readers and len({call.block for call in self.calls}) == 1
+        if len({call.block for call in self.calls}) != 1:
+            return False
+        last_call = self.calls[-1].position
+        readers = [position for result in self.results for position in self.main_calls.readers[result.var]]
+        return all(position > last_call or position in self.positions for position in readers)
 
     @property
     def sort_key(self) -> float:
-        """The fused call's sort key among the bindings of its block.
+        """The fused call's sort key among the bindings of its block, whose own keys are their positions.
 
         The call must follow its operands, and all other readers of the Variables whose memory the results take.
         """
-        operand_positions = [
-            self.main_calls.positions_of[x]
-            for x in self.operands
-            if x in self.main_calls.positions_of and x not in self.main_calls.early
+        main = self.main_calls
+        positions_of_operands = [
+            main.positions_of[x] for x in self.operands if x in main.positions_of and x not in main.early
         ]
-        params = [self.main_calls.updated[call.var] for call in self.calls if call.var in self.main_calls.updated]
-        other_readers = [
-            reader
-            for param in params
-            for reader in self.main_calls.readers.get(param, ())
-            if reader not in self.positions
+        updated_params = [main.updated[call.var] for call in self.calls if call.var in main.updated]
+        positions_of_readers = [position for param in updated_params for position in main.readers.get(param, ())]
+        last_call = self.calls[-1].position
+        must_precede = [
+            *positions_of_operands,
+            *(position for position in positions_of_readers if position not in self.positions),
         ]
-        start = self.main_calls.starts[self.calls[0].block]
-        before = [position for position in (*operand_positions, *other_readers) if position < self.calls[-1].position]
-        # Halfway between the last of these bindings and the next; without any, before the block's first binding.
-        return max([start - 0.75, *before]) + 0.5
+        predecessors = [position for position in must_precede if position < last_call]
+        block_start = main.starts[self.calls[0].block]
+        # Halfway between the last predecessor and the next binding; without any, before the block's first binding.
+        return max([block_start - 0.75, *predecessors]) + 0.5
 
     def grouped_function(self) -> relax.Function:
         """Builds the Relax function that contains all kernel calls of the update, for FuseTIR to turn into one kernel.

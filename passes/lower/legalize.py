@@ -365,9 +365,10 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     As for `_computed_dims`, the result is an empty tensor that carries the dims.
     """
     dims = list(bound.attrs["dims"])
-    func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
-    vector = _typed_kernel_call(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
-    _bind_dims(out, out.emit(vector, "common"), dims)
+    kernel, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
+    vector_type = relax.TensorType((len(dims),), "int64")
+    vector = out.emit(_typed_kernel_call(legalizer.add("common", kernel), args, vector_type), "common")
+    _bind_dims(out, vector, dims)
     return _empty_tensor_with_dims(legalizer, dims, call)
 
 

@@ -422,16 +422,17 @@ class _SignalPoll:
         takes long compared with a short iteration.
         """
         now = Var("now", "int64")
-        check = emit.sequence([emit.store(self.last, now, []), signal_check()])
-        call_python_if_due = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), check, None)
-        read_clock = emit.sequence(
-            [emit.store(self.iterations, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), call_python_if_due]
-        )
+        call_python = emit.sequence([emit.store(self.last, now, []), signal_check()])
+        is_new_second = tirx.NE(now, tirx.BufferLoad(self.last, []))
+        reset_counter = emit.store(self.iterations, tirx.IntImm("int32", 0), [])
+        read_clock = tirx.Bind(now, seconds())
+        poll = emit.sequence([reset_counter, read_clock, tirx.IfThenElse(is_new_second, call_python, None)])
         if iterations <= 1:
-            return read_clock
-        count = emit.store(self.iterations, tirx.BufferLoad(self.iterations, []) + 1, [])
-        due = tirx.GE(tirx.BufferLoad(self.iterations, []), tirx.IntImm("int32", iterations))
-        return emit.sequence([count, tirx.IfThenElse(due, read_clock, None)])
+            return poll
+        counter = tirx.BufferLoad(self.iterations, [])
+        increment_counter = emit.store(self.iterations, counter + 1, [])
+        is_due = tirx.GE(counter, tirx.IntImm("int32", iterations))
+        return emit.sequence([increment_counter, tirx.IfThenElse(is_due, poll, None)])
 
 
 def _returns_unchanged(body: relax.Function, position: int) -> bool:
@@ -454,14 +455,19 @@ def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Va
     if not isinstance(body.body.body, relax.Tuple):
         return None
     bindings = [b for block in body.body.blocks for b in block.bindings]
-    param, fields = body.params[index], list(body.body.body.fields)
-    users = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
-    position = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[index])), None)
-    if position is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[position]]):
+    param, results = body.params[index], list(body.body.body.fields)
+    position = next((i for i, b in enumerate(bindings) if b.var.same_as(results[index])), None)
+    # The old value itself mustn't be a result, too.
+    if position is None or param in results:
         return None
-    if any(b.var.same_as(later.var) for b in users for later in bindings[position + 1 :]):
+    result_binding, later_bindings = bindings[position], bindings[position + 1 :]
+    readers = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
+    if not all(_is_kernel_call(b.value) for b in [*readers, result_binding]):
         return None
-    return bindings[position].var if _reads_only_written_element(mod, bindings[position].value, param) else None
+    is_read_later = any(reader.var.same_as(later.var) for reader in readers for later in later_bindings)
+    if is_read_later or not _reads_only_written_element(mod, result_binding.value, param):
+        return None
+    return result_binding.var
 
 
 def _is_kernel_call(value: Any) -> bool:

@@ -68,45 +68,57 @@ class _ColumnSums:
 
 
 def sum_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKernel | None:
-    """Returns a kernel of column sums with its sizes as parameters, or None if its form or its sizes don't fit."""
+    """Rewrites a kernel of column sums to take its sizes as parameters, so that it is compiled once for all sizes.
+
+    Returns None if the kernel has another form, or if no constant block of rows and step of columns divide its sizes.
+    """
     column_sums = _as_column_sums(kernel)
-    if column_sums is None or set(buffers_of(func, kernel)) != {
-        *column_sums.matrices.element_counts,
-        column_sums.sums.buffer,
-    }:
+    if column_sums is None:
+        return None
+    known_buffers = {*column_sums.matrices.element_counts, column_sums.sums.buffer}
+    if set(buffers_of(func, kernel)) != known_buffers:
         return None
     rows, columns = column_sums.matrices.rows, column_sums.matrices.columns
-    item_bytes = column_sums.sums.item_bytes
-    lanes = target.lanes(item_bytes)
-    vectors = next((count for count in VECTORS_PER_STEP if columns % (count * lanes) == 0), None)
-    block = next(
-        (count for count in ROWS_PER_BLOCK if rows % count == 0 and count * columns * item_bytes <= MAX_BLOCK_BYTES),
-        None,
-    )
-    if vectors is None or block is None:
+    row_bytes, lanes = columns * column_sums.sums.item_bytes, target.lanes(column_sums.sums.item_bytes)
+    # The best that divide the sizes come first.
+    step_sizes = [vectors * lanes for vectors in VECTORS_PER_STEP if columns % (vectors * lanes) == 0]
+    block_sizes = [size for size in ROWS_PER_BLOCK if rows % size == 0 and size * row_bytes <= MAX_BLOCK_BYTES]
+    if not step_sizes or not block_sizes:
         return None
+    step_size, block_size = step_sizes[0], block_sizes[0]
     is_parallel = _runs_in_parallel(kernel, column_sums, target)
-    if is_parallel and not keeps_cores_busy(rows // block * (columns // (vectors * lanes)), target):
+    task_count = rows // block_size * (columns // step_size)
+    if is_parallel and not keeps_cores_busy(task_count, target):
         return None
-    writer = _Writer(func, kernel, column_sums, block, vectors * lanes)
-    local = [*([writer.partial] if writer.block_axes else []), *(writer.new[buffer] for buffer in kernel.local)]
+    writer = _Writer(func, kernel, column_sums, block_size, step_size)
+    sums_of_blocks = [writer.partial] if writer.block_axes else []
+    local = [*sums_of_blocks, *(writer.new[buffer] for buffer in kernel.local)]
     return sized_kernel(func, writer.new, writer.nests(), local, writer.sizes, is_parallel)
 
 
 def _as_column_sums(kernel: Kernel) -> _ColumnSums | None:
-    """Reads a kernel with a single reduction stage as column reductions, or returns None for another form."""
+    """Reads a kernel with a single reduction stage as column reductions, or returns None for another form.
+
+    All result axes may count columns, or the first one may count several reductions of the same rows.
+    """
     stages = [stage for stage in kernel.stages if isinstance(stage, Stage)]
     position = next(position for position, stage in enumerate(stages) if stage.reduce)
-    sums, combine = stages[position], combiner(stages[position])
+    prologue, sums, epilogue = stages[:position], stages[position], stages[position + 1 :]
+    combine = combiner(sums)
     if combine is None or sums.clips or sums.edges or not _is_reorderable(sums, combine):
         return None
-    wide = [axis for axis in sums.spatial if axis.size != 1]
-    for sum_axis, column_axes in ((None, wide), (wide[0], wide[1:])) if wide else ():
+    result_axes = [axis for axis in sums.spatial if axis.size != 1]
+    if not result_axes:
+        return None
+    first_axis, *other_axes = result_axes
+    readings: list[tuple[Axis | None, list[Axis]]] = [(None, result_axes), (first_axis, other_axes)]
+    for sum_axis, column_axes in readings:
         matrices = _matrices_in(stages, sums, column_axes)
-        if matrices is not None and (sum_axis is None or (sum_axis.size or 0) in range(2, MAX_SUMS + 1)):
-            read = _ColumnSums(stages[:position], sums, combine, stages[position + 1 :], sum_axis, matrices)
-            if _is_over_all_rows(read, column_axes) and _is_columnwise(read):
-                return read
+        if matrices is None or (sum_axis is not None and not 2 <= (sum_axis.size or 0) <= MAX_SUMS):
+            continue
+        column_sums = _ColumnSums(prologue, sums, combine, epilogue, sum_axis, matrices)
+        if _is_over_all_rows(column_sums, column_axes) and _is_columnwise(column_sums):
+            return column_sums
     return None
 
 
@@ -127,38 +139,35 @@ def _matrices_in(stages: Sequence[Stage], sums: Stage, column_axes: Sequence[Axi
 
     Each tensor must have ``rows * columns`` elements (a matrix), ``columns`` elements (a row) or one (a scalar).
     """
-    element_counts, rows, columns = (
-        element_counts_of(stages),
-        access.iteration_count(sums.reduce),
-        access.iteration_count(tuple(column_axes)),
-    )
+    element_counts = element_counts_of(stages)
+    rows, columns = access.iteration_count(sums.reduce), access.iteration_count(tuple(column_axes))
     if element_counts is None or rows is None or columns is None or min(rows, columns) < 2:
         return None
     del element_counts[sums.buffer]
-    return (
-        Matrices(rows, columns, element_counts)
-        if set(element_counts.values()) <= {1, columns, rows * columns}
-        else None
-    )
+    if not set(element_counts.values()) <= {1, columns, rows * columns}:
+        return None
+    return Matrices(rows, columns, element_counts)
 
 
 def _is_over_all_rows(column_sums: _ColumnSums, column_axes: Sequence[Axis]) -> bool:
     """Returns whether the terms of each reduction are the elements of its column, from the first row to the last."""
     sums, matrices = column_sums.sums, column_sums.matrices
-    own_vars = {axis.var for axis in sums.axes} - ({column_sums.sum_axis.var} if column_sums.sum_axis else set())
-    if access.free_variables(sums.value) & own_vars:
+    row_and_column_vars = {axis.var for axis in sums.axes if axis is not column_sums.sum_axis}
+    # The value may depend on the index of the reduction, but on rows and columns only by what is loaded.
+    if access.free_variables(sums.value) & row_and_column_vars:
         return False
     analyzer = analyzer_of(sums)
     column, row = _flat_index(column_axes), _flat_index(sums.reduce)
-    for load in sums.loads:
-        if load.source.same_as(sums.buffer):
-            if not all(index.same_as(axis.var) or axis.size == 1 for index, axis in zip(load.indices, sums.spatial)):
-                return False
-        elif matrices.element_counts[load.source] != 1:
-            expected = row * matrices.columns + column if matrices.is_matrix(load.source) else column
-            if not analyzer.can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected):
-                return False
-    return True
+
+    def is_in_own_column(load: TensorLoad) -> bool:
+        if load.source.same_as(sums.buffer):  # the value that is accumulated
+            return all(index.same_as(axis.var) or axis.size == 1 for index, axis in zip(load.indices, sums.spatial))
+        if matrices.element_counts[load.source] == 1:
+            return True
+        expected = row * matrices.columns + column if matrices.is_matrix(load.source) else column
+        return bool(analyzer.can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected))
+
+    return all(map(is_in_own_column, sums.loads))
 
 
 def _flat_index(axes: Sequence[Axis]) -> ir.Expr:
@@ -193,15 +202,17 @@ def _is_epilogue_stage(stage: Stage, column_sums: _ColumnSums) -> bool:
 
 
 def _reduction_index(load: TensorLoad, stage: Stage, column_sums: _ColumnSums) -> int | None:
-    """Returns the index of the reduction whose result a stage loads at its own column, or None for another load."""
+    """Returns the index of the reduction whose result a stage loads at its own column, or None for another load.
+
+    The results of reduction ``i`` are row ``i`` of a matrix, so its result of a column is at ``i * columns + column``.
+    """
     analyzer = analyzer_of(stage)
     offset = access.flat_offset(load.source, list(load.indices))
     column = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
-    indices = range(column_sums.count)
-    return next(
-        (index for index in indices if analyzer.can_prove_equal(offset, column + index * column_sums.matrices.columns)),
-        None,
-    )
+    for reduction_index in range(column_sums.count):
+        if analyzer.can_prove_equal(offset, column + reduction_index * column_sums.matrices.columns):
+            return reduction_index
+    return None
 
 
 class _Writer:
@@ -214,20 +225,28 @@ class _Writer:
     """
 
     def __init__(self, func: PrimFunc, kernel: Kernel, column_sums: _ColumnSums, block_rows: int, width: int) -> None:
+        """Chooses the kernel's axes and parameters, and creates its tensors.
+
+        A row of the matrices has the indices (block, row) with constant ``block_rows``, and a column (step, lane) with
+        constant ``width``. The numbers of blocks and steps are the kernel's parameters.
+        """
         self.column_sums, self.block_rows = column_sums, block_rows
         sums, matrices = column_sums.sums, column_sums.matrices
         self.blocks, steps = Var("blocks", "int64"), Var("steps", "int64")
         self.sizes = {self.blocks: matrices.rows // block_rows, steps: matrices.columns // width}
-        if self.sizes[self.blocks] == 1:
+        has_one_block = self.sizes[self.blocks] == 1
+        if has_one_block:
             del self.sizes[self.blocks]
-        block, self.row, step, lane, self.reduction_index = (
-            Var(name, "int64") for name in ("block", "row", "step", "lane", "number")
-        )
+        block, self.row, step, lane = (Var(name, "int64") for name in ("block", "row", "step", "lane"))
+        self.reduction_index = Var("number", "int64")
         self.extents = {
-            block: self.blocks, self.row: emit.index(block_rows), step: steps, lane: emit.index(width),
+            block: self.blocks,
+            self.row: emit.index(block_rows),
+            step: steps,
+            lane: emit.index(width),
             self.reduction_index: emit.index(column_sums.count),
-        }  # fmt: skip
-        self.block_axes = [block] if self.blocks in self.sizes else []
+        }
+        self.block_axes = [] if has_one_block else [block]
         self.row_axes = [step, lane]
         self.sum_axes = self.row_axes if column_sums.sum_axis is None else [self.reduction_index, *self.row_axes]
         self.partial_axes = [*self.block_axes, *self.sum_axes]

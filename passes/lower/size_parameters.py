@@ -51,40 +51,51 @@ class Matrices:
         """
         if not self.is_matrix(stage.buffer) and not self.is_row(stage.buffer):
             return False
-        if (
-            access.iteration_count(stage.spatial) != self.element_counts[stage.buffer]
-        ):  # it stores only a part of its tensor
+        stores_complete_tensor = access.iteration_count(stage.spatial) == self.element_counts[stage.buffer]
+        depends_on_indices = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
+        if not stores_complete_tensor or depends_on_indices:
             return False
-        uses_indices = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
-        return not uses_indices and all(self.is_aligned_load(load, stage) for load in stage.loads)
+        return all(self.is_aligned_load(load, stage) for load in stage.loads)
 
     def is_aligned_load(self, load: TensorLoad, stage: Stage) -> bool:
-        """Returns whether a load reads the element at its stage's row and column (of a row: at the column), or a scalar."""
+        """Returns whether a load reads a matrix at its stage's row and column, a row at the column, or a scalar."""
         if self.element_counts[load.source] == 1:
             return True
         if self.is_matrix(load.source) and not self.is_matrix(stage.buffer):
             return False
-        extents = [emit.static(extent) for extent in load.source.ty.shape]
-        indices = [(index, extent) for index, extent in zip(load.indices, extents, strict=True) if extent != 1]
-        axes = [axis for axis in stage.spatial if axis.size != 1][-len(indices) :]
         # Most loads have the stage's own axes as indices, which needs no proof.
-        if len(axes) == len(indices) and all(
-            index.same_as(axis.var) and extent == axis.size for (index, extent), axis in zip(indices, axes, strict=True)
-        ):
+        if _has_axes_as_indices(load, stage):
             return True
         flat_index = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
         expected = flat_index if self.is_matrix(load.source) else tirx.floormod(flat_index, emit.index(self.columns))
         return bool(analyzer_of(stage).can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected))
 
 
+def _has_axes_as_indices(load: TensorLoad, stage: Stage) -> bool:
+    """Returns whether the indices of a load are the last axes of its stage, in order; extents of 1 don't count."""
+    extents = [emit.static(extent) for extent in load.source.ty.shape]
+    indices = [(index, extent) for index, extent in zip(load.indices, extents, strict=True) if extent != 1]
+    last_axes = [axis for axis in stage.spatial if axis.size != 1][-len(indices) :]
+    if len(last_axes) != len(indices):
+        return False
+    return all(
+        index.same_as(axis.var) and extent == axis.size
+        for (index, extent), axis in zip(indices, last_axes, strict=True)
+    )
+
+
 def matrices_of(element_counts: Mapping[Var, int]) -> Matrices | None:
     """Returns the numbers of rows and columns of tensors, given their element counts, or None if these don't fit.
 
-    The largest are matrices, and all others must be rows or scalars.
+    The largest are matrices, and all others must be rows or scalars. For example, counts of 12, 4 and 1 are those of
+    matrices of 3 rows and 4 columns, of rows, and of scalars.
     """
-    largest = max(element_counts.values(), default=0)
-    columns, *others = sorted(set(element_counts.values()) - {1, largest}) or [largest]
-    if others or 0 in element_counts.values() or largest % columns:
+    distinct_counts = set(element_counts.values())
+    largest = max(distinct_counts, default=0)
+    counts_of_rows = distinct_counts - {1, largest}
+    # Without rows, the matrices count as a single row.
+    columns = min(counts_of_rows, default=largest)
+    if len(counts_of_rows) > 1 or 0 in distinct_counts or largest % columns:
         return None
     return Matrices(largest // columns, columns, element_counts)
 
@@ -138,14 +149,15 @@ def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
 
     Results between the stages then are in registers. The estimate is 0 for an unknown number of iterations.
     """
-    points = max((access.iteration_count(stage.axes) or 0 for stage in stages), default=0)
+    iterations = max((access.iteration_count(stage.axes) or 0 for stage in stages), default=0)
     operations = sum(access.operations(stage.value) for stage in stages)
-    loads = sum(
-        load.source.same_as(stage.buffer) or not kernel.is_local(load.source)
+    loads_from_memory = [
+        load
         for stage in stages
         for load in stage.loads
-    )
-    return points * (operations + CYCLES_PER_LOADED_VECTOR * loads) // lanes
+        if load.source.same_as(stage.buffer) or not kernel.is_local(load.source)
+    ]
+    return iterations * (operations + CYCLES_PER_LOADED_VECTOR * len(loads_from_memory)) // lanes
 
 
 def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extents: Mapping[Var, ir.Expr], value: ir.Expr,
