@@ -9,6 +9,7 @@ otherwise the scores would have to be stored anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,10 +79,8 @@ class FusedAttention(Simplified):
         for site in _sites(self.function):
             emitter = _AttentionEmitter(self, site)
             self.emitters[site.out] = emitter.forward
-            self.emitters |= {
-                var: lambda emitter=emitter, operand=operand: emitter.backward(operand)
-                for var, operand in site.backward.items()
-            }
+            for gradient_var, operand in site.backward.items():
+                self.emitters[gradient_var] = partial(emitter.backward, operand)
 
     def bound(self, binding: Any) -> Any:
         emit_value = self.emitters.get(binding.var)

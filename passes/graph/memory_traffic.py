@@ -95,15 +95,21 @@ class _Plan:
         """
         groups: list[_SumGroup] = []
         for use in self.graph.producers.values():
-            if _is_column_sum(use):
-                formula = self._formula(use.inputs[0])
-                leaves = [*_leaves(formula)]
-                if all(self._is_in_memory(x) for x in leaves if not is_broadcast(x, use.inputs[0])):
-                    group = next((g for g in groups if self._can_join(g, use, leaves)), None)
-                    if group is None:
-                        group = _SumGroup(use.attrs["axis"])
-                        groups.append(group)
-                    group.add(use, formula, leaves)
+            if not _is_column_sum(use):
+                continue
+            summed = use.inputs[0]
+            formula = self._formula(summed)
+            leaves = [*_leaves(formula)]
+            large_leaves = [leaf for leaf in leaves if not is_broadcast(leaf, summed)]
+            if not all(map(self._is_in_memory, large_leaves)):
+                continue
+            joinable_groups = [group for group in groups if self._can_join(group, use, leaves)]
+            if joinable_groups:
+                group = joinable_groups[0]
+            else:
+                group = _SumGroup(use.attrs["axis"])
+                groups.append(group)
+            group.add(use, formula, leaves)
         return groups
 
     def _formula(self, x: Any) -> Any:
@@ -113,10 +119,14 @@ class _Plan:
         ``(x - y) * x`` is ``("multiply", ("subtract", x, y), x)``.
         """
         use = self.graph.producers.get(x)
-        is_fused = use is not None and use.name in ARITHMETIC and self.graph.only_use(x) is not None
-        if use is None or not (is_fused or x in self.recomputed):
+        if use is None:
             return x
-        name = recomputing_primitive(use).name if x in self.recomputed else use.name
+        is_recomputed = x in self.recomputed
+        # Arithmetic with one reader is fused into the reader, and isn't stored.
+        is_fused = use.name in ARITHMETIC and self.graph.only_use(x) is not None
+        if not is_fused and not is_recomputed:
+            return x
+        name = recomputing_primitive(use).name if is_recomputed else use.name
         return (name, *(y if is_broadcast(y, x) else self._formula(y) for y in use.inputs))
 
     def _is_in_memory(self, x: Any) -> bool:

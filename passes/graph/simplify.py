@@ -210,19 +210,25 @@ def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
 def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` (einsum) over leading dims.
 
-    The gradient of a dense layer's weights has this form. ``contract`` needs no reshaped copies of the operands.
+    The gradient of a dense layer's weights has this form. ``contract`` needs no reshaped copies of the operands. For
+    operands of shapes (batch, time, m) and (batch, time, n), the equation is ``abm,abn->mn``.
     """
-    producers = [rewriter.operation_of(x) for x in op.inputs]
     # Only the product over the rows of both operands has this form.
     if op.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
         return None
+    producers = [rewriter.operation_of(x) for x in op.inputs]
     sources = [producer.inputs[0] for producer in producers if producer is not None and producer.name == "reshape"]
-    shapes = [x._type.shape for x in sources]
-    if len(shapes) < 2 or not 1 < len(shapes[0]) - 1 <= len(ROW_AXES) or not same_shape(shapes[0][:-1], shapes[1][:-1]):
+    if len(sources) < 2:
         return None
-    if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, op.inputs)):
+    left_shape, right_shape = (x._type.shape for x in sources)
+    row_axis_count = len(left_shape) - 1
+    # With one row axis, the operands are matrices already.
+    if not 1 < row_axis_count <= len(ROW_AXES) or not same_shape(left_shape[:-1], right_shape[:-1]):
         return None
-    row_axes = ROW_AXES[: len(shapes[0]) - 1]  # the products are summed over all of them
+    keeps_columns = all(same_shape(x._type.shape[-1:], y._type.shape[-1:]) for x, y in zip(sources, op.inputs))
+    if not keeps_columns:
+        return None
+    row_axes = ROW_AXES[:row_axis_count]  # the products are summed over all of them
     return rewriter.bind_again("contract", sources, {"equation": f"{row_axes}m,{row_axes}n->mn"})
 
 
@@ -231,26 +237,34 @@ def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
 
     This saves a padded copy of the image. It also applies to the gradient of a convolution's filter.
     """
-    producer = rewriter.operation_of(op.inputs[0])
-    zeros = None if producer is None or producer.name != "pad" else _spatial_zeros(producer)
-    # `op.inputs` are the image, and the filter or the gradient of the results.
-    if producer is None or zeros is None:
+    image, filter_or_cotangent = op.inputs
+    pad = rewriter.operation_of(image)
+    if pad is None or pad.name != "pad":
+        return None
+    zeros = _spatial_zeros(pad)
+    if zeros is None:
         return None
     padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(op.attrs["padding"], zeros))
-    return rewriter.bind_again(op.name, [producer.inputs[0], op.inputs[1]], {**op.attrs, "padding": padding})
+    image_without_padding = pad.inputs[0]
+    return rewriter.bind_again(op.name, [image_without_padding, filter_or_cotangent], {**op.attrs, "padding": padding})
 
 
 def _spatial_zeros(pad: Operation) -> list[tuple[int, int]] | None:
     """Returns how many zeros a ``pad`` adds before and after each spatial dim of an image.
 
     Returns None if the op pads the batch or the channels, or pads with another value. Negative zero counts as another
-    value.
+    value: a convolution pads with positive zeros.
     """
-    # Fewer than three dims have no spatial dim, and fail the test of `first` and `last` below.
-    first, *spatial, last = pad.attrs["paddings"] if len(pad.attrs["paddings"]) > 2 else (None, None)
+    paddings, fill = pad.attrs["paddings"], pad.inputs[1]
+    if len(paddings) < 3:  # there is no spatial dim
+        return None
+    batch, *spatial, channels = paddings
+    if batch != (0, 0) or channels != (0, 0):
+        return None
+    if not _is_scalar_constant(fill, 0) or np.signbit(constant_value(fill)):
+        return None
     static = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
-    is_zero = _is_scalar_constant(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
-    return static if first == last == (0, 0) and is_zero and len(static) == len(spatial) else None
+    return static if len(static) == len(spatial) else None
 
 
 def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
@@ -259,24 +273,23 @@ def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
     Such a crop is the gradient of zero padding, which `_merge_padding` merges in the forward convolution. The crop must
     keep the complete batch (the first dim) and all channels (the last dim).
     """
-    producer, size = rewriter.operation_of(op.inputs[0]), op.attrs["size"]
-    if producer is None or producer.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):
+    grad = rewriter.operation_of(op.inputs[0])
+    if grad is None or grad.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):
         return None
-    shape, begin, window = producer.attrs["shape"], op.attrs["begin"], producer.inputs[1]._type.shape[:-2]
-    is_static = all(isinstance(d, int) for d in (*begin, *size[1:], *shape[1:]))
-    if not is_static or begin[0] or begin[-1] or not same_shape((size[0], size[-1]), (shape[0], shape[-1])):
+    shape, begin, size = grad.attrs["shape"], op.attrs["begin"], op.attrs["size"]
+    if not all(isinstance(dim, int) for dim in (*begin, *size[1:], *shape[1:])):
         return None
-    cropped = [
-        (low, total - low - cropped_size) for low, total, cropped_size in zip(begin[1:-1], shape[1:-1], size[1:-1])
-    ]
-
-    if any(max(pair) >= extent for pair, extent in zip(cropped, window)):
+    keeps_batch_and_channels = same_shape((size[0], size[-1]), (shape[0], shape[-1]))
+    if begin[0] or begin[-1] or not keeps_batch_and_channels:
         return None
-    old = producer.attrs["padding"]
-    padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(old, cropped))
-    return rewriter.bind_again(
-        "conv_input_grad", producer.inputs, {**producer.attrs, "shape": size, "padding": padding}
-    )
+    # The numbers of elements that are cropped before and after each spatial dim.
+    crops = [(first, extent - first - count) for first, extent, count in zip(begin[1:-1], shape[1:-1], size[1:-1])]
+    window = grad.inputs[1]._type.shape[:-2]
+    if any(max(crop) >= window_size for crop, window_size in zip(crops, window)):
+        return None
+    old_padding = grad.attrs["padding"]
+    padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(old_padding, crops))
+    return rewriter.bind_again("conv_input_grad", grad.inputs, {**grad.attrs, "shape": size, "padding": padding})
 
 
 def _shape_of_type(rewriter: Simplified, op: Operation) -> Tensor:
