@@ -71,14 +71,14 @@ def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
     The kernel mustn't read the input after the copy: then it works on the output alone.
     """
     position = {param: i for i, param in enumerate(func.params)}
-    return [
-        [position[out], position[source]]
-        for out, source in copies(func.body)
-        if out in position
-        and source in position
-        and _same_buffer_type(source, out)
-        and not any(load.source.same_as(source) for load in loads(without_copies(func.body, out)))
-    ]
+
+    def may_share_memory(out: Any, source: Any) -> bool:
+        if out not in position or source not in position or not _same_buffer_type(source, out):
+            return False
+        other_loads = loads(without_copies(func.body, out))
+        return not any(load.source.same_as(source) for load in other_loads)
+
+    return [[position[out], position[source]] for out, source in copies(func.body) if may_share_memory(out, source)]
 
 
 def _only_reshapes(func: tirx.PrimFunc) -> bool:
@@ -115,16 +115,17 @@ class _StageAccess(NamedTuple):
 def _access_of(stage: Stage | Opaque) -> _StageAccess:
     """Returns which buffer a stage of a kernel writes, and which buffers it reads.
 
-    An opaque stage (a loop nest that isn't understood) may read any element, and write any buffer.
+    For each buffer that is read, the result says whether only the element is read that the stage writes. An opaque stage
+    (a loop nest that isn't understood) may read any element, and write any buffer.
     """
     if isinstance(stage, Opaque):
         return _StageAccess(None, dict.fromkeys(variables(stage.body), False))
-    reads: dict[Any, bool] = {}
+    reads_only_written_element: dict[Any, bool] = {}
     for load in stage.loads:
         # A reduction reads more elements than it writes.
-        is_local = not stage.reduce and is_at_own_point(load, stage)
-        reads[load.source] = is_local and reads.get(load.source, True)
-    return _StageAccess(stage.buffer, reads)
+        is_own_element = not stage.reduce and is_at_own_point(load, stage)
+        reads_only_written_element[load.source] = is_own_element and reads_only_written_element.get(load.source, True)
+    return _StageAccess(stage.buffer, reads_only_written_element)
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
@@ -436,10 +437,10 @@ class _AliasAnalysis:
             call = self.bindings[position].value
             kernel = self._called_kernel(call)
             output = next(i for i, arg in enumerate(call.args) if arg.same_as(var))
+            output_param = kernel.params[output]
             donated_params = [p for p, arg in zip(kernel.params, call.args) if param in self.aliases.get(arg, ())]
-            if any(
-                out.same_as(kernel.params[output]) and source in donated_params for out, source in copies(kernel.body)
-            ):
+            copied_to_output = [source for out, source in copies(kernel.body) if out.same_as(output_param)]
+            if any(source in donated_params for source in copied_to_output):
                 yield position, output
 
 

@@ -256,11 +256,12 @@ class _Hoist:
 
     def _add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
         """Adds a function to the module under a unique name made from ``name``, and returns its global variable."""
-        used_names, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
-        while unique in used_names:
-            count += 1
-            unique = f"{name}_{count}"
-        var = Bindings.typed(ir.GlobalVar(unique), func.ty)
+        used_names = {var.name_hint for var in self.mod.get_global_vars()}
+        unique_name, suffix = name, 0
+        while unique_name in used_names:
+            suffix += 1
+            unique_name = f"{name}_{suffix}"
+        var = Bindings.typed(ir.GlobalVar(unique_name), func.ty)
         self.mod.update_func(var, func)
         return var
 
