@@ -54,10 +54,11 @@ class Recorder:
         record, which would keep their inputs alive.
         """
         active = self.active
+        # A loop instead of `any` with a generator: this is run for each op, and a generator takes longer to create.
         for x in inputs:
             if id(x) in active:
                 break
-        else:
+        else:  # no input is active
             return
         self.records.append((prim, tuple(inputs), outputs, attrs))
         for y in outputs if type(outputs) is tuple else (outputs,):

@@ -27,7 +27,7 @@ from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, kernel_key, with
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code, scratch_folder
 from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, with_less_unrolling
-from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, only, run_again
+from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, run_again, run_only_where
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
 from tvtf.passes.codegen.vm import generate
@@ -136,7 +136,7 @@ def cpu_passes() -> tvm.transform.Pass:
             FlattenBuffers,
             run_again(vectorize, has_vector_indices, before=tir.NarrowDataType(32)),
             tir.StorageRewrite(),
-            only(s_tir_passes.HoistIfThenElse(), has_invariant_branches),
+            run_only_where(s_tir_passes.HoistIfThenElse(), has_invariant_branches),
             tir.UnrollLoop(),
             tir.StmtSimplify(),
             s_tir_passes.RewriteUnsafeSelect(),

@@ -20,23 +20,25 @@ def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[
     ``own_buffers``, which only the body uses.
     """
     statements = _flat_statements(iteration)
-    computing = [stmt for stmt in statements if not isinstance(stmt, AllocBuffer)]
-    writable = {*own_buffers, *(stmt.buffer for stmt in statements if isinstance(stmt, AllocBuffer))}
+    allocations = [stmt for stmt in statements if isinstance(stmt, AllocBuffer)]
+    others = [stmt for stmt in statements if not isinstance(stmt, AllocBuffer)]
+    writable = {*own_buffers, *(stmt.buffer for stmt in allocations)}
     bound_vars = {stmt.var for stmt in statements if isinstance(stmt, tirx.Bind)}
-    invariant = {
-        stmt
-        for stmt in computing
-        if _is_plain(stmt) and _written_buffers(stmt) <= writable and not _used_variables(stmt) & bound_vars
-    }
+
+    def may_be_invariant(stmt: Stmt) -> bool:
+        return _is_plain(stmt) and _written_buffers(stmt) <= writable and not _used_variables(stmt) & bound_vars
+
+    invariant = set(filter(may_be_invariant, others))
     # A statement that reads what a varying statement writes is varying, too. Repeat until nothing changes.
     while True:
-        changing = set().union(*(_may_write(stmt) for stmt in computing if stmt not in invariant))
-        still_invariant = {stmt for stmt in invariant if not (_used_variables(stmt) & changing)}
+        written_by_varying = set().union(*(_may_write(stmt) for stmt in others if stmt not in invariant))
+        still_invariant = {stmt for stmt in invariant if not (_used_variables(stmt) & written_by_varying)}
         if still_invariant == invariant:
             break
         invariant = still_invariant
+    # The buffers that invariant statements fill are allocated before the loop, too.
     filled = set().union(*map(_written_buffers, invariant))
-    invariant |= {stmt for stmt in statements if isinstance(stmt, AllocBuffer) and stmt.buffer in filled}
+    invariant |= {stmt for stmt in allocations if stmt.buffer in filled}
     return [stmt for stmt in statements if stmt in invariant], [stmt for stmt in statements if stmt not in invariant]
 
 

@@ -53,7 +53,7 @@ class Scratch:
         """
         if self.by_caller:
             return self.code.late_parameter()
-        offset, shape, dtype = (self.code.constant(each) for each in _layout_of(planned))
+        offset, shape, dtype = map(self.code.constant, _layout_of(planned))
         tensor = self.code.call_at_entry(TENSOR, [self._arena_storage(), offset, shape, dtype])
         return self._with_own_data_pointer(tensor, planned) if planned.offset else tensor
 

@@ -17,19 +17,23 @@ from tvtf.passes.schedule.cpu.kernel import variables
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 
 
-def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
-    """Returns a pass that applies the pass ``run`` only to functions for which ``where`` holds."""
+def run_only_where(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
+    """Returns a pass that applies the pass ``run`` only to functions for which ``where`` holds.
+
+    Some passes of TVM take long even for functions that they don't change.
+    """
 
     @transform.module_pass(opt_level=0, name=run.info.name)
-    def run_on_chosen(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-        """Applies the pass to the chosen functions together, and keeps the others."""
-        chosen = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc) and where(func)}
-        if not chosen:
+    def run_where_needed(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        """Applies the pass to all functions for which ``where`` holds, in one module, and keeps the others."""
+        functions = dict(mod.functions_items())
+        selected = {name: func for name, func in functions.items() if isinstance(func, PrimFunc) and where(func)}
+        if not selected:
             return mod
-        results = dict(run(ir.IRModule(chosen, attrs=mod.attrs)).functions_items())
-        return ir.IRModule(dict(mod.functions_items()) | results, attrs=mod.attrs)
+        results = dict(run(ir.IRModule(selected, attrs=mod.attrs)).functions_items())
+        return ir.IRModule(functions | results, attrs=mod.attrs)
 
-    return run_on_chosen
+    return run_where_needed
 
 
 def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: transform.Pass) -> transform.Pass:
@@ -44,11 +48,10 @@ def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: tr
     def run_twice(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
         """Applies the pass to all functions, then both passes to the originals of those to repeat."""
         results = dict(run(mod).functions_items())
-        to_run_again = {name: mod[name] for name, func in results.items() if isinstance(func, PrimFunc) and where(func)}
-        second_results = (
-            dict(second_run(ir.IRModule(to_run_again, attrs=mod.attrs)).functions_items()) if to_run_again else {}
-        )
-        return ir.IRModule(results | second_results, attrs=mod.attrs)
+        originals = {name: mod[name] for name, func in results.items() if isinstance(func, PrimFunc) and where(func)}
+        if originals:
+            results |= dict(second_run(ir.IRModule(originals, attrs=mod.attrs)).functions_items())
+        return ir.IRModule(results, attrs=mod.attrs)
 
     return run_twice
 

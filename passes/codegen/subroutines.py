@@ -18,7 +18,7 @@ from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL
 from tvtf.passes.codegen.native_code import native_code, with_less_unrolling
-from tvtf.passes.codegen.selective_passes import only
+from tvtf.passes.codegen.selective_passes import run_only_where
 from tvtf.passes.codegen.shipped_subroutines import shipped_code
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.debug.kernel_costs import KernelCost
@@ -114,7 +114,7 @@ def lower_subroutine(name: str, func: PrimFunc, host: Target) -> IRModule:
     tir = tirx.transform
     passes = tvm.transform.Sequential(
         [
-            only(tir.FlattenBuffer(), _has_strides),
+            run_only_where(tir.FlattenBuffer(), _has_strides),
             tir.VectorizeLoop(True),
             tir.StorageRewrite(),
             tir.UnrollLoop(),

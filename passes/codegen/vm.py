@@ -178,10 +178,10 @@ class _FunctionGenerator:
         if not isinstance(expr, relax.SeqExpr):
             return expr
         last_used = last_uses(expr)
-        bindings = [each for block in expr.blocks for each in block.bindings]
-        for index, binding in enumerate(bindings):
+        bindings = [binding for block in expr.blocks for binding in block.bindings]
+        for position, binding in enumerate(bindings):
             self.bind(binding)
-            self.clear_all(last_used.get(index, []))
+            self.clear_all(last_used.get(position, []))
         return expr.body
 
     def clear_all(self, variables: list[relax.Var]) -> None:
@@ -362,14 +362,16 @@ class _FunctionGenerator:
 
         If the function ends by building a tuple, the operands of the tuple's fields are returned instead.
         """
-        func, outer = self.program.functions[name], (self.operand_of, self.arena_base, self.arena_parts)
+        func = self.program.functions[name]
         _check_count(name, func, len(arguments))
+        state_of_caller = self.operand_of, self.arena_base, self.arena_parts
         self.operand_of = dict(zip(func.params, arguments, strict=True))
+        # The callee's part of the arena lies in that of its caller.
         self.arena_base += self.arena_parts.get(name, 0)
-        _, self.arena_parts = _arena(func)
+        _size, self.arena_parts = _arena(func)
         body = self.bind_all(func.body)
         result = self.values(body.fields) if isinstance(body, relax.Tuple) else self.value(body)
-        self.operand_of, self.arena_base, self.arena_parts = outer
+        self.operand_of, self.arena_base, self.arena_parts = state_of_caller
         return result
 
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:

@@ -62,28 +62,27 @@ def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
     if sym.Analyzer().const_int_bound(size).max_value < LARGE:
         return None
     # In floating point, since the size may overflow an integer.
-    counted = floating(size)
+    size_as_float = floating(size)
     failure = f"{name}: OOM when allocating a workspace of {_readable(size)} bytes"
-    return IfThenElse(
-        counted >= FloatImm("float64", float(LARGE)), SeqStmt(_trial_allocation(size, counted, failure)), None
-    )
+    is_large = size_as_float >= FloatImm("float64", float(LARGE))
+    return IfThenElse(is_large, SeqStmt(_trial_allocation(size, size_as_float, failure)), None)
 
 
-def _trial_allocation(size: Any, counted: Any, failure: str) -> list[Stmt]:
+def _trial_allocation(size: Any, size_as_float: Any, failure: str) -> list[Stmt]:
     """Returns statements that try to allocate ``size`` bytes and free them again, and that raise an error on failure.
 
     They call ``posix_memalign``, since LLVM would remove such a pair of calls of an allocator that it knows.
 
     Args:
       size: the number of bytes, which may have overflowed.
-      counted: the same number in floating point, which doesn't overflow.
+      size_as_float: the same number in floating point, which doesn't overflow.
       failure: the text of the error.
     """
     pointer = tirx.decl_buffer((1,), "int64", "place")
     load = tirx.BufferLoad(pointer, [IntImm("int32", 0)])
     status = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
     return [
-        _fails_unless(counted < FloatImm("float64", float(MAX_BYTES)), failure),
+        _fails_unless(size_as_float < FloatImm("float64", float(MAX_BYTES)), failure),
         AllocBuffer(pointer, STACK_ALLOCATION),
         _fails_unless(tirx.EQ(status, IntImm("int32", 0)), failure),
         tirx.Evaluate(tirx.call_extern("int32", "free", load)),

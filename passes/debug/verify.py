@@ -65,13 +65,14 @@ def _absolute_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _evaluate(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Interprets ``main`` with NumPy, and returns its outputs."""
-    inputs = [EagerTensor(a) for a in arrays]
+    inputs = [EagerTensor(array) for array in arrays]
+    users_trace, users_tapes = state.trace, state.tapes
     # The user's trace and gradient tapes mustn't record these ops.
-    trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
+    state.trace, state.tapes = None, []
     try:
-        return [t.eager_array() for t in evaluate(mod, "main", inputs)]
+        return [output.eager_array() for output in evaluate(mod, "main", inputs)]
     finally:
-        state.trace, state.tapes = trace, tapes
+        state.trace, state.tapes = users_trace, users_tapes
 
 
 def _random_inputs(function: relax.Function) -> list[np.ndarray]:

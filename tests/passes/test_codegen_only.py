@@ -6,7 +6,7 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, only
+from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, run_only_where
 
 
 @T.prim_func(s_tir=True)
@@ -99,9 +99,9 @@ def test_a_pass_sees_only_what_it_is_for():
         return tvm.IRModule({name: func.with_attr("noted", True) for name, func in mod.functions_items()})
 
     mod = tvm.IRModule({"once": polls_once, "each": polls_each_iteration})
-    done = only(noted, has_invariant_branches)(mod)
+    done = run_only_where(noted, has_invariant_branches)(mod)
     assert seen == ["once"] and done["once"].attrs["noted"] and "noted" not in done["each"].attrs
-    assert len(done.functions) == 2 and only(noted, lambda _: False)(mod).same_as(mod)
+    assert len(done.functions) == 2 and run_only_where(noted, lambda _: False)(mod).same_as(mod)
 
 
 def test_a_long_chain_gives_what_its_ops_give_one_by_one(own_cache):
