@@ -166,13 +166,17 @@ def _name_at(image: bytes, table: _Header, offset: int) -> str:
 
 
 def _read_sections(path: Path, image: bytes, headers: list[_Header]) -> dict[int, Section]:
-    """Reads the sections of an object file that a program loads into memory; returns them by their numbers."""
-    # The field e_shstrndx: the number of the section with the names of sections.
+    """Reads the sections of an object file that a program loads into memory; returns them by their section index.
+
+    Other sections, such as debug information, aren't linked.
+    """
+    # The ELF header's field e_shstrndx: the index of the section with the names of sections.
     (names_index,) = struct.unpack_from("<H", image, 62)
     sections = {}
     for index, header in enumerate(headers):
         if header.flags & SHF_ALLOC and header.size:
-            sections[index] = _read_section(path, image, header, _name_at(image, headers[names_index], header.name))
+            name = _name_at(image, headers[names_index], header.name)
+            sections[index] = _read_section(path, image, header, name)
     return sections
 
 
@@ -185,14 +189,14 @@ def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Secti
 
 
 def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
-    """Reads the symbols of an object file in the order of its symbol table: relocations refer to symbols by number."""
+    """Reads the symbols of an object file, in the order of its symbol table: relocations refer to symbols by index."""
     table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
     if table is None:
         return []
-    names, end = headers[table.link], table.offset + table.size
+    name_table = headers[table.link]
+    entry_offsets = range(table.offset, table.offset + table.size, SYMBOL.size)
     return [
-        _read_symbol(path, image, names, sections, SYMBOL.unpack_from(image, offset))
-        for offset in range(table.offset, end, SYMBOL.size)
+        _read_symbol(path, image, name_table, sections, SYMBOL.unpack_from(image, offset)) for offset in entry_offsets
     ]
 
 
@@ -200,9 +204,9 @@ def _read_symbol(
     path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
 ) -> Symbol:
     """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols."""
-    name_offset, info, visibility, section_number, value, size = entry
+    name_offset, info, visibility, section_index, value, size = entry
     name = _name_at(image, names, name_offset)
-    if section_number == SHN_COMMON:
+    if section_index == SHN_COMMON:
         raise UnsupportedObjectError(f"{path} has the common symbol {name}")
     return Symbol(
         name,
@@ -210,10 +214,10 @@ def _read_symbol(
         binding=info >> 4,
         kind=info & 15,
         visibility=visibility & 3,
-        section=sections.get(section_number),
+        section=sections.get(section_index),
         value=value,
         size=size,
-        defined=section_number != SHN_UNDEF,
+        defined=section_index != SHN_UNDEF,
     )
 
 
@@ -222,15 +226,15 @@ def _read_relocations(
 ) -> list[Relocation]:
     """Reads the relocations of all sections that are loaded.
 
-    In an entry, the upper half of ``info`` is the number of the symbol, and the lower half is the kind of relocation.
+    In an entry, the upper half of ``info`` is the index of the symbol, and the lower half is the kind of relocation.
     """
     relocations = []
     for header in headers:
         if header.kind == SHT_RELA and header.info in sections:
             for entry_offset in range(header.offset, header.offset + header.size, RELA.size):
                 offset, info, addend = RELA.unpack_from(image, entry_offset)
-                symbol = symbols[info >> 32]
-                relocations.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
+                symbol, kind = symbols[info >> 32], info & 0xFFFFFFFF
+                relocations.append(Relocation(sections[header.info], offset, kind, symbol, addend))
     return relocations
 
 

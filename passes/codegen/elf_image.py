@@ -69,7 +69,7 @@ class _Library:
         self.table = _by_key([*in_table, *self.stubs.values()])
         self.exports = [symbol for symbol in self.definitions.values() if symbol.visibility == STV_DEFAULT]
         foreign = [symbol.name for symbol in self.foreign.values()]
-        self.numbers = {name: 1 + index for index, name in enumerate(foreign)}
+        self.symbol_indices = {name: 1 + index for index, name in enumerate(foreign)}
         self.strings = _StringTable([*foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
         self._make_own_sections()
 
@@ -158,7 +158,7 @@ class _Library:
         """Returns the loader relocation (address, info, addend) that fills a symbol's slot in the address table."""
         if symbol.defined:
             return self._table_slot(symbol), R_RELATIVE, symbol.address
-        return self._table_slot(symbol), self.numbers[symbol.name] << 32 | R_GLOB_DAT, 0
+        return self._table_slot(symbol), self.symbol_indices[symbol.name] << 32 | R_GLOB_DAT, 0
 
     def _apply(self, image: bytearray, entry: Relocation) -> None:
         """Writes the relative address that a relocation specifies to the image.
@@ -182,7 +182,7 @@ class _Library:
         """Returns the loader relocation (address, info, addend) that writes a symbol's absolute address."""
         if entry.symbol.defined:
             return entry.place, R_RELATIVE, entry.symbol.address + entry.addend
-        return entry.place, self.numbers[entry.symbol.name] << 32 | R_64, entry.addend
+        return entry.place, self.symbol_indices[entry.symbol.name] << 32 | R_64, entry.addend
 
     def _write_stub(self, image: bytearray, symbol: Symbol) -> None:
         """Writes the stub of a function of another library: an indirect jump through the function's address slot.

@@ -67,7 +67,7 @@ class _Flattener:
     def __init__(self, func: PrimFunc) -> None:
         """Collects a kernel's buffers and loops, and creates a flat buffer for each buffer that needs one."""
         self.func = func
-        self.parameters = [p for p in func.params if is_buffer_var(p)]
+        self.parameters = [param for param in func.params if is_buffer_var(param)]
         self.allocated: list[Var] = []
         self.unsupported: list[Any] = []
         """Views of other buffers, and loops that share a variable but not its range."""

@@ -23,7 +23,7 @@ def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
     for index, binding in enumerate(bindings):
         last_use.update(dict.fromkeys(relax.analysis.free_vars(binding.value), index))
     results = set(relax.analysis.free_vars(sequence.body))
-    return _group_by_last_use(last_use, [b.var for b in bindings if b.var not in results], bindings)
+    return _group_by_last_use(last_use, [binding.var for binding in bindings if binding.var not in results], bindings)
 
 
 def _group_by_last_use(

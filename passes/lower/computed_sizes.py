@@ -35,19 +35,23 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
 
     Results are grouped by the variable after which their size is known: the one that defines the last of their dims.
     """
-    bindings = [b for block in function.body.blocks for b in block.bindings]
-    defining = defining_vars(function.params, bindings)
-    positions = {b.var: i for i, b in enumerate(bindings)}
-    dim_bindings = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == DIMS_OP}
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    computed_dims = {
+        binding.var for binding in bindings if dialect.is_dialect(binding.value) and binding.value.op.name == DIMS_OP
+    }
+    if not computed_dims:
+        return {}
+    defining_var = defining_vars(function.params, bindings)
+    positions = {binding.var: position for position, binding in enumerate(bindings)}
     results_after: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
-    for binding in bindings if dim_bindings else ():
+    for binding in bindings:
         for result in _sized_results(binding):
             symbols = () if isinstance(result.bytes, int) else undefined_vars(result.bytes)
-            used = {defining[symbol] for symbol in symbols if symbol in defining}
-            if used & dim_bindings:
-                last = max(used, key=positions.__getitem__)
+            needed_vars = {defining_var[symbol] for symbol in symbols if symbol in defining_var}
+            if needed_vars & computed_dims:
+                last_needed = max(needed_vars, key=positions.__getitem__)
                 # Results of equal size need one check.
-                results_after[last].setdefault(str(result.bytes), result)
+                results_after[last_needed].setdefault(str(result.bytes), result)
     return {var: list(by_size.values()) for var, by_size in results_after.items()}
 
 
@@ -61,7 +65,7 @@ def _sized_results(binding: Any) -> list[Sized]:
         return []
     op = dialect.read(binding.value).primitive.tf_name
     types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
-    return [_sized_type(op, t) for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
+    return [_sized_type(op, ty) for ty in types if isinstance(ty, relax.TensorType) and ty.shape is not None]
 
 
 def _sized_type(op: str, ty: relax.TensorType) -> Sized:

@@ -78,13 +78,15 @@ class _KernelCalls:
             reader = self.only_reader(binding)
             after = [reader] if reader is not None and self._has_one_contraction(reader, is_convolution) else []
             producers = [self.kernel_calls[x] for x in _operands(binding) if x in self.kernel_calls]
-            before = [
+            convolutions_before = [
                 producer
                 for producer in producers
                 if self.only_reader(producer) is binding and self._has_one_contraction(producer, is_convolution)
-            ][:1]  # at most one convolution before
+            ]
+            before = convolutions_before[:1]
             for chain in ([*before, binding, *after], [binding, *after], [*before, binding]):
-                if len(chain) > 1 and any(_bytes_of(b.var) > SHARE_OF_LEVEL2 * target.level2_bytes for b in chain[:-1]):
+                intermediate_results = [call.var for call in chain[:-1]]
+                if any(_bytes_of(var) > SHARE_OF_LEVEL2 * target.level2_bytes for var in intermediate_results):
                     yield chain
 
     def _has_one_contraction(self, binding: Any, test: Any) -> bool:
@@ -129,14 +131,16 @@ def _shared_function(
     """
     operands = _outside_operands(chain)
     results = [binding.var for binding in chain]
-    operand_numbers = [[_operand_index(x, operands, results) for x in _operands(binding)] for binding in chain]
-    # The key has the kernels' names, and how their operands are connected.
-    key = tuple((b.value.args[0].name_hint, tuple(numbers)) for b, numbers in zip(chain, operand_numbers, strict=True))
+    kernel_names = [binding.value.args[0].name_hint for binding in chain]
+    # Which operand or earlier result each kernel's operands are.
+    connections = [tuple(_operand_index(x, operands, results) for x in _operands(binding)) for binding in chain]
+    key = tuple(zip(kernel_names, connections, strict=True))
     if key not in known:
         function = _chain_function(chain, operands)
         kernel = read_kernel(_fused_kernel(mod, function, chain))
-        pays = kernel is not None and bands_of(inline_stages(kernel), kernel, target) is not None
-        known[key] = builder.add_func(function, f"{key[0][0]}_chain") if pays else None
+        # Only in bands, blocks of rows that pass through the whole chain, does fusing save memory traffic.
+        is_profitable = kernel is not None and bands_of(inline_stages(kernel), kernel, target) is not None
+        known[key] = builder.add_func(function, f"{kernel_names[0]}_chain") if is_profitable else None
     return known[key]
 
 
@@ -182,7 +186,7 @@ def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> 
     with builder.function("main", params):
         builder.emit_func_output(builder.emit(relax.Call(name, params, ret_ty=function.ret_ty)))
     fused = relax.transform.FuseTIR()(builder.get())
-    return next(f for name, f in fused.functions_items() if name.name_hint.startswith("chain"))
+    return next(func for name, func in fused.functions_items() if name.name_hint.startswith("chain"))
 
 
 def _replacements(chain: Chain, function: ir.GlobalVar) -> dict[Any, list[Any]]:
@@ -204,7 +208,7 @@ def _rewritten(builder: relax.BlockBuilder, main: relax.Function, replacements: 
     """
 
     def with_replacements(old: Any) -> Any:
-        bindings = [new for b in old.bindings for new in replacements.get(b.var, [b])]
+        bindings = [new for binding in old.bindings for new in replacements.get(binding.var, [binding])]
         return type(old)(bindings)
 
     body = Bindings.typed(

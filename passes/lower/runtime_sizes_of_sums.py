@@ -193,12 +193,13 @@ def _is_epilogue_stage(stage: Stage, column_sums: _ColumnSums) -> bool:
     matrices = column_sums.matrices
     if not matrices.is_row(stage.buffer) or access.free_variables(stage.value) & {axis.var for axis in stage.spatial}:
         return False
-    return all(
-        _reduction_index(load, stage, column_sums) is not None
-        if load.source.same_as(column_sums.sums.buffer)
-        else matrices.is_aligned_load(load, stage)
-        for load in stage.loads
-    )
+
+    def is_in_own_column(load: TensorLoad) -> bool:
+        if load.source.same_as(column_sums.sums.buffer):
+            return _reduction_index(load, stage, column_sums) is not None
+        return matrices.is_aligned_load(load, stage)
+
+    return all(map(is_in_own_column, stage.loads))
 
 
 def _reduction_index(load: TensorLoad, stage: Stage, column_sums: _ColumnSums) -> int | None:

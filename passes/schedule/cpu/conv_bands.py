@@ -257,14 +257,15 @@ def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTar
     stages = [
         _stage_in_band(stage, rows, image, bands.last_origin, buffers, first_rows) for stage, rows in stages_and_rows
     ]
-    last = bands.stages[-1]
-    # A copy with a border isn't copied: the stage before stores into its middle.
-    borders = [border for pair in zip(stages, stages[1:]) if (border := _as_border_copy(*pair, stages)) is not None]
-    border_copies = {border.copy.buffer: border for border in borders}
-    stages = [border_copies[stage.buffer].inner if stage.buffer in border_copies else stage for stage in stages]
-    local_buffers = [buffers[stage.buffer] for stage in bands.stages[:-1] if buffers[stage.buffer] not in border_copies]
-    body = emit_all(stages, Kernel(tuple(stages), tuple(local_buffers)), target)
-    for border in borders:
+    # Results aren't copied to a padded copy: the contraction before stores into its middle.
+    possible_borders = [_as_border_copy(stage, copy, stages) for stage, copy in zip(stages, stages[1:])]
+    borders = {border.copy.buffer: border for border in possible_borders if border is not None}
+    stages = [borders[stage.buffer].inner if stage.buffer in borders else stage for stage in stages]
+    *intermediate_stages, last = bands.stages
+    band_buffers = [buffers[stage.buffer] for stage in intermediate_stages]
+    local_buffers = tuple(buffer for buffer in band_buffers if buffer not in borders)
+    body = emit_all(stages, Kernel(tuple(stages), local_buffers), target)
+    for border in borders.values():
         body = emit.sequence([emit.allocate(border.copy.buffer), border.fill_border(target), border.store_inside(body)])
     return _redirect_to_whole_result(body, buffers[last.buffer], last.buffer, image, first_rows[last.buffer])
 
@@ -408,15 +409,15 @@ def _redirect_to_whole_result(body: Stmt, band_buffer: Var, buffer: Var, image: 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         return [image, first_row + indices[0], *indices[1:]]
 
-    def store(node: BufferStore) -> BufferStore:
-        """Redirects a store of the band's buffer."""
-        return (
-            BufferStore(buffer, node.value, indices_in_whole(node.indices))
-            if node.buffer.same_as(band_buffer)
-            else node
-        )
+    def redirect_store(store: BufferStore) -> BufferStore:
+        if not store.buffer.same_as(band_buffer):
+            return store
+        return BufferStore(buffer, store.value, indices_in_whole(store.indices))
 
-    def load(node: TensorLoad) -> ir.Expr:
-        return tirx.BufferLoad(buffer, indices_in_whole(node.indices)) if node.source.same_as(band_buffer) else node
+    def redirect_load(load: TensorLoad) -> ir.Expr:
+        if not load.source.same_as(band_buffer):
+            return load
+        return tirx.BufferLoad(buffer, indices_in_whole(load.indices))
 
-    return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))
+    with_stores = structural_map(body, (BufferStore, redirect_store))
+    return structural_map(with_stores, (TensorLoad, redirect_load))

@@ -68,12 +68,9 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
     gradient = without_unit_axes(gradient)
     # Terms at these positions would read the border, which doesn't exist in the image.
     edges = all_clips(gradient, source)
-    if (
-        source.reduce
-        or not gradient.reduce
-        or not edges
-        or not _are_vectors_of_channels(gradient, target.lanes(gradient.item_bytes))
-    ):
+    if source.reduce or not gradient.reduce or not edges:
+        return None
+    if not _are_vectors_of_channels(gradient, target.lanes(gradient.item_bytes)):
         return None
     # The copy's value is `if_then_else(inside, image, 0)`, and the edges replace its condition.
     image_stage = with_value(source, source.value.args[1])

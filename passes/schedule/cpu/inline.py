@@ -62,12 +62,10 @@ def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
 
 def is_reindexing(stage: Stage) -> bool:
     """Returns whether a stage is a reshape, transpose, broadcast, cast or constant, which computes nothing."""
-    return (
-        _operations(stage) <= 1
-        and not access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
-        and len(stage.loads) <= 1
-        and not _has_call(stage)
-    )
+    if _operations(stage) > 1 or len(stage.loads) > 1 or _has_call(stage):
+        return False
+    depends_on_indices = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
+    return not depends_on_indices
 
 
 def _has_call(stage: Stage) -> bool:

@@ -333,19 +333,16 @@ def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
     Other nests become opaque.
     """
     block = realize.block
+    if not isinstance(realize.predicate, tirx.IntImm) or block.alloc_buffers or block.match_buffers:
+        return False
     if isinstance(block.body, BufferStore) and _stores_scalar(block, loops):
-        return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
+        return True
+    if len(realize.iter_values) != len(loops):
+        return False
     has_loop_per_axis = all(
-        value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values[:], loops, strict=False)
+        value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values[:], loops, strict=True)
     )
-    return (
-        has_loop_per_axis
-        and len(realize.iter_values) == len(loops)
-        and all(loop.kind == tirx.ForKind.SERIAL and _is_zero(loop.min) for loop in loops)
-        and isinstance(realize.predicate, tirx.IntImm)
-        and not block.alloc_buffers
-        and not block.match_buffers
-    )
+    return has_loop_per_axis and all(loop.kind == tirx.ForKind.SERIAL and _is_zero(loop.min) for loop in loops)
 
 
 def _axes_in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:

@@ -140,16 +140,13 @@ def _repeats_values(periods: Periods, lanes: int) -> bool:
 
     One vector of values then gives several vectors of results, by shuffles. A period must divide a vector exactly.
     """
-    (stage, *other_stages) = periods.stages
+    stage, *other_stages = periods.stages
+    if other_stages or stage.dtype == "bool":
+        return False
     fills_vectors = periods.length < lanes and lanes % periods.length == 0
     is_last_axis = bool(stage.spatial) and stage.spatial[-1].var.same_as(periods.axis)
-    return (
-        fills_vectors
-        and not other_stages
-        and is_last_axis
-        and stage.dtype != "bool"
-        and periods.offset not in variables(stage.value)
-    )
+    has_equal_elements = periods.offset not in variables(stage.value)
+    return fills_vectors and is_last_axis and has_equal_elements
 
 
 def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes: int) -> Stmt:

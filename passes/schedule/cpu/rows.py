@@ -76,16 +76,15 @@ def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
 
     Rows are then independent. The first `depth` axes count the rows.
     """
-    first = stages[0]
-    has_same_rows = all(
-        _are_equal_extents(left.extent, right.extent)
-        for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
-    )
-    row_axes = stage.spatial[:depth]
-    return has_same_rows and all(
-        all(_is_own_index(index, axis) for index, axis in zip(load.indices[:depth], row_axes, strict=True))
-        for load in stage.loads
-        if any(load.source.same_as(other.buffer) for other in stages)
+    row_axes, row_axes_of_chain = stage.spatial[:depth], stages[0].spatial[:depth]
+    for own_axis, axis_of_chain in zip(row_axes, row_axes_of_chain, strict=True):
+        if not _are_equal_extents(own_axis.extent, axis_of_chain.extent):
+            return False
+    loads_of_chain = [load for load in stage.loads if any(load.source.same_as(other.buffer) for other in stages)]
+    return all(
+        _is_own_index(index, axis)
+        for load in loads_of_chain
+        for index, axis in zip(load.indices[:depth], row_axes, strict=True)
     )
 
 
@@ -149,17 +148,14 @@ def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stm
 
     Results in `stored_buffers` are stored in memory, others in a buffer for one row.
     """
+
+    def emit_row(row_indices: list[ir.Expr]) -> Stmt:
+        return _emit_row(chain, stored_buffers, row_indices, target)
+
     if _has_short_rows(chain, target):
-        row = lambda row_indices: _emit_row(chain, stored_buffers, row_indices, target)  # noqa: E731
-        return emit_stacked(chain.stages, chain.depth, stored_buffers, target, row)
+        return emit_stacked(chain.stages, chain.depth, stored_buffers, target, emit_row)
     row_extents = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
-
-    def write(parallel: bool) -> Stmt:
-        return emit.fused(
-            row_extents, lambda row_indices: _emit_row(chain, stored_buffers, row_indices, target), parallel
-        )
-
-    return is_parallel(chain.stages, target, write)
+    return is_parallel(chain.stages, target, lambda parallel: emit.fused(row_extents, emit_row, parallel))
 
 
 def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:

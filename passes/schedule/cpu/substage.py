@@ -36,18 +36,17 @@ def restricted_stage(
         first_indices: the block's first index along each of these axes.
         rows: the number of rows along the last of these axes; None for a single row without an axis.
     """
-    outer_axes = stage.spatial[:depth]
-    value, spatial = stage.value, stage.spatial[depth:]
-    values = dict(zip((axis.var for axis in outer_axes), first_indices, strict=True))
-    row_indices: list[ir.Expr] = []
+    row_axes, axes_in_row = stage.spatial[:depth], stage.spatial[depth:]
+    point = {axis.var: first_index for axis, first_index in zip(row_axes, first_indices, strict=True)}
+    axes_of_block, row_in_block = axes_in_row, []
     if rows is not None:
-        axis = Axis(Var("row", "int64"), index(rows))
-        values[outer_axes[-1].var] = first_indices[-1] + axis.var
-        row_indices, spatial = [axis.var], (axis, *spatial)
-    for old, new in block_buffers.items():
-        value = replace_loads(value, old, partial(load_from_block, new, row_indices, depth))
-    buffer = block_buffers[stage.buffer]
-    return Stage(buffer, spatial, stage.reduce, stage.init, substitute(value, values))
+        block_row = Axis(Var("row", "int64"), index(rows))
+        point[row_axes[-1].var] = first_indices[-1] + block_row.var
+        axes_of_block, row_in_block = (block_row, *axes_in_row), [block_row.var]
+    value = stage.value
+    for result, block_buffer in block_buffers.items():
+        value = replace_loads(value, result, partial(load_from_block, block_buffer, row_in_block, depth))
+    return Stage(block_buffers[stage.buffer], axes_of_block, stage.reduce, stage.init, substitute(value, point))
 
 
 def load_from_block(block: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
@@ -73,28 +72,24 @@ def redirected_to_whole(
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Converts indices in the block to indices in the result."""
-        inner_indices = list(indices)
-        outer_indices = (
-            first_indices if rows is None else [*first_indices[:-1], first_indices[-1] + inner_indices.pop(0)]
-        )
-        values = dict(zip((axis.var for axis in stage.spatial), [*outer_indices, *inner_indices], strict=True))
-        return [values[axis.var] for axis in result_axes]
+        """Converts indices in the block to indices in the result, whose dims may be in another order."""
+        if rows is None:  # a block of a single row has no index for it
+            stage_indices = [*first_indices, *indices]
+        else:
+            row_in_block, *indices_in_row = indices
+            stage_indices = [*first_indices[:-1], first_indices[-1] + row_in_block, *indices_in_row]
+        index_of = {axis.var: value for axis, value in zip(stage.spatial, stage_indices, strict=True)}
+        return [index_of[axis.var] for axis in result_axes]
 
-    def store(node: BufferStore) -> BufferStore:
-        """Redirects a store."""
-        return (
-            BufferStore(stage.buffer, node.value, indices_in_whole(node.indices))
-            if node.buffer.same_as(buffer_of_block)
-            else node
-        )
+    def redirect_store(store: BufferStore) -> BufferStore:
+        if not store.buffer.same_as(buffer_of_block):
+            return store
+        return BufferStore(stage.buffer, store.value, indices_in_whole(store.indices))
 
-    def load(node: TensorLoad) -> ir.Expr:
-        """Redirects a load."""
-        return (
-            tirx.BufferLoad(stage.buffer, indices_in_whole(node.indices))
-            if node.source.same_as(buffer_of_block)
-            else node
-        )
+    def redirect_load(load: TensorLoad) -> ir.Expr:
+        if not load.source.same_as(buffer_of_block):
+            return load
+        return tirx.BufferLoad(stage.buffer, indices_in_whole(load.indices))
 
-    return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))
+    with_stores = structural_map(body, (BufferStore, redirect_store))
+    return structural_map(with_stores, (TensorLoad, redirect_load))

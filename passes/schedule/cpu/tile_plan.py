@@ -358,13 +358,11 @@ def _packing_label(terms: list[TensorLoad], column: Axis, packings: list[Packing
 
     It is equal for all kernels of the same structure.
     """
-    names = [
-        f"{number} by {'columns' if packing.axis is column else 'rows'}"
-        for packing in packings
-        for number, term in enumerate(terms)
-        if term.same_as(packing.load)
-    ]
-    return ", ".join(names) or "none"
+    labels: list[str] = []
+    for packing in packings:
+        direction = "columns" if packing.axis is column else "rows"
+        labels += [f"{position} by {direction}" for position, term in enumerate(terms) if term.same_as(packing.load)]
+    return ", ".join(labels) or "none"
 
 
 def _is_padding_profitable(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:

@@ -170,18 +170,13 @@ def _window_dilation(load: TensorLoad, axes: _FilterGradientAxes) -> int | None:
     dilation = None if stride is None else emit.static(stride)
     if dilation is None or dilation < 1:
         return None
-    planes = list(load.indices[1:-3])
-    window = [
-        position_in_image.var + tap.var * dilation
-        for position_in_image, tap in zip(axes.rows_and_columns, axes.taps, strict=True)
-    ]
+    plane_indices = list(load.indices[1:-3])
+    row_and_column = [axis.var + tap.var * dilation for axis, tap in zip(axes.rows_and_columns, axes.taps, strict=True)]
+    channel = axes.index_over_groups(axes.channel)
+    is_window = _reads_at(load, [axes.image.var, *plane_indices, *row_and_column, channel])
     plane_vars = {axis.var for axis in (*axes.planes, *axes.plane_taps)}
-    is_window = _reads_at(load, [axes.image.var, *planes, *window, axes.index_over_groups(axes.channel)])
-    return (
-        dilation
-        if is_window and all(variables(position_in_image) <= plane_vars for position_in_image in planes)
-        else None
-    )
+    has_own_planes = all(variables(plane_index) <= plane_vars for plane_index in plane_indices)
+    return dilation if is_window and has_own_planes else None
 
 
 def _reads_at(load: TensorLoad, expected: Sequence[ir.Expr]) -> bool:

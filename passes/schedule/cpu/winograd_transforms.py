@@ -266,23 +266,25 @@ def _transform_subroutine(
         # Strides of a scratch source are constants, and not passed.
         strides = [*strides, *map(index, source_strides or ())]
 
-        def tile_and_vector(numbers: list[ir.Expr]) -> Stmt:
-            """Emits the Winograd transform of one vector of channels of one tile, given the indices of both."""
-            tile, vector = numbers
+        result_strides, strides_of_source = strides[:3], strides[3:]
 
-            def offset(row: ir.Expr, column: ir.Expr, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
-                by_tile, by_row, by_column = by
+        def transform_vector(tile_and_vector: list[ir.Expr]) -> Stmt:
+            """Emits the Winograd transform of one vector of channels of one tile, given the indices of both."""
+            tile, vector = tile_and_vector
+
+            def offset(row: ir.Expr, column: ir.Expr, lane: ir.Expr, strides: Sequence[ir.Expr]) -> list[ir.Expr]:
+                by_tile, by_row, by_column = strides
                 return [tile * by_tile + by_row * row + by_column * column + vector * lanes + lane]
 
-            return transform_tile(
-                matrices,
-                lambda row, column, lane: emit.load(source, offset(row, column, lane, strides[3:])),
-                lambda row, column, lane, item: emit.store(result, item, offset(row, column, lane, strides[:3])),
-                lanes,
-                dtype,
-            )
+            def read(row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> ir.Expr:
+                return emit.load(source, offset(row, column, lane, strides_of_source))
 
-        return emit.nest([tiles, vectors], tile_and_vector)
+            def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
+                return emit.store(result, item, offset(row, column, lane, result_strides))
+
+            return transform_tile(matrices, read, write, lanes, dtype)
+
+        return emit.nest([tiles, vectors], transform_vector)
 
     # Two counts and three strides, and three more strides if the source's are passed.
     return subroutine.subroutine([Array(dtype)] * 2, 8 if source_strides is None else 5, body)
@@ -353,13 +355,15 @@ def _dot_product(factors: Sequence[float], read: ReadColumn, dtype: str, lane: i
     Terms with another factor than 1 or -1 come last: each of their multiplications and additions is one FMA
     instruction.
     """
-    terms = sorted((abs(factor) != 1, row, factor) for row, factor in enumerate(factors) if factor)
-    total: ir.Expr = tirx.const(0, dtype)
-    for position, (_has_factor, row, factor) in enumerate(terms):
+    nonzero_terms = [(row, factor) for row, factor in enumerate(factors) if factor]
+    # False sorts before True.
+    terms = sorted(nonzero_terms, key=lambda term: abs(term[1]) != 1)
+    total: ir.Expr | None = None
+    for row, factor in terms:
         item = read(index(row), lane)
         product = item if abs(factor) == 1 else item * tirx.const(abs(factor), dtype)
-        if not position:
+        if total is None:
             total = product if factor > 0 else product * tirx.const(-1, dtype)
         else:
             total = total + product if factor > 0 else total - product
-    return total
+    return tirx.const(0, dtype) if total is None else total
