@@ -113,7 +113,7 @@ def _is_evaluable(ty: Any) -> bool:
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)
-    return all(isinstance(d, tirx.IntImm) for d in dims) and int(np.prod(list(map(int, dims)))) <= MAX_ELEMENTS
+    return all(isinstance(dim, tirx.IntImm) for dim in dims) and int(np.prod(list(map(int, dims)))) <= MAX_ELEMENTS
 
 
 def _is_symbolic(attribute: Any) -> bool:

@@ -21,7 +21,8 @@ from tvtf.passes.analysis.rewriter import Bindings
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
     """Drops unused functions, and bindings without side effects that no result of a ``tvtf`` function depends on."""
     functions = {
-        var: _without_dead_bindings(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()
+        var: _without_dead_bindings(func) if isinstance(func, relax.Function) else func
+        for var, func in mod.functions_items()
     }
     return without_unused(tvm.IRModule(functions, attrs=mod.attrs))
 
@@ -30,14 +31,14 @@ def without_unused(mod: tvm.IRModule) -> tvm.IRModule:
     """Drops the functions and kernels of a module that can't be reached from any entry function."""
     functions = dict(mod.functions_items())
     # A function with a symbol is an entry: its caller isn't in the module.
-    worklist = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
+    worklist = [var for var, func in functions.items() if func.attrs and "global_symbol" in func.attrs]
     reached: set[ir.GlobalVar] = set()
     while worklist:
         var = worklist.pop()
         if var not in reached:
             reached.add(var)
             worklist += _referenced_functions(functions[var])
-    return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
+    return tvm.IRModule({var: func for var, func in functions.items() if var in reached}, attrs=mod.attrs)
 
 
 def _referenced_functions(function: Any) -> list[ir.GlobalVar]:
@@ -100,7 +101,7 @@ def defining_vars(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[
 def _dims_of_type(ty: Any) -> list[Any]:
     """Returns the symbols in the shapes of a tensor type, or of each tensor type in a tuple."""
     types = ty.fields if isinstance(ty, relax.TupleType) else [ty]
-    shapes = [t.shape for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
+    shapes = [ty.shape for ty in types if isinstance(ty, relax.TensorType) and ty.shape is not None]
     symbolic = [dim for shape in shapes for dim in shape.values[:] if not isinstance(dim, tirx.IntImm)]
     return [symbol for dim in symbolic for symbol in _dims(dim)]
 
@@ -121,7 +122,7 @@ def _checks_sizes(binding: Any, defining: dict[Any, relax.Var]) -> bool:
         return False
     # The result's shape is the dims, followed by a dim of 0.
     dims = binding.var.ty.shape.values[:-1]
-    return not all(isinstance(d, tirx.Var) and defining.get(d) == binding.var for d in dims)
+    return not all(isinstance(dim, tirx.Var) and defining.get(dim) == binding.var for dim in dims)
 
 
 def _has_effect(value: Any) -> bool:

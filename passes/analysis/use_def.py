@@ -24,7 +24,7 @@ class Graph:
     def __init__(self, function: relax.Function) -> None:
         self.producers: dict[relax.Var, Use] = {}
         self.uses: dict[relax.Var, list[Use | None]] = {}
-        for binding in (b for block in function.body.blocks for b in block.bindings[:]):
+        for binding in [binding for block in function.body.blocks for binding in block.bindings[:]]:
             self._add(binding)
         self._read(function.body.body, None)
 

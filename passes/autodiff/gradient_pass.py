@@ -49,13 +49,13 @@ def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | N
     )
     forward, adjoint = _emit_function(mod, name, None), _emit_function(mod, name, chosen)
     functions = {ir.GlobalVar(name): forward.function, ir.GlobalVar(f"{name}_adjoint"): adjoint.function}
-    named = {var: f.with_attr("global_symbol", var.name_hint) for var, f in functions.items()}
+    named = {var: func.with_attr("global_symbol", var.name_hint) for var, func in functions.items()}
     return tvm.IRModule(named | forward.reachable() | adjoint.reachable())
 
 
 def _param_position(function: relax.Function, which: str | int) -> int:
     """Returns the position of a parameter given by its position or name."""
-    names = [p.name for p in function.params]
+    names = [param.name for param in function.params]
     if isinstance(which, int) and 0 <= which < len(names):
         return which
     if which in names:
@@ -64,7 +64,7 @@ def _param_position(function: relax.Function, which: str | int) -> int:
 
 
 def _differentiable_positions(function: relax.Function) -> list[int]:
-    return [i for i, p in enumerate(function.params) if dialect.from_relax_type(p.ty).dtype.is_differentiable]
+    return [i for i, param in enumerate(function.params) if dialect.from_relax_type(param.ty).dtype.is_differentiable]
 
 
 def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
@@ -75,7 +75,7 @@ def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
         gradients.
     """
     with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
-        params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]
+        params = [trace.add_param(dialect.from_relax_type(param.ty), param.name) for param in mod[name].params]
         outputs = list(
             evaluate(mod, name, params, Imported) if wrt is None else _with_gradients(mod, name, params, wrt)
         )

@@ -308,8 +308,8 @@ class _FunctionCheck:
 
     def check_no_dead(self) -> None:
         """Checks that the function's results or side effects depend on each binding."""
-        bindings = [b for block in self.func.body.blocks for b in block.bindings]
-        live = {b.var for b in needed_bindings(self.func.params, bindings, [self.func.body.body])}
+        bindings = [binding for block in self.func.body.blocks for binding in block.bindings]
+        live = {binding.var for binding in needed_bindings(self.func.params, bindings, [self.func.body.body])}
         for self.binding in bindings:
             if self.binding.var not in live:
                 self.fail("nothing depends on it")

@@ -76,11 +76,11 @@ def _evaluate(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarra
 
 
 def _random_inputs(function: relax.Function) -> list[np.ndarray]:
-    return [_random(i, dialect.from_relax_type(p.ty)) for i, p in enumerate(function.params)]
+    return [_random(i, dialect.from_relax_type(param.ty)) for i, param in enumerate(function.params)]
 
 
 def _random(seed: int, tensor_type: Any) -> np.ndarray:
-    return random_array(seed, [_size(d) for d in tensor_type.shape], tensor_type.dtype, 0.0, 2.0)
+    return random_array(seed, [_size(dim) for dim in tensor_type.shape], tensor_type.dtype, 0.0, 2.0)
 
 
 def _size(dim: Any) -> int:
@@ -126,12 +126,15 @@ def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -
 
 
 def _is_checkable(kernel: tirx.PrimFunc) -> bool:
-    return all(hasattr(p.ty, "shape") and all(isinstance(d, tirx.IntImm) for d in p.ty.shape) for p in kernel.params)
+    return all(
+        hasattr(param.ty, "shape") and all(isinstance(dim, tirx.IntImm) for dim in param.ty.shape)
+        for param in kernel.params
+    )
 
 
 def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, target: Target) -> None:
     """Raises an InternalError if a scheduled kernel computes other results than the original one on random arrays."""
-    arrays = [_buffer(i, p) for i, p in enumerate(kernel.params)]
+    arrays = [_buffer(i, param) for i, param in enumerate(kernel.params)]
     expected, actual = (_run_kernel(func, arrays, target) for func in (kernel, scheduled))
     for a, b in zip(expected, actual):
         if not _is_close(a, b):
@@ -140,7 +143,7 @@ def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, ta
 
 def _buffer(seed: int, param: Any) -> np.ndarray:
     dtype = _dtype_of(param)
-    return random_array(seed, [int(d) for d in param.ty.shape], dtype, 0.0, 2.0)
+    return random_array(seed, [int(dim) for dim in param.ty.shape], dtype, 0.0, 2.0)
 
 
 def _dtype_of(param: Any) -> DType:

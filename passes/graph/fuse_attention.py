@@ -28,7 +28,7 @@ from tvtf.passes.graph.simplify import Simplified
 
 def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
     """Replaces each :class:`Site`; returns the same module where there is none."""
-    if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
+    if not any(_sites(func) for func in mod.functions.values() if isinstance(func, relax.Function)):
         return mod
     mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, FusedAttention))
     return drop_dead(mod)
@@ -142,7 +142,7 @@ class NoMatch(Exception):
 
 def _sites(function: relax.Function) -> list[Site]:
     """Finds the attentions in a function: one site for each softmax that belongs to the pattern."""
-    if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
+    if not any(_is_softmax(binding.value) for block in function.body.blocks for binding in block.bindings):
         return []
     graph = Graph(function)
     constants = ConstantValues(function, graph)

@@ -83,7 +83,7 @@ class Imported(Evaluation):
         return self.value(body.body)
 
     def dims_of(self, shape: relax.ShapeExpr) -> tuple[Any, ...]:
-        return tuple(substitute_dim(simplify_dim(d), self.dims) for d in shape.values)
+        return tuple(substitute_dim(simplify_dim(dim), self.dims) for dim in shape.values)
 
 
 def _name_of(op: Any) -> str:
@@ -182,7 +182,7 @@ def _stack(importer: Imported, call: relax.Call) -> Tensor:
 
 def _split(importer: Imported, call: relax.Call) -> tuple[Tensor, ...]:
     axis = int(call.attrs.axis)
-    sizes = [int(t.shape.values[axis % t.ndim]) for t in call.ty.fields]
+    sizes = [int(ty.shape.values[axis % ty.ndim]) for ty in call.ty.fields]
     return tuple(tf("split")(importer.value(call.args[0]), sizes, axis=axis))
 
 

@@ -46,7 +46,9 @@ class _Trimmer:
     def run(self) -> tvm.IRModule:
         """Returns the module with smaller loops, and with the functions made for them."""
         changed = {
-            name: self.trim_function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)
+            name: self.trim_function(func)
+            for name, func in self.mod.functions_items()
+            if isinstance(func, relax.Function)
         }
         if not self.functions:
             return self.mod
@@ -57,7 +59,7 @@ class _Trimmer:
 
         Reads of a loop's results are changed to the positions of the results in the smaller loop.
         """
-        if not any(is_loop(b.value) for b in _bindings(func)):
+        if not any(is_loop(binding.value) for binding in _bindings(func)):
             return func
         out, used_items, new_results = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
@@ -93,7 +95,7 @@ class _Trimmer:
 
 
 def _bindings(func: relax.Function) -> list[Any]:
-    return [b for block in func.body.blocks for b in block.bindings]
+    return [binding for block in func.body.blocks for binding in block.bindings]
 
 
 def is_loop(value: Any) -> bool:
@@ -126,7 +128,7 @@ class _LoopFunction:
 
     def __init__(self, func: relax.Function) -> None:
         self.func = func
-        self.values = {b.var: b for b in _bindings(func)}
+        self.values = {binding.var: binding for binding in _bindings(func)}
         self.results = list(self.values[func.body.body].value.fields)
 
     def bindings_for(self, results: Iterable[int]) -> list[Any]:
@@ -142,14 +144,14 @@ class _LoopFunction:
           results: the positions of the results.
         """
         bindings = self.bindings_for(results)
-        values = [*(b.value for b in bindings), *(self.results[i] for i in results)]
+        values = [*(binding.value for binding in bindings), *(self.results[i] for i in results)]
         used = {var for value in values for var in relax.analysis.free_vars(value)}
         params = list(self.func.params)
-        positions = {i for i, p in enumerate(params) if p in used}
-        types = [*(b.var.ty for b in bindings), *(self.results[i].ty for i in results)]
-        dims = _dims([*types, *(b.value for b in bindings)])
+        positions = {i for i, param in enumerate(params) if param in used}
+        types = [*(binding.var.ty for binding in bindings), *(self.results[i].ty for i in results)]
+        dims = _dims([*types, *(binding.value for binding in bindings)])
         for dim in dims - _bound_dims(params[i] for i in positions):
-            first_with_dim = next(([i] for i, p in enumerate(params) if dim in _bound_dims([p])), [])
+            first_with_dim = next(([i] for i, param in enumerate(params) if dim in _bound_dims([param])), [])
             positions.update(first_with_dim)
         return positions
 
@@ -181,7 +183,7 @@ def _dims(roots: Iterable[Any]) -> set[Any]:
 
 def _bound_dims(params: Iterable[Any]) -> set[Any]:
     """Returns the symbolic dims that tensor parameters have."""
-    return {d for p in params for d in p.ty.shape.values if isinstance(d, tirx.Var)}
+    return {dim for param in params for dim in param.ty.shape.values if isinstance(dim, tirx.Var)}
 
 
 class Needs:

@@ -159,7 +159,7 @@ def _is_column_sum(use: Use) -> bool:
     if use.name != "reduce_sum" or use.attrs["keepdims"] or not use.attrs["axis"]:
         return False
     (x,) = use.inputs
-    is_known = all(isinstance(d, tirx.IntImm) for d in x.ty.shape.values)
+    is_known = all(isinstance(dim, tirx.IntImm) for dim in x.ty.shape.values)
     return is_known and str(x.ty.dtype) in _WIDE and x.ty.ndim - 1 not in use.attrs["axis"]
 
 

@@ -41,7 +41,7 @@ def _calls(mod: tvm.IRModule) -> Iterator[Any]:
 def _calls_of(func: Any) -> Iterator[Any]:
     """Yields the values that a Relax function binds; a kernel has none."""
     if isinstance(func, relax.Function):
-        yield from (b.value for block in func.body.blocks for b in block.bindings)
+        yield from (binding.value for block in func.body.blocks for binding in block.bindings)
 
 
 def _needs_guard(value: Any) -> bool:
@@ -75,10 +75,12 @@ def _writes_before_end(mod: tvm.IRModule, name: str) -> bool:
 
     Assignments are written before a call of Python, and before a nested branch or loop that may fail.
     """
-    nested = [f for value in _calls_of(mod[name]) for f in _subfunctions(value)]
-    if variable_memory_params(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
+    nested = [func for value in _calls_of(mod[name]) for func in _subfunctions(value)]
+    if variable_memory_params(mod, mod[name]) and (
+        calls_python(mod[name]) or any(_may_fail(mod, func) for func in nested)
+    ):
         return True
-    return any(_writes_before_end(mod, f) for f in nested)
+    return any(_writes_before_end(mod, func) for func in nested)
 
 
 def variable_memory_params(mod: tvm.IRModule, function: relax.Function) -> set[int]:
@@ -91,7 +93,9 @@ def variable_memory_params(mod: tvm.IRModule, function: relax.Function) -> set[i
     # Nested branches and loops may assign Variables, too.
     for value in _calls_of(function):
         memories |= {
-            dialect.read(value).inputs[i] for f in _subfunctions(value) for i in variable_memory_params(mod, mod[f])
+            dialect.read(value).inputs[i]
+            for func in _subfunctions(value)
+            for i in variable_memory_params(mod, mod[func])
         }
     return {params.index(m) - len(params) for m in memories}
 
@@ -162,7 +166,7 @@ class _Guarded(Evaluation):
             inputs = self._flush_assignments(inputs)
         if prim.name in CONTROL:
             inputs = self._flush_assignments_before_control_flow(
-                inputs, [f for f in attrs.values() if isinstance(f, Subfunction)]
+                inputs, [func for func in attrs.values() if isinstance(func, Subfunction)]
             )
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
@@ -196,11 +200,13 @@ class _Guarded(Evaluation):
           functions: its branches, or its condition and body.
         """
         # `variable_memory_params` gives indices from the end; the operands correspond to the last parameters, too.
-        positions = {len(inputs) + i for f in functions for i in variable_memory_params(f.mod, f.mod[f.name])}
+        positions = {
+            len(inputs) + i for func in functions for i in variable_memory_params(func.mod, func.mod[func.name])
+        }
         memory_operands = {i: self.copied_memory.get(id(inputs[i]), inputs[i]) for i in positions}
-        if any(_writes_before_end(f.mod, f.name) for f in functions):
+        if any(_writes_before_end(func.mod, func.name) for func in functions):
             inputs = self._copy_shared(list(memory_operands.values()), inputs)
-        if any(_may_fail(f.mod, f.name) for f in functions):
+        if any(_may_fail(func.mod, func.name) for func in functions):
             inputs = self._flush_assignments(inputs)
         return [memory_operands.get(i, x) for i, x in enumerate(inputs)]
 

@@ -139,7 +139,7 @@ def _broadcast_shape(inputs: list[Any]) -> tuple[Any, ...] | None:
 
 def _is_small(result: TensorType) -> bool:
     """Returns whether a result is of static shape, and small enough to be stored in the program as a constant."""
-    return all(isinstance(d, int) for d in result.shape) and int(np.prod(result.shape)) <= EMBEDDED_ELEMENTS
+    return all(isinstance(dim, int) for dim in result.shape) and int(np.prod(result.shape)) <= EMBEDDED_ELEMENTS
 
 
 def is_constant(x: Any) -> bool:
@@ -300,7 +300,7 @@ def _shape_of_type(rewriter: Simplified, op: Operation) -> Tensor:
 def _fold_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Folds a vector of static dims to a constant."""
     dims, dtype = op.attrs["dims"], op.attrs["dtype"]
-    if not all(isinstance(d, int) and d <= dtype.max for d in dims):
+    if not all(isinstance(dim, int) and dim <= dtype.max for dim in dims):
         return None
     return rewriter.constant(EagerTensor(np.array(dims, dtype.np)))
 

@@ -30,31 +30,36 @@ def _bind_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     argument's shape.
     """
     repaired = {
-        var: _with_bound_dims(f)
-        for var, f in mod.functions_items()
-        if isinstance(f, relax.Function) and _has_unbound_dims(f)
+        var: _with_bound_dims(func)
+        for var, func in mod.functions_items()
+        if isinstance(func, relax.Function) and _has_unbound_dims(func)
     }
     if not repaired:
         return mod
-    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in repaired.items()}
-    unchanged = {var: f for var, f in mod.functions_items() if var not in repaired}
-    functions = unchanged | {new_names[var]: f for var, f in repaired.items()}
+    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), func.ty) for var, func in repaired.items()}
+    unchanged = {var: func for var, func in mod.functions_items() if var not in repaired}
+    functions = unchanged | {new_names[var]: func for var, func in repaired.items()}
     rename = (ir.GlobalVar, lambda var: new_names.get(var, var))
     return tvm.IRModule(
-        {var: structural_map(f, rename) if isinstance(f, relax.Function) else f for var, f in functions.items()},
+        {
+            var: structural_map(func, rename) if isinstance(func, relax.Function) else func
+            for var, func in functions.items()
+        },
         attrs=mod.attrs,
     )
 
 
 def _has_unbound_dims(function: relax.Function) -> bool:
     """Returns whether a parameter has a dim expression over symbols that no parameter binds."""
-    bound = _bound_symbols([p.ty for p in function.params], function.params)
-    return any(isinstance(p.ty, relax.TensorType) and not all(_are_bound(bound, p.ty)) for p in function.params)
+    bound = _bound_symbols([param.ty for param in function.params], function.params)
+    return any(
+        isinstance(param.ty, relax.TensorType) and not all(_are_bound(bound, param.ty)) for param in function.params
+    )
 
 
 def _bound_symbols(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
     """Returns the symbols whose values parameters give: scalars, and dims such as ``n``, but not those in ``n + m``."""
-    return {d for d in [*(d for ty in types for d in _dims_of(ty)), *params] if isinstance(d, tirx.Var)}
+    return {dim for dim in [*(dim for ty in types for dim in _dims_of(ty)), *params] if isinstance(dim, tirx.Var)}
 
 
 def _are_bound(bound: set[Any], ty: Any) -> Iterator[bool]:
@@ -105,8 +110,8 @@ def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
 
 def _with_bound_dims(function: relax.Function) -> relax.Function:
     """Returns a function with new symbols for dim expressions in its parameters' types that it can't compute."""
-    types = with_named_dims([p.ty for p in function.params], function.params)
-    params = [p if p.ty is ty else relax.Var(p.name, ty) for p, ty in zip(function.params, types)]
+    types = with_named_dims([param.ty for param in function.params], function.params)
+    params = [param if param.ty is ty else relax.Var(param.name, ty) for param, ty in zip(function.params, types)]
     new_params = dict(zip(function.params, params))
     body = structural_map(function.body, (relax.Var, lambda var: new_params.get(var, var)))
     return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs, function.span)

@@ -327,7 +327,7 @@ def _copied_operand(func: Any) -> int | None:
 
 def _results(main: relax.Function) -> list[Any]:
     """Returns the variables that ``main`` returns; if it returns a tuple, the fields of the tuple."""
-    values = {b.var: b.value for block in main.body.blocks for b in block.bindings}
+    values = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
     result = main.body.body
     while isinstance(values.get(result), relax.Var):  # an alias such as `y = x`
         result = values[result]
@@ -350,7 +350,9 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
     for block_index, block in enumerate(main.body.blocks):
         if block_index in updates_by_block:
             # The order changes, because an update stands right after its operands.
-            unfused = [(main_calls.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
+            unfused = [
+                (main_calls.key(binding.var), [binding]) for binding in block.bindings if binding.var not in fused_vars
+            ]
             parts = sorted([*unfused, *updates_by_block[block_index]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])
         blocks.append(block)

@@ -45,7 +45,7 @@ def _forward_items(func: relax.Function) -> relax.Function:
     For example, ``t = (a, b); x = t[0]`` becomes ``x = a``.
     """
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
-    tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
+    tuples = {binding.var: binding.value for binding in bindings if isinstance(binding.value, relax.Tuple)}
     out = Bindings()
     for binding in bindings:
         value = binding.value
@@ -62,7 +62,7 @@ def without_unread_bindings(func: relax.Function, candidates: set[relax.Var]) ->
     """
     read: set[relax.Var] = set()
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
-    for value in (*(b.value for b in bindings), func.body.body):
+    for value in (*(binding.value for binding in bindings), func.body.body):
         structural_walk(value, (ir.Var, read.add))
     out = Bindings()
     for binding in bindings:

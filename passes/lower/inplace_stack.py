@@ -40,7 +40,7 @@ class InPlace:
           body: the loop's body. Its first ``count`` parameters are the carried values.
         """
         uses = _uses(body)  # the number of uses of each variable that are still to come
-        params = {p: position for position, p in enumerate(body.params[:count])}
+        params = {param: position for position, param in enumerate(body.params[:count])}
         overwritable = set(params)
         self.carried[name] = set()
         for binding in _bindings(body):
@@ -61,13 +61,13 @@ class InPlace:
 
 
 def _bindings(func: relax.Function) -> list[relax.VarBinding]:
-    return [b for block in func.body.blocks for b in block.bindings]
+    return [binding for block in func.body.blocks for binding in block.bindings]
 
 
 def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
     """Returns the loops of a module."""
-    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
-    calls = [b.value for f in functions for b in _bindings(f) if dialect.is_dialect(b.value)]
+    functions = [func for func in mod.functions.values() if isinstance(func, relax.Function)]
+    calls = [binding.value for func in functions for binding in _bindings(func) if dialect.is_dialect(binding.value)]
     return [bound for bound in map(dialect.read, calls) if bound.primitive.name in LOOPS]
 
 
@@ -92,7 +92,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     the size of the buffer.
     """
     dtype = str(buffer.dtype)
-    shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
+    shape = [_extent(dim, i) for i, dim in enumerate(buffer.shape.values)]
     target = tirx.decl_buffer(shape, dtype, "buffer")
     index_buffer = tirx.decl_buffer((), str(index.dtype), "index")
     value = tirx.decl_buffer(shape[1:], dtype, "value")
@@ -113,7 +113,7 @@ def rows_kernel(buffer: relax.TensorType, row_indices: relax.TensorType) -> tirx
     Negative indices are skipped. The arguments are the types of ``buffer`` and ``row_indices``.
     """
     dtype = str(buffer.dtype)
-    shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
+    shape = [_extent(dim, i) for i, dim in enumerate(buffer.shape.values)]
     rows = _extent(row_indices.shape.values[0], len(shape))
     target = tirx.decl_buffer(shape, dtype, "buffer")
     row_index_buffer = tirx.decl_buffer([rows], str(row_indices.dtype), "places")

@@ -47,7 +47,7 @@ def _without_merge_barriers(mod: tvm.IRModule) -> tvm.IRModule:
     for name, func in mod.functions_items():
         sources: dict[Any, Any] = {}
         out = Bindings()
-        for binding in (b for block in func.body.blocks for b in block.bindings):
+        for binding in [binding for block in func.body.blocks for binding in block.bindings]:
             value = _replaced(binding.value, sources)
             if dialect.is_dialect(value) and value.op.name == "tvtf.apart":
                 sources[binding.var] = value.args[0]
@@ -226,7 +226,7 @@ def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Func
 
     With ``returns_item``, the function returns the first item of the tuple.
     """
-    *bindings, last = [b for block in func.body.blocks for b in block.bindings]
+    *bindings, last = [binding for block in func.body.blocks for binding in block.bindings]
     if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):
         return func
     out = Bindings()
@@ -240,7 +240,9 @@ def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
 
 def is_empty(ty: ir.Type) -> bool:
     """Returns whether all results are known to have no elements."""
-    return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values[:]) for t in _tensor_types(ty))
+    return all(
+        any(isinstance(dim, tirx.IntImm) and int(dim) == 0 for dim in t.shape.values[:]) for t in _tensor_types(ty)
+    )
 
 
 def _empty_results(ty: ir.Type) -> list[te.Tensor]:
@@ -281,10 +283,11 @@ def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) 
     predicate, *captured = bound.inputs
     # Sizes that differ between the branches become dims of the results, bound after the If.
     sizes_differ = bool(bound.attrs.get("shapes"))
-    ty = relax.TupleType([_of_any_size(t) for t in call.ty.fields]) if sizes_differ else call.ty
-    branches = [_branch(bound.attrs[name], captured, ty, call.span) for name in ("then_branch", "else_branch")]
-    choice = out.typed(relax.If(predicate, *branches, span=call.span), ty)
-    return _cast_items(out, choice, call.ty) if sizes_differ else choice
+    result_type = relax.TupleType([_of_any_size(ty) for ty in call.ty.fields]) if sizes_differ else call.ty
+    functions = [bound.attrs["then_branch"], bound.attrs["else_branch"]]
+    branches = [_branch(function, captured, result_type, call.span) for function in functions]
+    result = out.typed(relax.If(predicate, *branches, span=call.span), result_type)
+    return _cast_items(out, result, call.ty) if sizes_differ else result
 
 
 def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> relax.SeqExpr:
@@ -310,7 +313,7 @@ def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     if not bound.attrs.get("shapes"):
         return relax.Call(loop_op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
     # The loop determines the sizes of these results. Casts bind symbolic dims to them.
-    unsized = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
+    unsized = relax.TupleType([_of_any_size(ty) for ty in call.ty.fields])
     return _cast_items(
         out, relax.Call(loop_op, operands, attrs=attrs, ty_args=[unsized], span=call.span, ret_ty=unsized), call.ty
     )
@@ -451,25 +454,31 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
     """Returns the calls of Python functions in a module that a gradient uses, and that are recorded for it."""
-    return {call for f in mod.functions.values() if isinstance(f, relax.Function) for call in _recorded_calls_in(f)}
+    return {
+        call for func in mod.functions.values() if isinstance(func, relax.Function) for call in _recorded_calls_in(func)
+    }
 
 
 def _recorded_calls_in(function: relax.Function) -> set[relax.Call]:
     """Returns the calls of Python in a function that must be recorded, because a gradient uses the record.
 
-    The last result of a differentiable call is the number of its record, which only a gradient reads. So a call is
-    recorded if anything in the function uses this number.
+    The last result of a differentiable call is the id of its record, which only a gradient reads. So a call is recorded
+    if anything in the function uses this id.
     """
-    bindings = [b for block in function.body.blocks for b in block.bindings]
-    calls = {b.var: b.value for b in bindings if _is_differentiable_python_call(b.value)}
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    calls = {binding.var: binding.value for binding in bindings if _is_differentiable_python_call(binding.value)}
     if not calls:
         return set()
-    items = [b for b in bindings if isinstance(b.value, relax.TupleGetItem) and b.value.tuple_value in calls]
-    record_numbers = [b for b in items if b.value.index == len(b.value.tuple_value.ty.fields) - 1]
-    call_of_number = {b.var: calls[b.value.tuple_value] for b in record_numbers}
-    values = [*(b.value for b in bindings), function.body.body]
+    call_of_record_id: dict[relax.Var, relax.Call] = {}
+    for binding in bindings:
+        item = binding.value
+        if isinstance(item, relax.TupleGetItem) and item.tuple_value in calls:
+            last_index = len(item.tuple_value.ty.fields) - 1
+            if item.index == last_index:
+                call_of_record_id[binding.var] = calls[item.tuple_value]
+    values = [*(binding.value for binding in bindings), function.body.body]
     used = {var for value in values for var in relax.analysis.free_vars(value)}
-    return {call for var, call in call_of_number.items() if var in used}
+    return {call for var, call in call_of_record_id.items() if var in used}
 
 
 def _is_differentiable_python_call(value: Any) -> bool:
@@ -501,7 +510,10 @@ def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: di
 def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
     """Returns the symbolic dims that each call's results define: dims that are known only after the call has run."""
     return {
-        call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _dims_bound_in(f)
+        call: dims
+        for func in mod.functions.values()
+        if isinstance(func, relax.Function)
+        for call, dims in _dims_bound_in(func)
     }
 
 
@@ -511,7 +523,7 @@ def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[t
     A dim is defined by the first type that mentions it: a parameter's, or that of a call's result.
     """
     known = set().union(*(_symbols(param.ty) for param in function.params))
-    for binding in (b for block in function.body.blocks for b in block.bindings):
+    for binding in [binding for block in function.body.blocks for binding in block.bindings]:
         new_dims = _symbols(binding.var.ty) - known
         known |= new_dims
         if isinstance(binding.value, relax.Call):
@@ -519,7 +531,7 @@ def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[t
 
 
 def _symbols(ty: ir.Type) -> set[tirx.Var]:
-    return {v for t in _tensor_types(ty) for d in t.shape.values for v in tirx.analysis.undefined_vars(d)}
+    return {v for t in _tensor_types(ty) for dim in t.shape.values for v in tirx.analysis.undefined_vars(dim)}
 
 
 def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any], is_pure: bool) -> Any:
@@ -528,13 +540,13 @@ def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any
     The function returns tensors of unknown sizes; casts to their types bind symbolic dims to the actual sizes.
     """
     types = _tensor_types(call.ty)
-    unsized = relax.TupleType([_of_any_size(t) for t in types])
+    unsized = relax.TupleType([_of_any_size(ty) for ty in types])
     if is_pure:
         value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[unsized]), unsized)
     else:
         value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[unsized], span=call.span, ret_ty=unsized)
     results = out.emit(value, "found")
-    items = [_cast_item(out, results, i, t) for i, t in enumerate(types)]
+    items = [_cast_item(out, results, i, ty) for i, ty in enumerate(types)]
     return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]
 
 

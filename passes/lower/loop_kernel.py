@@ -254,7 +254,7 @@ class LoopKernel:
         (ty,) = call.ty_args
         fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
         assigned, self.result_buffer = self.result_buffer, None
-        results = [self._new_result_buffer(t) for t in fields] if assigned is None else [assigned]
+        results = [self._new_result_buffer(ty) for ty in fields] if assigned is None else [assigned]
         self.inline_kernel(self.mod[kernel], [*operands, *results, *sizes])
         return tuple(results) if isinstance(ty, relax.TupleType) else results[0]
 
@@ -350,7 +350,7 @@ class LoopKernel:
           values: the values of the loop's operands.
           needed_outside: which carried values are results of the kernel.
         """
-        if any(t.shape is None for t in call.ty.fields):
+        if any(ty.shape is None for ty in call.ty.fields):
             raise NotNative("a shape that changes")
         condition, body = (self.mod[part] for part in call.args[:2])
         count = len(needed_outside)
@@ -437,7 +437,7 @@ class _SignalPoll:
 
 def _returns_unchanged(body: relax.Function, position: int) -> bool:
     """Returns whether the body of a while loop returns the carried value at a position unchanged, maybe by an alias."""
-    values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
+    values = {binding.var: binding.value for block in body.body.blocks for binding in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
     field = result.fields[position] if isinstance(result, relax.Tuple) else None
@@ -454,15 +454,15 @@ def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Va
     """
     if not isinstance(body.body.body, relax.Tuple):
         return None
-    bindings = [b for block in body.body.blocks for b in block.bindings]
+    bindings = [binding for block in body.body.blocks for binding in block.bindings]
     param, results = body.params[index], list(body.body.body.fields)
-    position = next((i for i, b in enumerate(bindings) if b.var.same_as(results[index])), None)
+    position = next((i for i, binding in enumerate(bindings) if binding.var.same_as(results[index])), None)
     # The old value itself mustn't be a result, too.
     if position is None or param in results:
         return None
     result_binding, later_bindings = bindings[position], bindings[position + 1 :]
-    readers = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
-    if not all(_is_kernel_call(b.value) for b in [*readers, result_binding]):
+    readers = [binding for binding in bindings if param in relax.analysis.free_vars(binding.value)]
+    if not all(_is_kernel_call(binding.value) for binding in [*readers, result_binding]):
         return None
     is_read_later = any(reader.var.same_as(later.var) for reader in readers for later in later_bindings)
     if is_read_later or not _reads_only_written_element(mod, result_binding.value, param):

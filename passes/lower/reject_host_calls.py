@@ -39,7 +39,11 @@ def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
 
 
 def _bindings(func: Any) -> list[Any]:
-    return [b for block in func.body.blocks for b in block.bindings] if isinstance(func, relax.Function) else []
+    return (
+        [binding for block in func.body.blocks for binding in block.bindings]
+        if isinstance(func, relax.Function)
+        else []
+    )
 
 
 def _check_runs_without_python(value: Any, why: str) -> None:

@@ -21,11 +21,11 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
 
     FuseTIR, which runs next, fails on functions with both scalars and a shape: it defines a dim twice.
     """
-    functions = {var: f for var, f in mod.functions_items() if _has_both(f)}
+    functions = {var: func for var, func in mod.functions_items() if _has_both(func)}
     if not functions:
         return mod
-    rewritten = {var: _without_scalars(f) for var, f in functions.items()}
-    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
+    rewritten = {var: _without_scalars(func) for var, func in functions.items()}
+    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), func.ty) for var, func in rewritten.items()}
 
     def with_scalars_in_shape(call: relax.Call) -> relax.Call:
         """Moves the scalar operands of a call into the call's last operand, which is a shape.
@@ -35,14 +35,14 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
         if not isinstance(call.op, ir.GlobalVar) or call.op not in new_names:
             return call
         *operands, dims = call.args
-        scalars = [x for x, p in zip(operands, functions[call.op].params) if _is_scalar(p)]
-        others = [x for x, p in zip(operands, functions[call.op].params) if not _is_scalar(p)]
+        scalars = [x for x, param in zip(operands, functions[call.op].params) if _is_scalar(param)]
+        others = [x for x, param in zip(operands, functions[call.op].params) if not _is_scalar(param)]
         args = [*others, relax.ShapeExpr([*dims.values, *scalars])]
         return relax.Call(new_names[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
-    callers = {var: f for var, f in mod.functions_items() if var not in functions}
-    changed = {var: structural_map(f, (relax.Call, with_scalars_in_shape)) for var, f in callers.items()}
-    return tvm.IRModule(changed | {new_names[var]: f for var, f in rewritten.items()}, attrs=mod.attrs)
+    callers = {var: func for var, func in mod.functions_items() if var not in functions}
+    changed = {var: structural_map(func, (relax.Call, with_scalars_in_shape)) for var, func in callers.items()}
+    return tvm.IRModule(changed | {new_names[var]: func for var, func in rewritten.items()}, attrs=mod.attrs)
 
 
 def _is_scalar(param: relax.Var) -> bool:
@@ -63,9 +63,9 @@ def _without_scalars(function: relax.Function) -> relax.Function:
     For example, ``f(x, n, (m,))`` becomes ``f(x, (m, n))``.
     """
     *params, last = function.params
-    scalars = [p for p in params if _is_scalar(p)]
+    scalars = [param for param in params if _is_scalar(param)]
     dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))
-    others = [p for p in params if not _is_scalar(p)]
+    others = [param for param in params if not _is_scalar(param)]
     return relax.Function(
         [*others, dims], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
     )

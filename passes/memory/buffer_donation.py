@@ -272,11 +272,11 @@ class _AliasAnalysis:
         """
         self.mod = mod
         self.main = main
-        self.bindings = [b for block in main.body.blocks for b in block.bindings[:]]
-        self.values = {b.var: b.value for b in self.bindings}
+        self.bindings = [binding for block in main.body.blocks for binding in block.bindings[:]]
+        self.values = {binding.var: binding.value for binding in self.bindings}
         self.last_use: dict[Any, int] = {}
         self.writes: dict[Any, list[int]] = {}
-        self.aliases: dict[Any, set[Any]] = {p: {p} for p in main.params}
+        self.aliases: dict[Any, set[Any]] = {param: {param} for param in main.params}
         self.last_failure = -1
         for position, binding in enumerate(self.bindings):
             self._record(position, binding)
@@ -457,7 +457,8 @@ def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[i
         return structural_map(expr, (ir.Var, lambda var: donations.get(var, var)))
 
     out = Bindings()
-    for position, binding in enumerate(b for block in main.body.blocks for b in block.bindings):
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    for position, binding in enumerate(bindings):
         if binding.var not in donations:
             value = replace(binding.value)
             out.rebind(binding, with_kernel(value, variants[position]) if position in variants else value)
@@ -475,7 +476,7 @@ def _without_outputs(main: relax.Function, in_place: set[int]) -> relax.Function
     The caller finds these outputs in the memory that it donated. The positions of the other outputs are recorded in an
     attribute.
     """
-    bindings = [b for block in main.body.blocks for b in block.bindings]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
     last = bindings[-1] if bindings else None
     if not in_place or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
         return main

@@ -96,7 +96,7 @@ def _constant_values(main: relax.Function) -> set[Any]:
 
 
 def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
-    return [b for block in main.body.blocks for b in block.bindings if is_kernel_call(b.value)]
+    return [binding for block in main.body.blocks for binding in block.bindings if is_kernel_call(binding.value)]
 
 
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
@@ -129,7 +129,9 @@ def kernels_on_constants(mod: tvm.IRModule) -> set[Any]:
 def called_elsewhere(mod: tvm.IRModule, entries: Sequence[str] = ("main",)) -> set[Any]:
     """Returns the global variables that functions other than ``entries`` call, such as bodies of loops and branches."""
     functions = (
-        f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint not in entries
+        func
+        for name, func in mod.functions_items()
+        if isinstance(func, relax.Function) and name.name_hint not in entries
     )
     names: set[Any] = set()
     for func in functions:

@@ -100,7 +100,7 @@ class Lifetimes:
         Allocations that may be returned are left out, unless ``returns_flag``: then the function is a loop's condition.
         """
         self.mod = mod
-        self.bindings = [b for block in func.body.blocks for b in block.bindings]
+        self.bindings = [binding for block in func.body.blocks for binding in block.bindings]
         self.intervals: dict[Any, Interval] = {}
         self.views: dict[Any, list[Any]] = {}
         self.reshapes: set[int] = set()
