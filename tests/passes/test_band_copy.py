@@ -64,7 +64,7 @@ def test_copies_of_images_are_calls_with_the_values_of_loops(case, target: Targe
     x, image = tensor(IMAGES), values(IMAGES)
     result = run_te(padded(x, shape, **places), {x: image}, shape, target, marks=subroutine.PREFIX)
     np.testing.assert_array_equal(result, expected(image))
-    with patch.object(elementwise, "copied_images", return_value=None):
+    with patch.object(elementwise, "emit_image_copies", return_value=None):
         np.testing.assert_array_equal(run_te(padded(x, shape, **places), {x: image}, shape, target), result)
 
 
@@ -131,7 +131,7 @@ def test_few_images_are_shared_by_the_cores() -> None:
 
 def test_items_of_another_size_are_a_loop() -> None:
     band, image = (tirx.decl_buffer((50, 60, 190), "float64", name) for name in ("band", "image"))
-    copied = band_copy.called_copy(
+    copied = band_copy.call_band_copy(
         lambda at: tirx.BufferLoad(band, at), lambda at: tirx.BufferLoad(image, at), [50, 60, 190], 8
     )
     assert copied is None
@@ -140,7 +140,7 @@ def test_items_of_another_size_are_a_loop() -> None:
 def test_images_beyond_int32_are_copied_by_a_call() -> None:
     band = tirx.decl_buffer((5, 6, 1000), "float32", "band")
     image = tirx.decl_buffer((2**20, 2**10, 1000), "float32", "image")
-    copied = band_copy.called_copy(
+    copied = band_copy.call_band_copy(
         lambda at: tirx.BufferLoad(band, at), lambda at: tirx.BufferLoad(image, at), [5, 6, 1000], 8
     )
     assert subroutine.is_call(copied.value)

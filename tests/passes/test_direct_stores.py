@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.direct_stores import with_direct_stores
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
-from tvtf.passes.schedule.cpu.product_tile import called_product
+from tvtf.passes.schedule.cpu.product_tile import call_product_tile
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
 
 ROWS, TERMS, LANES = 6, 64, 16
@@ -42,7 +42,7 @@ def tile_and_epilogue(width: int, store, sizes=(ROWS,)) -> tuple[tirx.Stmt, list
         {axis.var: emit.index(0) for axis in (*rows, column)}, {axis.var: axis.size for axis in (*rows, column)}
     )
     copy = Stage(out, (*rows, column), (), None, own)
-    call = called_product(
+    call = call_product_tile(
         ColumnTile(stage, tile, column, LANES), [Range.whole(term)], None, Epilogue(stage, (copy,)), False
     )
 

@@ -64,7 +64,7 @@ def test_products_are_right_for_any_access(case, target: Target) -> None:
     result = run_te(sums(item(x, y), 33, 50), {x: a, y: b}, (33, 50), target)
     want = expected(a.astype("float64"), b.astype("float64"))
     np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
-    with patch.object(tasks, "called_product", return_value=None):
+    with patch.object(tasks, "call_product_tile", return_value=None):
         np.testing.assert_array_equal(run_te(sums(item(x, y), 33, 50), {x: a, y: b}, (33, 50), target), result)
 
 

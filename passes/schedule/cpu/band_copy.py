@@ -40,7 +40,7 @@ class _RangeInside(NamedTuple):
     stop: ir.Expr
 
 
-def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: int) -> Stmt:
+def emit_band_copy(result: Element, value: Element, extents: Sequence[int], lanes: int) -> Stmt:
     """Emits the copy of a band (some rows of an image, with zeros around the image), by a subroutine if possible.
 
     Args:
@@ -61,13 +61,13 @@ def copied_band(result: Element, value: Element, extents: Sequence[int], lanes: 
         spans = emit.vector_spans(extents[2], lanes)  # the first channel and the number of channels of each vector
         return emit.sequence([emit.vectorized(count, partial(copy_lane, first_lane)) for first_lane, count in spans])
 
-    return called_copy(result, value, extents, lanes) or emit.nest(extents[:2], copy_channels)
+    return call_band_copy(result, value, extents, lanes) or emit.nest(extents[:2], copy_channels)
 
 
-def called_copy(
+def call_band_copy(
     result: Element, value: Element, extents: Sequence[int], lanes: int, also_small: bool = False
 ) -> Stmt | None:
-    """Returns a call of the subroutine that copies a band of an image; the arguments are those of `copied_band`.
+    """Returns a call of the subroutine that copies a band of an image; the arguments are those of `emit_band_copy`.
 
     Returns None unless the value is an element of an image, or zero outside of the image; or if the band is small,
     unless ``also_small``. Inline code would be most of a convolution's code, since LLVM unrolls the loops with their
@@ -100,7 +100,7 @@ def called_copy(
     return subroutine.call(name, [first_element, base_element], numbers)
 
 
-def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | None:
+def emit_image_copies(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | None:
     """Emits a stage that copies images with a zero border, as one subroutine call for each image.
 
     Returns None if the stage is no such copy, or if there are too few images for all cores.
@@ -118,7 +118,7 @@ def copied_images(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt | Non
 
         The call is None if the subroutine can't copy such an image.
         """
-        call = called_copy(
+        call = call_band_copy(
             lambda indices: emit.load(stage.buffer, [*image_indices, *indices]),
             lambda indices: stage.at([*image_indices, *indices]),
             extents[-BAND_AXES:],

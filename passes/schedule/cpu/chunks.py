@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.elementwise import vectors
+from tvtf.passes.schedule.cpu.elementwise import emit_vectors
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, with_value
 from tvtf.passes.schedule.cpu.loop_box import Loop, merged_loops, on_same_axes, stores_at
@@ -131,5 +131,5 @@ def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir
 
     lanes = target.lanes(min(stage.item_bytes for stage in chunks.fused_stages))
     return emit.sequence(
-        [emit.allocate(chunk_buffer), emit_short([fill_stage], target, False), vectors(write_point, count, lanes)]
+        [emit.allocate(chunk_buffer), emit_short([fill_stage], target, False), emit_vectors(write_point, count, lanes)]
     )

@@ -10,7 +10,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.band_copy import copied_images
+from tvtf.passes.schedule.cpu.band_copy import emit_image_copies
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, substitute, with_simplified_indices
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
@@ -65,7 +65,7 @@ def _emit_nest(
     transposed = None if is_small else transposed_operands(stages, loops)
     if transposed is not None:
         return emit_transposed(stages, transposed, target, parallel, fixed)
-    if not fixed and len(stages) == 1 and (copies := copied_images(stages[0], target, parallel)) is not None:
+    if not fixed and len(stages) == 1 and (copies := emit_image_copies(stages[0], target, parallel)) is not None:
         return copies
     outer_loops, innermost = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
@@ -84,7 +84,7 @@ def _emit_nest(
         # With a single chunk, there is no loop over chunks.
         chunk = indices[-1] if chunks != 1 else index(0)
         if periods is not None:
-            return emit_periods(periods, point, lanes, chunks, chunk, vectors)
+            return emit_periods(periods, point, lanes, chunks, chunk, emit_vectors)
         return _innermost_loop(stages, innermost, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer_loops] + ([chunks] if chunks != 1 else [])
@@ -114,7 +114,7 @@ def _innermost_loop(
     """
     segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
     if segments is None:
-        return vectors(
+        return emit_vectors(
             lambda element: stores_at(stages, {**point, **innermost.point(element)}),
             innermost.extent,
             lanes,
@@ -124,7 +124,7 @@ def _innermost_loop(
     return emit.sequence([_emit_segment(segment, innermost, point, lanes) for segment in segments])
 
 
-def vectors(
+def emit_vectors(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
     """Emits a loop of `body` over [0, extent) in vectors, or over one chunk of this range.
@@ -138,28 +138,30 @@ def vectors(
         chunk: the index of the chunk to emit.
     """
     static_size = static(extent)
-    vector_count = (
-        static_size // lanes if static_size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
-    )
+    vector_count: int | ir.Expr
+    if static_size is None:
+        vector_count = emit.simplified(tirx.floordiv(extent, index(lanes)))
+    else:
+        vector_count = static_size // lanes
     vectors_per_chunk = emit.ceil_div(vector_count, chunks)
     first_vector = chunk * vectors_per_chunk
-    vectors_here = (
-        vectors_per_chunk
-        if chunks == 1
-        else tirx.max(tirx.min(emit.as_expr(vectors_per_chunk), vector_count - first_vector), index(0))
-    )
-    whole_vectors = (
-        None
-        if vector_count == 0
-        else emit.loop(
-            vectors_here,
-            lambda vector: emit.vectorized(lanes, lambda lane: body((first_vector + vector) * lanes + lane)),
-        )
-    )
+    vectors_of_chunk = vectors_per_chunk
+    if chunks != 1:  # the last chunks may have fewer vectors, or none
+        remaining_vectors = vector_count - first_vector
+        vectors_of_chunk = tirx.max(tirx.min(emit.as_expr(vectors_per_chunk), remaining_vectors), index(0))
+
+    def emit_vector(vector: ir.Expr) -> Stmt:
+        return emit.vectorized(lanes, lambda lane: body((first_vector + vector) * lanes + lane))
+
+    statements: list[Stmt | None] = []
+    if vector_count != 0:
+        statements.append(emit.loop(vectors_of_chunk, emit_vector))
     remainder = _remaining_elements(body, extent, vector_count, lanes)
-    # The last chunk's task takes the remainder, too.
-    is_last_chunk = True if chunks == 1 else chunk == chunks - 1
-    return emit.sequence([whole_vectors, None if remainder is None else emit.when(is_last_chunk, remainder)])
+    if remainder is not None:
+        # The last chunk's task takes the remainder, too.
+        is_last_chunk = True if chunks == 1 else chunk == chunks - 1
+        statements.append(emit.when(is_last_chunk, remainder))
+    return emit.sequence(statements)
 
 
 def _remaining_elements(
@@ -197,7 +199,7 @@ def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -
     def body(element: ir.Expr) -> Stmt:
         return stores_at(list(segment.stages), {**point, **innermost.point(element + segment.start)})
 
-    return vectors(body, index(segment.stop - segment.start), lanes)
+    return emit_vectors(body, index(segment.stop - segment.start), lanes)
 
 
 def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segment] | None:

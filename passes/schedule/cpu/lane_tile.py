@@ -22,8 +22,8 @@ from tvtf.passes.schedule.cpu.tile import (
     Range,
     Tile,
     accumulator_row,
-    over_edges,
-    over_ranges,
+    loop_over_edges,
+    loop_over_ranges,
     row_point,
     update_value,
 )
@@ -183,7 +183,7 @@ class ColumnTile:
         """Emits the loops over the terms of the reduction, which add to the accumulators."""
         if self.stage.broadcast_axis is not None:
             return self._broadcast_sums(ranges, self.stage.broadcast_axis)
-        return over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
+        return loop_over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
 
     def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, checked: Sequence[Clip] = ()) -> Stmt:
         """Emits the addition of one term to every result of the register tile.
@@ -223,7 +223,7 @@ class ColumnTile:
 
         def add_terms_of_channel(outer_point: Point, channel: int) -> Stmt:
             point_of_channel = {**outer_point, broadcast_axis.var: index(channel)}
-            return over_ranges(
+            return loop_over_ranges(
                 innermost_ranges, lambda innermost: add_to_rows({**point_of_channel, **innermost}, channel)
             )
 
@@ -231,7 +231,7 @@ class ColumnTile:
             channels = range(int(broadcast_axis.extent))
             return emit.sequence([add_terms_of_channel(outer_point, channel) for channel in channels])
 
-        return over_ranges(outer_ranges, add_terms)
+        return loop_over_ranges(outer_ranges, add_terms)
 
     def _broadcast_row(self, terms_point: Point, channel: int, offsets: list[ir.Expr]) -> Stmt:
         """Emits the addition of one term of a grouped convolution to one row of the register tile.

@@ -16,7 +16,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.band_copy import called_copy
+from tvtf.passes.schedule.cpu.band_copy import call_band_copy
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
@@ -261,13 +261,15 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
 
     # Rows of whole vectors may be copied by a subroutine, which copies a band of an image: here one row of the image,
     # whose columns are the panel's rows and whose channels are the width.
-    call = width % operand.lanes == 0 and called_copy(
-        lambda at: _packed_element(operand, panel, row_point(start + at[1]), at[2]),
-        lambda at: _source_element(operand, panel, row_point(start + at[1]), at[2]),
-        [1, operand.rows_per_chunk, width],
-        operand.lanes,
-        also_small=width < operand.width,  # a call for the last panel, too, leaves no copying in the kernel
-    )
+    call = None
+    if width % operand.lanes == 0:
+        call = call_band_copy(
+            lambda at: _packed_element(operand, panel, row_point(start + at[1]), at[2]),
+            lambda at: _source_element(operand, panel, row_point(start + at[1]), at[2]),
+            [1, operand.rows_per_chunk, width],
+            operand.lanes,
+            also_small=width < operand.width,  # a call for the last panel, too, leaves no copying in the kernel
+        )
     return call or emit.loop(operand.rows_per_chunk, copy_row)
 
 

@@ -15,7 +15,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.band_copy import BAND_AXES, called_copy
+from tvtf.passes.schedule.cpu.band_copy import BAND_AXES, call_band_copy
 from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.cache_conflicts import padded_extents
 from tvtf.passes.schedule.cpu.combiner import combiner
@@ -36,7 +36,7 @@ from tvtf.passes.schedule.cpu.pack import pack_operands
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
@@ -291,7 +291,7 @@ def _emit_band(
     return emit.sequence([
         emit.allocate(copy),
         _fill_copy(fill_stage, target),
-        run_tasks(planned, ranges, False, {planned.stage.spatial[0].var: image_index}),
+        emit_tasks(planned, ranges, False, {planned.stage.spatial[0].var: image_index}),
     ])  # fmt: skip
 
 
@@ -304,5 +304,7 @@ def _fill_copy(fill_stage: Stage, target: CpuTarget) -> Stmt:
     static_extents = [extent for extent in extents if extent is not None]
     call = None
     if len(static_extents) == len(extents) == BAND_AXES:
-        call = called_copy(lambda at: emit.load(fill_stage.buffer, at), fill_stage.at, static_extents, target.lanes(4))
+        call = call_band_copy(
+            lambda at: emit.load(fill_stage.buffer, at), fill_stage.at, static_extents, target.lanes(4)
+        )
     return call or emit_elementwise([fill_stage], target, False)

@@ -20,7 +20,7 @@ from tvtf.passes.schedule.cpu.conv_bands import occupies
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, reads_again, steps_of_panel
-from tvtf.passes.schedule.cpu.tasks import PlannedReduction, tiled_sizes, tiles_of
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tiles, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
@@ -85,7 +85,7 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
     return chunk_counts
 
 
-def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
+def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
     """Emits a reduction chunk by chunk of its results: sums a chunk in memory, step by step, then runs the epilogue."""
     tiled = [axis for axis in planned.stage.spatial if axis.var in panels.chunk_counts]
     untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.chunk_counts]
@@ -104,7 +104,7 @@ def run_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stm
 
             def tiles_at(indices: list[ir.Expr]) -> Stmt:
                 base = {axis.var: at for axis, at in zip(untiled, indices, strict=True)}
-                return tiles_of(reduction, ranges, tiled, panels.chunk_counts, block_indices, base)
+                return emit_tiles(reduction, ranges, tiled, panels.chunk_counts, block_indices, base)
 
             return emit.nest([axis.extent for axis in untiled], tiles_at)
 

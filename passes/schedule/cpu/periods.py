@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Stage, substitute, variables, with_value
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
 
-Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
+VectorLoop = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ def _with_simplified_divisions(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr
     return structural_map(value, ((FloorDiv, FloorMod), simplify))
 
 
-def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:
+def emit_periods(
+    periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, emit_vectors: VectorLoop
+) -> Stmt:
     """Emits one chunk of the periods of an axis, with vectors along the offsets in a period.
 
     If all values of a short period are equal, several periods are computed in one vector.
@@ -104,35 +106,37 @@ def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk:
         lanes: the elements of a vector.
         chunks: the number of chunks that the periods are split into.
         chunk: the index of the chunk to emit.
-        vectors: a function that emits a loop in vectors, as `elementwise.vectors`.
+        emit_vectors: emits a loop in vectors (`elementwise.emit_vectors`, whose module imports this one).
     """
     periods_per_chunk = emit.ceil_div(periods.count, chunks)
     first_period = chunk * periods_per_chunk
-    chunk_periods = (
-        periods_per_chunk
-        if chunks == 1
-        else tirx.max(tirx.min(index(periods_per_chunk), index(periods.count) - first_period), index(0))
+    chunk_periods: int | ir.Expr = periods_per_chunk
+    if chunks != 1:  # the last chunks may have fewer periods, or none
+        remaining_periods = index(periods.count) - first_period
+        chunk_periods = tirx.max(tirx.min(index(periods_per_chunk), remaining_periods), index(0))
+
+    def emit_period(period: ir.Expr) -> Stmt:
+        return _emit_period(periods, point, period, lanes, emit_vectors)
+
+    if not _repeats_values(periods, lanes):
+        return emit.loop(chunk_periods, lambda period: emit_period(first_period + period))
+    full_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
+    in_vectors = emit.loop(
+        full_vectors, lambda vector: _emit_repeated(periods, point, first_period + vector * lanes, lanes)
     )
-    if _repeats_values(periods, lanes):
-        full_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
-        vector_blocks = emit.loop(
-            full_vectors, lambda block: _emit_repeated(periods, point, first_period + block * lanes, lanes)
-        )
-        remaining_periods = emit.loop(
-            chunk_periods - full_vectors * lanes,
-            lambda period: _emit_period(periods, point, first_period + full_vectors * lanes + period, lanes, vectors),
-        )
-        return emit.sequence([vector_blocks, remaining_periods])
-    return emit.loop(chunk_periods, lambda period: _emit_period(periods, point, first_period + period, lanes, vectors))
+    one_by_one = emit.loop(
+        chunk_periods - full_vectors * lanes, lambda period: emit_period(first_period + full_vectors * lanes + period)
+    )
+    return emit.sequence([in_vectors, one_by_one])
 
 
-def _emit_period(periods: Periods, point: Point, period: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
+def _emit_period(periods: Periods, point: Point, period: ir.Expr, lanes: int, emit_vectors: VectorLoop) -> Stmt:
     """Emits one period, in vectors along its offsets."""
 
     def store_offset(offset: ir.Expr) -> Stmt:
         return stores_at(list(periods.stages), {**point, **periods.at(period, offset)})
 
-    return vectors(store_offset, index(periods.length), lanes)
+    return emit_vectors(store_offset, index(periods.length), lanes)
 
 
 def _repeats_values(periods: Periods, lanes: int) -> bool:
@@ -156,19 +160,25 @@ def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes:
     vectors of results.
     """
     (stage,) = periods.stages
+    *outer_axes, _last_axis = stage.spatial
+    outer_indices = [point[axis.var] for axis in outer_axes]
     values = emit.scratch([lanes], stage.dtype, "values", "local")
 
     def store_value(lane: ir.Expr) -> Stmt:
         return emit.store(values, substitute(stage.value, {**point, periods.period: first_period + lane}), [lane])
 
     def store_vector(part: int) -> Stmt:
-        """Emits the store of the vector `part` of the results, in which each value is repeated within its period."""
-        lane_order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
+        """Emits the store of the vector `part` of the results, in which each value is repeated within its period.
+
+        For example, with 4 lanes and a period of 2, the first vector has the values ``[0, 0, 1, 1]``.
+        """
+        value_of_lane = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
+        vector_of_values = emit.load(values, [tirx.Ramp(index(0), index(1), lanes)])
         start = (first_period * periods.length + part * lanes) if part else first_period * periods.length
-        *outer, _last = stage.spatial
-        indices = [*(point[axis.var] for axis in outer), tirx.Ramp(start, index(1), lanes)]
         return emit.store(
-            stage.buffer, tirx.Shuffle([emit.load(values, [tirx.Ramp(index(0), index(1), lanes)])], lane_order), indices
+            stage.buffer,
+            tirx.Shuffle([vector_of_values], value_of_lane),
+            [*outer_indices, tirx.Ramp(start, index(1), lanes)],
         )
 
     return emit.sequence(

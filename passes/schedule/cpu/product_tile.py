@@ -71,7 +71,7 @@ class _TileKey:
     """Of the result and both factors along rows, terms (only the factors') and vectors; None for those that are passed."""
 
 
-def called_product(
+def call_product_tile(
     column: ColumnTile, ranges: Sequence[Range], start: Stage | None, epilogue: Epilogue, is_streamed: bool
 ) -> Stmt | None:
     """Returns a call of the shared subroutine for a tile of a matrix product, with the epilogue on its sums.

@@ -15,11 +15,11 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
 from tvtf.passes.schedule.cpu.pack import pack_operands, transpose_operand
-from tvtf.passes.schedule.cpu.panels import panels_of, run_panels
+from tvtf.passes.schedule.cpu.panels import emit_panels, panels_of
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
-from tvtf.passes.schedule.cpu.split_reduction import run_slices, slices_of
+from tvtf.passes.schedule.cpu.split_reduction import emit_slices, slices_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Point, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
@@ -70,17 +70,17 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None
     # A part of another nest isn't split again, nor is the sum of slices.
     slices = 0 if fixed or not can_be_sliced else slices_of(planned, parallel)
     if slices and planned.combine is not None:
-        sum_slices, combining = run_slices(planned, planned.combine, slices)
+        sum_slices, combining = emit_slices(planned, planned.combine, slices)
         return emit.sequence(
             [sum_slices, emit_reduction(combining.stage, combining.stores, planned.target, sums_slices=True)]
         )
     panels = None if fixed or not can_be_sliced else panels_of(planned)
     if panels is not None:
-        return run_panels(replace(planned, plan=replace(planned.plan, packed=(), padded=0)), panels, parallel)
+        return emit_panels(replace(planned, plan=replace(planned.plan, packed=(), padded=0)), panels, parallel)
     stage, packing = pack_operands(planned.stage, planned.plan, planned.target, parallel)
     stores = tuple(stage if store is planned.stage else store for store in planned.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]
-    return emit.sequence([*packing, run_tasks(replace(planned, stage=stage, stores=stores), ranges, parallel, fixed)])
+    return emit.sequence([*packing, emit_tasks(replace(planned, stage=stage, stores=stores), ranges, parallel, fixed)])
 
 
 def merged_reduction(stage: Stage) -> Stage:

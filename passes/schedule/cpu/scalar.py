@@ -9,7 +9,7 @@ from tvm.tirx import Stmt
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import Stage
-from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, over_ranges, update_value
+from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, loop_over_ranges, update_value
 
 
 def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:
@@ -27,7 +27,7 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
             return emit.store(accumulator, update_value(stage, accumulated, {**point, **term_point}), only_item)
 
         initialize = emit.store(accumulator, stage.init, only_item)
-        add_all_terms = over_ranges([Range.whole(axis) for axis in stage.reduce], add_term)
+        add_all_terms = loop_over_ranges([Range.whole(axis) for axis in stage.reduce], add_term)
         finish = epilogue.write(accumulated, point)
         return emit.sequence([emit.allocate(accumulator), initialize, add_all_terms, finish])
 

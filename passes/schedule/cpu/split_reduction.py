@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, steps_of
-from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, PlannedReduction, run_tasks, tiled_sizes
+from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, PlannedReduction, emit_tasks, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import is_long_sum
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
@@ -70,7 +70,7 @@ def _tile_count(planned: PlannedReduction) -> int:
     return prod(emit.ceil_div(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1)) for axis in planned.stage.spatial)
 
 
-def run_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tuple[Stmt, PlannedReduction]:
+def emit_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tuple[Stmt, PlannedReduction]:
     """Returns the statement that sums all slices into partial results, and the reduction that combines these.
 
     Few results keep few cores busy. Slices of the terms keep all cores busy.
@@ -146,7 +146,7 @@ def _sum_by_steps(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.E
     first_step, count = emit.balanced_part(steps.count, slice_index, slices)
 
     def sum_step(step: ir.Expr) -> Stmt:
-        return run_tasks(planned, steps.ranges(first_step + step), False, {slice_axis.var: slice_index})
+        return emit_tasks(planned, steps.ranges(first_step + step), False, {slice_axis.var: slice_index})
 
     return emit.loop(count, sum_step)
 
@@ -172,7 +172,7 @@ def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.
 def _sum_range(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.Expr, range_: Range) -> Stmt:
     """Emits the sum of one slice's terms in a range of the outermost reduction axis."""
     inner_ranges = [Range.whole(axis) for axis in planned.stage.reduce[1:]]
-    return run_tasks(planned, [range_, *inner_ranges], False, {slice_axis.var: slice_index})
+    return emit_tasks(planned, [range_, *inner_ranges], False, {slice_axis.var: slice_index})
 
 
 def _terms_per_block(planned: PlannedReduction) -> int:

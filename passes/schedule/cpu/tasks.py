@@ -16,9 +16,9 @@ from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
-from tvtf.passes.schedule.cpu.product_tile import called_product
+from tvtf.passes.schedule.cpu.product_tile import call_product_tile
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clip_range, row_tile
+from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clip_range, emit_row_tile
 from tvtf.passes.schedule.cpu.tile_plan import Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
@@ -63,7 +63,7 @@ def tiled_sizes(planned: PlannedReduction) -> dict[Var, int]:
     return {**planned.plan.sizes, planned.plan.vector.var: planned.plan.width}
 
 
-def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
+def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
     """Emits a planned reduction as tasks. Each task computes one block of register tiles.
 
     Args:
@@ -104,7 +104,7 @@ def run_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool
 
         def tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
             base = {**task_point, **_point(loop_axes, loop_indices)}
-            return tiles_of(planned, ranges, tiled, block_counts, block_indices, base)
+            return emit_tiles(planned, ranges, tiled, block_counts, block_indices, base)
 
         return emit.nest([axis.extent for axis in loop_axes], tiles_at)
 
@@ -183,7 +183,7 @@ def reduce_points(planned: PlannedReduction) -> int:
     return prod(axis.size or UNKNOWN_SIZE for axis in planned.stage.reduce)
 
 
-def tiles_of(
+def emit_tiles(
     planned: PlannedReduction,
     ranges: Sequence[Range] | None,
     tiled: list[Axis],
@@ -205,12 +205,12 @@ def tiles_of(
     """
     sizes = sizes or {}
     if not tiled:
-        return _tile(planned, ranges, Tile(base, sizes))
+        return _emit_tile(planned, ranges, Tile(base, sizes))
     axis, inner_axes = tiled[0], tiled[1:]
 
     def tile_at(start: ir.Expr, size: int) -> Stmt:
         """Emits the register tiles along the remaining axes, for a tile's start and size along this axis."""
-        return tiles_of(
+        return emit_tiles(
             planned,
             ranges,
             inner_axes,
@@ -220,7 +220,9 @@ def tiles_of(
             {**sizes, axis.var: size},
         )
 
-    return along_axis(axis, _tile_extents(planned, axis), block_counts[axis.var], block_indices[axis.var], tile_at)
+    return emit_tiles_along_axis(
+        axis, _tile_extents(planned, axis), block_counts[axis.var], block_indices[axis.var], tile_at
+    )
 
 
 def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
@@ -232,7 +234,7 @@ def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
     return sorted(set(extents), reverse=True)
 
 
-def along_axis(
+def emit_tiles_along_axis(
     axis: Axis, sizes: list[int], block_count: int, block_index: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
     """Emits the tiles of one block along one axis: full tiles in a loop, then smaller ones in the last block.
@@ -288,7 +290,7 @@ def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callabl
     return emit.sequence(loops) if any(loops) else None
 
 
-def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
+def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
     """Emits one register tile (results held in vector registers) of a reduction, with vectors along the planned axis.
 
     Where possible, the tile of a matrix product is a call of a subroutine, which other kernels share.
@@ -302,14 +304,14 @@ def _tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: Tile)
     if ranges is not None and planned.combine is not None and plan.along_terms:
         # The axis of the vectors comes last, as the innermost loop.
         ordered = sorted(ranges, key=lambda range_: range_.axis.var.same_as(plan.vector.var))
-        return row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, epilogue)
+        return emit_row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, epilogue)
     column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
         return column.write(None, start, epilogue)
     base_in_image = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
     clipped_ranges = [clip_range(range_, planned.stage.clips, base_in_image, tile.sizes) for range_ in ranges]
     streamed = _streamed_operand(planned, ranges)
-    subroutine_call = called_product(column, clipped_ranges, start, epilogue, streamed is not None)
+    subroutine_call = call_product_tile(column, clipped_ranges, start, epilogue, streamed is not None)
     return subroutine_call or column.write(clipped_ranges, start, epilogue, streamed)
 
 

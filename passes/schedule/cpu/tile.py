@@ -140,7 +140,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
     return replace_loads(value, stage.buffer, lambda _indices: old)
 
 
-def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
+def loop_over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     """Emits nested loops over ranges of reduction axes, outermost first; `body` is passed the value of each axis.
 
     Unrolled, an axis is a constant in each copy of the body, so bounds checks of it are decided.
@@ -153,12 +153,12 @@ def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     kind = tirx.ForKind.UNROLLED if range_.is_unrolled else tirx.ForKind.SERIAL
 
     def step(offset: ir.Expr) -> Stmt:
-        return over_ranges(inner_ranges, lambda point: body({range_.axis.var: range_.start + offset, **point}))
+        return loop_over_ranges(inner_ranges, lambda point: body({range_.axis.var: range_.start + offset, **point}))
 
     return emit.loop(range_.extent, step, kind)
 
 
-def over_edges(
+def loop_over_edges(
     ranges: Sequence[Range],
     edges: Sequence[Clip],
     body: Callable[[Point, Sequence[Clip]], Stmt],
@@ -178,10 +178,10 @@ def over_edges(
     edge = next((edge for edge in edges if edge.term.var.same_as(range_.axis.var)), None)
 
     def loop(range_: Range, checked: Sequence[Clip]) -> Stmt:
-        return over_ranges([range_], lambda values: with_inner_loops(values, checked))
+        return loop_over_ranges([range_], lambda values: with_inner_loops(values, checked))
 
     def with_inner_loops(values: Point, checked: Sequence[Clip]) -> Stmt:
-        return over_edges(
+        return loop_over_edges(
             inner_ranges, edges, lambda point, all_checked: body({**values, **point}, all_checked), checked
         )
 
@@ -195,7 +195,7 @@ def over_edges(
         return loop(range_, checked)
     (first, stop), outside = edge.inner, [*checked, edge]
     if inner_ranges or static(range_.start) != 0 or static(range_.extent) != range_.axis.size:
-        return over_ranges([range_], inside_or_checked)
+        return loop_over_ranges([range_], inside_or_checked)
     size = int(range_.extent)
     is_short = first + size - stop <= MAX_UNROLLED_STEPS
     return emit.sequence(
@@ -221,7 +221,7 @@ def clip_range(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping
     return range_
 
 
-def row_tile(
+def emit_row_tile(
     stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, epilogue: Epilogue
 ) -> Stmt:
     """Emits a register tile whose vectors run along the last reduction axis, as for dot products.
@@ -274,7 +274,7 @@ def row_tile(
         [
             emit.allocate(accumulators.buffer),
             for_each_row(initialize),
-            over_ranges(ranges[:-1], sum_innermost),
+            loop_over_ranges(ranges[:-1], sum_innermost),
             combine_and_store,
         ]
     )

@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, with_value
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, along_axis
+from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, emit_tiles_along_axis
 from tvtf.passes.schedule.cpu.transpose import transposed_copy, transposed_tile
 
 # A tile to transpose is held in registers twice.
@@ -102,9 +102,11 @@ def emit_transposed(
                 tile = _TransposedTile(transposed, base, first_row, first_column, height, width)
                 return _emit_tile(stages, tile, lanes, by_call=not parallel)
 
-            return along_axis(column_axis, _tile_extents(column_axis, lanes), task_counts[0], strip, write_tile)
+            return emit_tiles_along_axis(
+                column_axis, _tile_extents(column_axis, lanes), task_counts[0], strip, write_tile
+            )
 
-        return along_axis(row_axis, _tile_extents(row_axis, lanes), task_counts[1], part, row_of_tiles)
+        return emit_tiles_along_axis(row_axis, _tile_extents(row_axis, lanes), task_counts[1], part, row_of_tiles)
 
     return emit.fused([*(loop.extent for loop in transposed.outer), *map(index, task_counts)], task, parallel)
 

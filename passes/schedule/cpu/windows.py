@@ -41,7 +41,7 @@ from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.reduction import without_unit_axes
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import along_axis
+from tvtf.passes.schedule.cpu.tasks import emit_tiles_along_axis
 from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
@@ -517,7 +517,7 @@ class _WindowWriter:
         widths = [width, channels % width] if channels >= width else [channels]
         base = {**base, self.sliding_axis.position.var: emit.simplified(start)}
         # The channels are one block.
-        return along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
+        return emit_tiles_along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
 
     def _tile(self, base: Point, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int) -> Stmt:
         """Emits one register tile of a reduction over sliding windows.

@@ -28,7 +28,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.band_copy import copied_band
+from tvtf.passes.schedule.cpu.band_copy import emit_band_copy
 from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.emit import index
@@ -557,7 +557,7 @@ class _WinogradWriter:
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
             """Emits the copy of some channels, which are contiguous in the input, into the band (rows of one image)."""
-            return copied_band(
+            return emit_band_copy(
                 lambda at: emit.load(self.band_buffer, [at[0], at[1], at[2] + first_channel]),
                 # `at` is the row and column in the band, and the channel.
                 lambda at: self._input_element(image, top + at[0], at[1], first_channel, at[2]),

@@ -20,14 +20,14 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.band_copy import copied_band
+from tvtf.passes.schedule.cpu.band_copy import emit_band_copy
 from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, substitute, variables
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
@@ -434,7 +434,7 @@ class _FilterGradientWriter:
                 return operand.item([emit.simplified(image), emit.simplified(top + row), column], first_channel, lane)
 
             extents = [operand.tile_side, width, channels]
-            return copied_band(
+            return emit_band_copy(
                 lambda at: emit.load(band, [at[0], at[1], at[2] + first_channel]), item, extents, self.lanes
             )
 
@@ -508,7 +508,7 @@ class _FilterGradientWriter:
             stage, (stage,), plan, combiner(stage), self.target, None if self.is_local else stage
         )
         fixed = dict(zip((axis.var for axis in outer_axes), [*sums_at, position], strict=True))
-        return run_tasks(product, [Range.whole(tile)], False, fixed)
+        return emit_tasks(product, [Range.whole(tile)], False, fixed)
 
     def _write_results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
         """Emits the transform of a panel's sums into the filter gradient, and the epilogue on the gradient.

@@ -15,7 +15,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import PlannedReduction, run_tasks
+from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
 
@@ -80,7 +80,7 @@ class Products:
         """Emits a serial loop over the positions of a transformed tile, with one tiled matrix product at each."""
         product = PlannedReduction(stage, (stage,), plan, combiner(stage), target, stage if self.is_added else None)
         channel = Range.whole(stage.reduce[0])
-        return emit.loop(position.extent, lambda number: run_tasks(product, [channel], False, {position.var: number}))
+        return emit.loop(position.extent, lambda number: emit_tasks(product, [channel], False, {position.var: number}))
 
 
 def _product_stage(
