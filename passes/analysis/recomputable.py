@@ -124,6 +124,8 @@ def _common_post_dominator(
 ) -> Use | None:
     """Returns the closest common post-dominator of two calls in the post-dominator tree, or None.
 
+    As with dominators (Cooper, Harvey and Kennedy, 2001), both are moved up the tree until they meet.
+
     Args:
       post_dominators: the parent of each call in the tree.
       depths: the depth of each call in the tree. The deeper call is replaced by its parent until both are the same.

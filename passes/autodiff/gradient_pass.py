@@ -70,6 +70,8 @@ def _differentiable_positions(function: relax.Function) -> list[int]:
 def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
     """Converts a function of a module to the ``tvtf`` dialect, by tracing the function's evaluation.
 
+    In a trace, evaluation inlines the functions that are called.
+
     Args:
       wrt: the positions of parameters whose gradients the new function also returns, after its outputs; None for no
         gradients.

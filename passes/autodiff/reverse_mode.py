@@ -120,7 +120,7 @@ def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
 def _output_cotangents(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> Any:
     """Returns the cotangents of a recorded primitive's outputs, with zeros for outputs that no cotangent has reached.
 
-    Returns None if no output has a cotangent.
+    Returns None if no output has a cotangent. Gradient rules expect a cotangent for each output.
     """
     cts = [cotangents.get(id(y)) for y in outputs]
     if all(ct is None for ct in cts):

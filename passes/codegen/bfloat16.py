@@ -228,7 +228,10 @@ def _rewrite_reinterpret(node: ir.Call) -> ir.Expr:
 
 
 def _buffer_with_dtype(buffer: Var, dtype: str, alignment: int) -> Var:
-    """Returns a copy of a buffer with another element type and alignment."""
+    """Returns a copy of a buffer with another element type and alignment.
+
+    TVM's buffers can't be changed.
+    """
     buffer_type = buffer.ty
     return decl_buffer(
         buffer_type.shape,

@@ -271,6 +271,8 @@ def _tvm_runtime_paths() -> list[str]:
 def _load_first(name: str, paths: list[str], requirement: str) -> None:
     """Loads a shared library from the first of several paths that works.
 
+    The library may come from a package, the toolkit or the system.
+
     Raises:
         CudaError: no path works; the text has ``requirement``, which names what to install.
     """

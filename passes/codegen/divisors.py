@@ -43,7 +43,10 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     structural_walk(node, (For, lambda loop: loop_vars.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
-        """Rewrites a division by a symbolic int64 size to divide by ``size + (size == 0)``."""
+        """Rewrites a division by a symbolic int64 size to divide by ``size + (size == 0)``.
+
+        A division by zero would end the process. Where a size is 0 there are no elements, so the quotient isn't used.
+        """
         divisor = division.b
         if isinstance(divisor, IntImm) or str(divisor.ty.dtype) != "int64" or (loads(divisor) and not by_memory):
             return division

@@ -251,7 +251,11 @@ class _StringTable:
 
 
 def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
-    """Returns the global and weak symbols that objects define, by name."""
+    """Returns the global and weak symbols that objects define, by name.
+
+    The relocations of one object refer to definitions in another by these names. Local symbols are visible in their own
+    object only.
+    """
     definitions: dict[str, Symbol] = {}
     for object_file in objects:
         for symbol in object_file.symbols:
@@ -262,6 +266,8 @@ def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
 
 def _add_definition(definitions: dict[str, Symbol], symbol: Symbol, object_file: ObjectFile) -> None:
     """Records the definition of a symbol; a global definition replaces a weak one.
+
+    A system's linker resolves names in the same way.
 
     Raises:
       ValueError: the symbol has two global definitions.

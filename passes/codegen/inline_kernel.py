@@ -58,7 +58,10 @@ def _with_fresh_var(let: tirx.Let) -> tirx.Let:
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
-    """Lowers the blocks (TensorIR's SBlock) of a kernel to loops and statements."""
+    """Lowers the blocks (TensorIR's SBlock) of a kernel to loops and statements.
+
+    A kernel that is inlined into a loop's kernel has to consist of plain statements.
+    """
     s_tir_passes = s_tir.transform
     lowering = transform.Sequential(
         [

@@ -105,7 +105,7 @@ def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
 def _are_separate_statements(body: Stmt) -> bool:
     """Returns whether a body consists of stores none of which reads a buffer that is stored to.
 
-    Such stores can share `Let` variables.
+    Such stores can share `Let` variables. Otherwise a variable's value might change between two stores.
     """
     if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
         return False

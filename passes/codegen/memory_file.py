@@ -125,7 +125,10 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def _reporting_full_disk(folder: str | Path) -> Iterator[None]:
-    """Converts the system's error that a disk or memory is full to a ResourceExhaustedError that names the folder."""
+    """Converts the system's error that a disk or memory is full to a ResourceExhaustedError that names the folder.
+
+    The system's text doesn't say which disk.
+    """
     try:
         yield
     except OSError as error:

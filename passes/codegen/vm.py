@@ -255,7 +255,8 @@ class _FunctionGenerator:
     def branch(self, expr: relax.If) -> Operand:
         """Emits the bytecode of an If, and returns the register in which both branches leave their value.
 
-        A conditional jump skips the true branch. Another jump at the end of the true branch skips the false branch.
+        A conditional jump skips the true branch. Another jump at the end of the true branch skips the false branch. The
+        virtual machine's only conditional instruction is a jump.
         """
         result = self.code.new_register()
         jump_to_false = self.code.jump(self.value(expr.cond))
@@ -324,7 +325,8 @@ class _FunctionGenerator:
     def arena_tensor(self, expr: relax.Call) -> Operand:
         """Returns the register of a tensor in the arena (the block of memory for all planned values).
 
-        The register holds the tensor during the entire call, and is never cleared.
+        The register holds the tensor during the entire call, and is never cleared. It is fetched once, at the start of
+        the function, and later bindings use the register again.
         """
         if self.scratch is None:
             raise NotImplementedError(
@@ -401,7 +403,8 @@ class _FunctionGenerator:
         """Emits a while loop, and returns the operand of the tuple with the last carried values.
 
         The carried values are first copied to registers. Each iteration polls for Ctrl-C, tests the condition, runs the
-        body, and moves the body's results to these registers.
+        body, and moves the body's results to these registers. Jumps take the place of a recursive call, whose depth
+        would grow with the iterations.
         """
         count = carried_count(expr)
         condition, body, *arguments = expr.args
@@ -424,7 +427,8 @@ class _FunctionGenerator:
     def emit_moves(self, state: list[Register], values: list[Operand], first_new_register: int) -> None:
         """Moves the results of a loop's body to the registers of the carried values, as a parallel move.
 
-        A result that is itself in such a register is saved first. The results' own registers are cleared.
+        A result that is itself in such a register is saved first. The results' own registers are cleared. Otherwise a
+        move might overwrite a value that a later one reads, as when a loop swaps two values.
         """
         moves = [(destination, value) for destination, value in zip(state, values, strict=True) if destination != value]
         saved = [(destination, self.code.copy(value) if value in state else value) for destination, value in moves]

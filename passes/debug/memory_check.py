@@ -120,7 +120,10 @@ class _Memory:
         return None
 
     def placement_problem(self, memory_range: Range) -> str | None:
-        """Checks the alignment, end and offset of a tensor's range; returns a description of the problem, or None."""
+        """Checks the alignment, end and offset of a tensor's range; returns a description of the problem, or None.
+
+        Kernels are compiled for aligned tensors that begin where their storage does.
+        """
         if memory_range.where == ARENA and memory_range.begin % ALIGNMENT:
             return f"it begins at {memory_range.begin}, which is not a multiple of {ALIGNMENT}"
         if memory_range.where == ARENA and memory_range.end > int((self.func.attrs or {}).get(ARENA_SIZE, 0)):
@@ -192,7 +195,10 @@ def _stored_params(kernel: tirx.PrimFunc) -> set[int]:
 
 
 def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
-    """Returns the stores in a kernel that write outside of their buffer, at a constant index."""
+    """Returns the stores in a kernel that write outside of their buffer, at a constant index.
+
+    Such a store overwrites other memory, without an error at run time.
+    """
     stores: list[tirx.BufferStore] = []
 
     def collect(store: tirx.BufferStore) -> None:

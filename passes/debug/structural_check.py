@@ -102,6 +102,8 @@ class StructuralCheck:
 def check_stores(name: str, func: tirx.PrimFunc) -> None:
     """Checks that a scheduled kernel stores nothing outside its buffers, as far as indices are constant.
 
+    Such a store overwrites other memory, without an error at run time.
+
     Raises:
       InternalError: the kernel stores outside a buffer; the text names the kernel and the store.
     """
@@ -157,7 +159,8 @@ class _FunctionCheck:
     def check_sequence(self, body: relax.SeqExpr, visible: set[Any]) -> set[Any]:
         """Checks that a sequence binds each variable once and before its use.
 
-        Returns the variables that are visible after the last binding.
+        Returns the variables that are visible after the last binding. Relax functions are in SSA form, which all passes
+        rely on.
 
         Args:
           visible: the variables that are visible before the first binding.
@@ -272,7 +275,10 @@ class _FunctionCheck:
                 )
 
     def check_sizes(self, callee: ir.GlobalVar, func: tirx.PrimFunc, args: list[Any]) -> None:
-        """Checks that the sizes which a call passes make each parameter of a kernel as large as the tensor passed for it."""
+        """Checks that the sizes which a call passes make each parameter of a kernel as large as the tensor passed for it.
+
+        A smaller or larger size would make the kernel read or write other memory.
+        """
         if len(func.params) != len(args):
             self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
         sizes = {param: arg for param, arg in zip(func.params, args) if isinstance(arg, tirx.IntImm)}

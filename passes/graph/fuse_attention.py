@@ -110,6 +110,8 @@ class _AttentionEmitter:
     def backward(self, operand: str) -> Tensor:
         """Returns the cotangent (gradient) of one operand of the attention; the first call emits the fused gradient.
 
+        The fused gradient computes all of them at once, so that scores are recomputed only once.
+
         Args:
           operand: "query", "key", "value", or "key swapped" for a key whose last two axes are swapped.
         """

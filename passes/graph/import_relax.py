@@ -146,7 +146,10 @@ def _arg_reduction(path: str) -> Translate:
 
 
 def _matmul(importer: Imported, call: relax.Call) -> Tensor:
-    """Translates ``relax.matmul``. As in NumPy, a left vector is a row, and a right vector is a column."""
+    """Translates ``relax.matmul``. As in NumPy, a left vector is a row, and a right vector is a column.
+
+    The matrix product of tvtf takes no vectors.
+    """
     x, y = (importer.value(a) for a in call.args)
     if x.ndim > 1 and y.ndim > 1:
         return tf("linalg.matmul")(x, y)

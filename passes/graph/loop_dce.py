@@ -44,7 +44,10 @@ class _Trimmer:
         self.functions: dict[ir.GlobalVar, relax.Function] = {}
 
     def run(self) -> tvm.IRModule:
-        """Returns the module with smaller loops, and with the functions made for them."""
+        """Returns the module with smaller loops, and with the functions made for them.
+
+        The original functions stay until dead code is dropped, since other loops may use them.
+        """
         changed = {
             name: self.trim_function(func)
             for name, func in self.mod.functions_items()

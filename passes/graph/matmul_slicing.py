@@ -39,7 +39,9 @@ class _SlicedProducts(SiteRewrite):
     def plan_of(function: relax.Function) -> dict[relax.Var, Site]:
         """Finds splits of a matrix product of which some pieces are never read.
 
-        Returns a site (what to compute instead) for each such split, by the split's variable.
+        Returns a site (what to compute instead) for each such split, by the split's variable. The part of the product
+        that nothing reads needn't be computed. An example is the gradient of ``concat([x, h], 1) @ w`` with respect to
+        ``h`` only.
         """
         graph, used_items = Graph(function), extracted_items(function)
         sites = {}

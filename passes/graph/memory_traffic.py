@@ -60,7 +60,8 @@ class _SumGroup:
     def with_operand_indices(self, formula: Any) -> Any:
         """Returns a formula with each operand replaced by its index in ``leaves``.
 
-        For example, ``("multiply", x, x)`` becomes ``("multiply", 0, 0)`` if ``x`` is the first leaf.
+        For example, ``("multiply", x, x)`` becomes ``("multiply", 0, 0)`` if ``x`` is the first leaf. The fused op
+        takes the leaves as operands, and such formulas as an attribute.
         """
         if isinstance(formula, tuple):
             operator, *operands = formula

@@ -196,7 +196,10 @@ def _cancel_involution(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Drops a transpose that permutes no axes, and merges ``transpose(transpose(x))`` to one."""
+    """Drops a transpose that permutes no axes, and merges ``transpose(transpose(x))`` to one.
+
+    Each transpose would pass over memory.
+    """
     perm, producer = op.attrs["perm"], rewriter.operation_of(op.inputs[0])
     if perm == tuple(range(len(perm))):
         return op.inputs[0]

@@ -159,6 +159,7 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
     """Builds the Relax function that computes a chain of kernel calls.
 
     The attribute ``Primitive``, by which FuseOps marks its groups, makes FuseTIR turn the function into one kernel.
+    FuseOps itself never fuses two convolutions.
     """
     params = [relax.Var(f"operand_{i}", x.ty) for i, x in enumerate(operands)]
     new_vars: dict[Any, Any] = dict(zip(operands, params, strict=True))
@@ -177,7 +178,8 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
 def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> tirx.PrimFunc:
     """Runs FuseTIR on the function that computes a chain of kernel calls, and returns the fused kernel.
 
-    The function and its kernels are put in a module of their own, with a ``main`` that calls the function.
+    The function and its kernels are put in a module of their own, with a ``main`` that calls the function. The pass is
+    tried on this module: the program changes only if fusing is profitable.
     """
     kernels = [binding.value.args[0] for binding in chain]
     builder = relax.BlockBuilder(tvm.IRModule({kernel: mod[kernel] for kernel in kernels}))

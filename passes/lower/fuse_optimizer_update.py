@@ -155,7 +155,8 @@ class _MainCalls:
         """Returns the variables of the elementwise calls by which a value is computed.
 
         The search starts at the call that computes ``var``, and follows operands backwards. It ends at calls that
-        aren't elementwise, or whose result has another shape.
+        aren't elementwise, or whose result has another shape. These calls run over the same elements, and can be one
+        loop.
         """
         worklist, seen = [var], set()
         while worklist:
@@ -313,7 +314,8 @@ def _same_shape(x: Any, y: Any) -> bool:
 def _copied_operand(func: Any) -> int | None:
     """Returns the position of the operand that a kernel copies, or None for any other kernel.
 
-    Such a kernel is a single loop nest, which stores each loaded element at the same indices.
+    Such a kernel is a single loop nest, which stores each loaded element at the same indices. Copies of an optimizer's
+    new values into Variables have this form, and the fused update can do without them.
     """
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None

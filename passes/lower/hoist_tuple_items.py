@@ -42,7 +42,8 @@ def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
 def _forward_items(func: relax.Function) -> relax.Function:
     """Replaces reads of a tuple's items by the items, and drops tuples that nothing reads.
 
-    For example, ``t = (a, b); x = t[0]`` becomes ``x = a``.
+    For example, ``t = (a, b); x = t[0]`` becomes ``x = a``. The tuple then needs no memory, and a kernel may be fused
+    across it.
     """
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     tuples = {binding.var: binding.value for binding in bindings if isinstance(binding.value, relax.Tuple)}

@@ -72,7 +72,10 @@ def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
 
 
 def _uses(func: relax.Function) -> Counter[relax.Var]:
-    """Counts how often each variable of a function is used, in bindings and in the function's result."""
+    """Counts how often each variable of a function is used, in bindings and in the function's result.
+
+    A stack that is used once can be overwritten in place.
+    """
     counts: Counter[relax.Var] = Counter()
 
     def count(expr: Any) -> None:

@@ -224,7 +224,8 @@ def with_loop_results(mod: tvm.IRModule) -> tvm.IRModule:
 def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Function:
     """Returns a function that returns its last tuple directly, instead of a variable that the tuple is bound to.
 
-    With ``returns_item``, the function returns the first item of the tuple.
+    With ``returns_item``, the function returns the first item of the tuple. The bytecode of a loop then moves the
+    values themselves to registers, without making a tuple in each iteration.
     """
     *bindings, last = [binding for block in func.body.blocks for binding in block.bindings]
     if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):

@@ -98,7 +98,8 @@ class LoopKernel:
     def _output_of(self, buffer: Var) -> int:
         """Returns the position of the output whose memory is ``buffer``.
 
-        If there is no such output, one is added, and ``buffer`` is copied to it after the loop.
+        If there is no such output, one is added, and ``buffer`` is copied to it after the loop. A large carried value
+        is computed in the memory of its output, and needs no copy.
         """
         if buffer not in self.outputs:
             output = _buffer_like(buffer, "result")
@@ -203,7 +204,8 @@ class LoopKernel:
     def constant_buffer(self, expr: ir.Constant) -> Var:
         """Returns a buffer with the value of a constant.
 
-        A scalar is stored to a new buffer. Any other constant is passed to the kernel as a parameter.
+        A scalar is stored to a new buffer. Any other constant is passed to the kernel as a parameter. The instructions
+        of a kernel can contain a number, but not an array.
         """
         dtype = str(expr.value.dtype)
         if len(expr.value.shape) or dtype not in EMBEDDED:
@@ -392,6 +394,7 @@ class LoopKernel:
         """Copies the results of an iteration into the loop's state (the buffers of carried values), as a parallel move.
 
         A result that is itself a buffer of the state might be overwritten before it is read, and is saved first.
+        Without that, a loop that swaps two values would lose one of them.
         """
         moves = [
             (value, destination) for value, destination in zip(values, state, strict=True) if value is not destination
@@ -534,7 +537,8 @@ def _statement_count(stmt: Stmt) -> int:
 def _estimated_statements(stmt: Any) -> int:
     """Estimates how many statements are executed when ``stmt`` runs.
 
-    A loop of unknown extent counts as ``UNKNOWN_EXTENT`` iterations.
+    A loop of unknown extent counts as ``UNKNOWN_EXTENT`` iterations. This decides how often the loop's kernel polls for
+    Ctrl-C.
     """
     if isinstance(stmt, tirx.For):
         return (emit.static(stmt.extent) or UNKNOWN_EXTENT) * _estimated_statements(stmt.body)

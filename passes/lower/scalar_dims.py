@@ -60,7 +60,8 @@ def _has_both(function: Any) -> bool:
 def _without_scalars(function: relax.Function) -> relax.Function:
     """Moves the scalar parameters of a fused function into the function's last parameter, which is a shape.
 
-    For example, ``f(x, n, (m,))`` becomes ``f(x, (m, n))``.
+    For example, ``f(x, n, (m,))`` becomes ``f(x, (m, n))``. FuseTIR fails on a function with both kinds of parameters,
+    since it defines a dim twice.
     """
     *params, last = function.params
     scalars = [param for param in params if _is_scalar(param)]

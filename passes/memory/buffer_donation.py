@@ -56,6 +56,7 @@ def _only_copied_param(func: tirx.PrimFunc, kernel: Kernel) -> int:
     """Returns the position of the parameter that a kernel copies to its result, or -1 for any other kernel.
 
     Such a kernel is a single loop nest, which stores each loaded element at the same indices and with the same type.
+    The copy can be eliminated if the copied value is computed in the result's memory.
     """
     stage, *other_stages = kernel.stages
     if other_stages or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):

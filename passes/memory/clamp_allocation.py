@@ -33,7 +33,10 @@ def clamped_size(size: Any) -> Any:
 
 
 def _with_clamped_size(call: Any) -> Any:
-    """Clamps the size in a call that allocates a storage, or returns any other call unchanged."""
+    """Clamps the size in a call that allocates a storage, or returns any other call unchanged.
+
+    TVM counts a size in bits, so a larger one would wrap around to a small one.
+    """
     if not isinstance(call.op, ir.Op) or call.op.name != "relax.memory.alloc_storage":
         return call
     (size,) = call.args[0].values

@@ -127,7 +127,10 @@ def kernels_on_constants(mod: tvm.IRModule) -> set[Any]:
 
 
 def called_elsewhere(mod: tvm.IRModule, entries: Sequence[str] = ("main",)) -> set[Any]:
-    """Returns the global variables that functions other than ``entries`` call, such as bodies of loops and branches."""
+    """Returns the global variables that functions other than ``entries`` call, such as bodies of loops and branches.
+
+    Work on constants isn't moved out of such functions.
+    """
     functions = (
         func
         for name, func in mod.functions_items()
@@ -161,7 +164,8 @@ class _Hoist:
     def run(self) -> tvm.IRModule:
         """Moves the work on constants from ``main`` to a new function ``prepare``, and returns the new module.
 
-        The results of ``prepare`` become the last parameters of ``main``.
+        The results of ``prepare`` become the last parameters of ``main``. A program whose weights are constant then
+        packs or transforms them once instead of in each call.
         """
         for block in self.main.body.blocks:
             for binding in block.bindings:
@@ -194,7 +198,8 @@ class _Hoist:
     def _with_packs(self, call: relax.Call) -> relax.Call:
         """Rewrites a kernel call to pass packed copies of the kernel's constants as further operands.
 
-        If the kernel packs no constants, the call is returned unchanged.
+        If the kernel packs no constants, the call is returned unchanged. The packed copies are made once, before the
+        first call.
         """
         name, tensors = call.args
         arguments = list(tensors.fields)

@@ -170,7 +170,8 @@ class Lifetimes:
     def _add_view(self, position: int, source: Any, result: Any) -> None:
         """Records that the result of a reshape is a view of ``source``; extends the lifetime of the source's memory.
 
-        ``position`` is the position of the reshape among the bindings.
+        ``position`` is the position of the reshape among the bindings. As long as the view is used, no other value may
+        take this memory.
         """
         (allocation,) = self._aliased_allocations[source]
         self.intervals[allocation] = self.intervals[allocation]._replace(last=position)
@@ -233,7 +234,8 @@ def bytes_of(ty: relax.TensorType) -> int | None:
 def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lifetimes) -> relax.Function:
     """Replaces the planned allocations of a function by tensors at offsets in the arena (one block of memory).
 
-    Reshapes are dropped where their results are views of their operands' memory.
+    Reshapes are dropped where their results are views of their operands' memory. Calls then need one block of memory
+    instead of an allocation for each tensor.
     """
     out = Bindings()
     out.bindings = [

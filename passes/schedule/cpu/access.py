@@ -47,7 +47,10 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
 
 @lru_cache(maxsize=MAX_CACHED_STRIDES)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
-    """Returns the stride of a load along a loop variable, in elements, or None if the stride isn't constant."""
+    """Returns the stride of a load along a loop variable, in elements, or None if the stride isn't constant.
+
+    A stride of 1 lets the load be a vector, and with a stride of 0 an element is the same in all iterations.
+    """
     offset, strides = _strides(load)
     if strides is not None:
         return strides.get(var, 0)
@@ -154,7 +157,8 @@ def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
 def moves_as_one_axis(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
     """Returns whether two nested axes can be merged into one, judged by one offset in memory.
 
-    They can if a step of the outer axis moves the offset as far as all steps of the inner axis together.
+    They can if a step of the outer axis moves the offset as far as all steps of the inner axis together. For example,
+    rows of a dense matrix of 4 columns and its columns have strides 4 and 1, and ``4 == 1 * 4``.
     """
     outer_stride, inner_stride = stride(offset, outer.var), stride(offset, inner.var)
     if outer_stride is None or inner_stride is None:

@@ -119,7 +119,10 @@ def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir
     fill_stage = Stage(chunk_buffer, (block, last), (), None, substitute(source.value, {first.var: start + block.var}))
 
     def write_point(index_in_chunk: ir.Expr) -> Stmt:
-        """Emits the fused stages at one index of the chunk, with the source's value from the small buffer."""
+        """Emits the fused stages at one index of the chunk, with the source's value from the small buffer.
+
+        The buffer is small enough to stay in the level-1 cache until then.
+        """
         source_value = emit.load(
             chunk_buffer, [tirx.floordiv(index_in_chunk, last.extent), tirx.floormod(index_in_chunk, last.extent)]
         )

@@ -56,7 +56,8 @@ def _with_old_value(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
 def _new_terms(stage: Stage) -> list[ir.Expr]:
     """Returns the largest subexpressions of a reduction's update that don't read the old value.
 
-    For example, the update ``old + a * b`` gives ``[a * b]``.
+    For example, the update ``old + a * b`` gives ``[a * b]``. These subexpressions are what a reduction adds, or
+    combines by another operation, in one step.
     """
     terms: list[ir.Expr] = []
 

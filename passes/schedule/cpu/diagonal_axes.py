@@ -78,7 +78,8 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
 def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
     """Converts the readers of a contraction's sums to epilogues on the sums' axes, if all merge two of these axes.
 
-    Returns an empty list if a reader merges no axes.
+    Returns an empty list if a reader merges no axes. Epilogues finish the sums in registers, so that these are never
+    stored.
     """
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []

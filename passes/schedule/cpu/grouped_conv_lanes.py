@@ -107,7 +107,8 @@ def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, li
     """Merges the axes of groups and of channels within a group of a grouped convolution into one channel axis.
 
     Returns the convolution on the merged axis, and the stages that copy the filter if it isn't contiguous. Returns
-    (None, []) unless exactly one factor of the products is the input of the groups.
+    (None, []) unless exactly one factor of the products is the input of the groups. Vectors along this axis span
+    several groups, whose few channels wouldn't fill one.
     """
     *outer_axes, group, channel_in_group = sums.spatial
     input_channel, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * group_size))

@@ -174,7 +174,8 @@ def _special_form(
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
     """Adds a stage (loop nest) to the last group if both can run in the same nest; else starts a new group.
 
-    `groups` is changed. An opaque nest, which isn't parsed, stands by itself.
+    `groups` is changed. An opaque nest, which isn't parsed, stands by itself. In one nest, a value is passed on in a
+    register instead of in memory.
     """
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):

@@ -153,7 +153,8 @@ def _contains(outer: ir.Expr, inner: ir.Expr) -> bool:
 def _conditions_and_loads(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
     """Splits nested choices ``if_then_else(condition, load, ...)`` into pairs of condition and load.
 
-    The result is empty unless all branches are loads, and the innermost alternative is a constant.
+    The result is empty unless all branches are loads, and the innermost alternative is a constant. The gradient of a
+    strided convolution has this form: each condition selects every n-th row and column.
     """
     options: list[tuple[ir.Expr, TensorLoad]] = []
     while is_choice(choice):

@@ -244,8 +244,8 @@ def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
 def read_kernel(func: PrimFunc) -> Kernel | None:
     """Parses a PrimFunc, as TE lowering and FuseTIR make it, into stages (one per loop nest).
 
-    Returns None for a function of another form. Phases that read a kernel one after another share what is read;
-    `compile_module` forgets it.
+    Returns None for a function of another form. The result is cached for phases that read a kernel one after another;
+    `compile_module` clears the cache. Schedules decide by the axes and loads of stages, and write new loops.
     """
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:

@@ -66,7 +66,8 @@ def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
 def _divisors(value: ir.Expr, var: Var, size: int) -> set[int | None]:
     """Returns the constants by which a value's indices divide a variable.
 
-    The set contains None for a division of another form, such as the division of a sum.
+    The set contains None for a division of another form, such as the division of a sum. The constants are the periods
+    with which operands repeat along the variable.
     """
     if not _divisions_of(value, var):
         return set()
@@ -82,7 +83,10 @@ def _divisions_of(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
 
 
 def _with_simplified_divisions(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
-    """Simplifies the floor divisions and remainders in a value, given the range [0, size) of some variables."""
+    """Simplifies the floor divisions and remainders in a value, given the range [0, size) of some variables.
+
+    For example, ``(4 * i + j) // 4`` is ``i`` if ``j`` is in [0, 4).
+    """
     analyzer = sym.Analyzer()
     for var, size in sizes.items():
         analyzer.bind(var, ir.Range(index(0), index(size)))

@@ -146,7 +146,8 @@ def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) ->
 def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a parallel loop over the rows of a chain, such as a softmax, with one loop nest per stage in the loop.
 
-    Results in `stored_buffers` are stored in memory, others in a buffer for one row.
+    Results in `stored_buffers` are stored in memory, others in a buffer for one row. The row stays in the level-1 cache
+    from stage to stage.
     """
 
     def emit_row(row_indices: list[ir.Expr]) -> Stmt:

@@ -168,7 +168,8 @@ class _RowBlock:
     def emit(self) -> Stmt:
         """Emits the computation of a block of short rows, in vectors whose lanes are rows.
 
-        The operands are transposed, the stages run, and the results to be stored are transposed back.
+        The operands are transposed, the stages run, and the results to be stored are transposed back. Vectors along a
+        row that is shorter than a vector would be mostly empty.
         """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         stacked = {

@@ -356,7 +356,8 @@ def _packed_bytes(stage: Stage, term: TensorLoad) -> int:
 def _packing_label(terms: list[TensorLoad], column: Axis, packings: list[Packing]) -> str:
     """Returns a description of packed operands for tuning records, such as ``0 by rows, 1 by columns``.
 
-    It is equal for all kernels of the same structure.
+    It is equal for all kernels of the same structure. A record then applies to kernels of other sizes and programs,
+    too.
     """
     labels: list[str] = []
     for packing in packings:

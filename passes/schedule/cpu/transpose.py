@@ -51,7 +51,8 @@ def transposed_copy(
 def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) -> str:
     """Makes the subroutine that transposes a tile, and returns its name.
 
-    Its integer arguments are the strides between written columns and between read rows.
+    Its integer arguments are the strides between written columns and between read rows. With the strides as arguments,
+    all transposes of a tile's shape share one subroutine.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:

@@ -200,7 +200,10 @@ def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
 
 
 def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lanes: int) -> Stmt:
-    """Emits the transpose of one tile of an operand into a local buffer, where the tile's columns are contiguous."""
+    """Emits the transpose of one tile of an operand into a local buffer, where the tile's columns are contiguous.
+
+    The stages then read it in vectors.
+    """
     return transposed_tile(
         lambda row, lane: substitute(load, tile.point(row, lane)),
         lambda column, lane, item: emit.store(buffer, item, [lane + column * lanes]),
@@ -213,7 +216,8 @@ def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lan
 def _with_transposed_loads(stage: Stage, transposed: Transposed, tile_buffers: Sequence[Var], offset: ir.Expr) -> Stage:
     """Replaces a stage's loads of transposed operands by loads from buffers that hold the transposed tiles.
 
-    `tile_buffers` are in the order of the operands, and `offset` is the same in all of them.
+    `tile_buffers` are in the order of the operands, and `offset` is the same in all of them. The stages are otherwise
+    unchanged, and run on one tile.
     """
 
     def replacement(load: TensorLoad) -> ir.Expr:

@@ -129,7 +129,8 @@ def as_windows(
 ) -> Windows | None:
     """Describes a reduction over sliding windows, such as a pool, together with the stages that finish each result.
 
-    Returns None for another reduction.
+    Returns None for another reduction. Taps that lie in the padding are left out of the loops, so that the padded copy
+    is never made.
 
     Args:
         source: the padded copy that the reduction may read; nothing else may read it.

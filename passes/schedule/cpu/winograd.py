@@ -359,7 +359,8 @@ class _WinogradWriter:
     def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
         """Emits a loop that applies the Winograd transform to the complete filter.
 
-        Each iteration transforms the windows of one input channel and one panel (a block of output channels).
+        Each iteration transforms the windows of one input channel and one panel (a block of output channels). All tiles
+        use the result.
         """
 
         def transform_window(panel_and_channel: list[ir.Expr]) -> Stmt:
@@ -615,7 +616,8 @@ class _WinogradWriter:
         """Converts a row and column of one plane and phase to the indices of image, plane, row and column.
 
         A phase is every n-th row and column of an image, as a window with dilation n reads them. `image_index` counts
-        images, planes and phases.
+        images, planes and phases. In a phase the window has no gaps, so that Winograd's transforms apply to dilated
+        convolutions, too.
         """
         outer_extents = [axis.extent for axis in image_axes(self.conv.convolution)[:-2]]
         *image, row_phase, column_phase = emit.unflatten(image_index, [*outer_extents, self.dilation, self.dilation])
@@ -719,7 +721,7 @@ class _WinogradWriter:
     def _in_vectors(self, channels: int, write_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
         """Emits `write_vector(first_channel, lanes)` for all vectors of some channels.
 
-        Full vectors are in a loop, and a shorter last one follows.
+        Full vectors are in a loop, and a shorter last one follows. A loop is less code than unrolled vectors.
         """
         full_vectors, remaining = divmod(channels, self.lanes)
         statements: list[Stmt | None] = []

@@ -212,7 +212,8 @@ def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
 def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a convolution's filter gradient by Winograd's method.
 
-    For each block of tiles it transforms both operands, and adds their products to the sums.
+    For each block of tiles it transforms both operands, and adds their products to the sums. In the transformed domain,
+    the products of all tiles are a few matrix products, with fewer multiplications than the sum over positions.
     """
     gradient = replace(gradient, fused_stages=tuple(on_same_axes(gradient.fused_stages)))
     writer = _FilterGradientWriter(
@@ -373,7 +374,10 @@ class _FilterGradientWriter:
         ])  # fmt: skip
 
     def _clear_sums(self, parallel: bool) -> Stmt:
-        """Emits a loop that sets the sums of all panels (blocks of input and output channels) to zero."""
+        """Emits a loop that sets the sums of all panels (blocks of input and output channels) to zero.
+
+        Each block of tiles adds to them.
+        """
 
         def clear_channel(indices: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")

@@ -320,6 +320,8 @@ def _product_with_column(
 ) -> Stmt:
     """Emits the product of a transform's matrices with a column of vectors.
 
+    Intermediate columns are in registers.
+
     Args:
         matrices: the matrices to multiply by, in order.
         read: returns an element of the column, given its row and lane.

@@ -93,7 +93,8 @@ class _TileKernel:
     def emit(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
         """Emits the work of a block.
 
-        The accumulators are initialized, a loop over tiles of terms adds the products, and the results are stored.
+        The accumulators are initialized, a loop over tiles of terms adds the products, and the results are stored. Each
+        element in shared memory is read by many threads, but loaded from global memory once.
         """
         block, only_stage = self.block, emit.index(0)
 
@@ -263,7 +264,10 @@ class _TileKernel:
         tile = self.tile
 
         def term(k: ir.Expr) -> Stmt:
-            """Emits the addition of the outer product of a column and a row to the thread's accumulators."""
+            """Emits the addition of the outer product of a column and a row to the thread's accumulators.
+
+            A column of m and a row of n elements give m * n products for m + n loads.
+            """
 
             def add_product(indices: list[ir.Expr]) -> Stmt:
                 """Emits one multiply-add of the outer product."""

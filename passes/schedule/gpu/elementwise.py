@@ -25,7 +25,8 @@ LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "bfloat16": 4, "fl
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
     """Emits elementwise stages (loop nests) over the same axes as one GPU kernel.
 
-    Each thread computes one element, or a few neighbouring elements that are loaded and stored as one vector.
+    Each thread computes one element, or a few neighbouring elements that are loaded and stored as one vector. A vector
+    takes one instruction and fewer memory transactions.
     """
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
@@ -165,7 +166,7 @@ def _loads_of_other_buffers(stage: Stage, stages: Sequence[Stage], axis: Axis) -
 def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
     """Replaces loads in an expression by lanes of the registers that hold the vectors loaded before.
 
-    ``load_registers`` has the register for each vector load.
+    ``load_registers`` has the register for each vector load. One load instruction then serves all lanes.
     """
 
     def replace(load: TensorLoad) -> ir.Expr:

@@ -42,7 +42,10 @@ class Operand:
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether the elements have the form ``if_then_else(condition, load, 0)``, as those of a padded tensor."""
+        """Whether the elements have the form ``if_then_else(condition, load, 0)``, as those of a padded tensor.
+
+        The condition is checked when a tile is copied to shared memory.
+        """
         value = self.value
         if not isinstance(value, ir.Call) or str(getattr(value.op, "name", "")) not in access.FREE_CALLS:
             return False

@@ -234,7 +234,10 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Returns whether more operands of a reduction are contiguous in memory along its terms than along its results."""
+    """Returns whether more operands of a reduction are contiguous in memory along its terms than along its results.
+
+    Neighbouring threads should access neighbouring elements.
+    """
     last_term_axis, last_result_axis = _last_long_axis(stage.reduce), _last_long_axis(stage.spatial)
     if last_term_axis is None:
         return False

@@ -118,6 +118,8 @@ class Instruction:
     ) -> Stmt:
         """Emits the product of a warp's parts of two tiles in shared memory; each thread adds to its own accumulators.
 
+        The instruction multiplies small matrices, whose elements are spread over the threads of a warp.
+
         Args:
           accumulators: the registers with the accumulators of a thread.
           stage: the pipeline stage of the tiles.

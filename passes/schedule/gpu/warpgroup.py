@@ -66,7 +66,10 @@ class WarpgroupInstruction(Instruction):
         ]
 
     def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
-        """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes."""
+        """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes.
+
+        Kernels with equal sizes share the function.
+        """
         ptx_type = HALF_PTX[self.dtype]
         sizes = f"{tile.rows}_{tile.own_columns}_{tile.terms}_{int(left.along_terms)}_{int(right.along_terms)}"
         name = f"tvtf_wgmma_{ptx_type}_{sizes}"
