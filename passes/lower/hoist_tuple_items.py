@@ -25,12 +25,11 @@ def _with_items_as_outputs(func: relax.Function) -> relax.Function:
 
     FuseOps groups only dataflow variables.
     """
-    outputs = {
-        binding.var: relax.Var(binding.var.name, binding.var.ty, binding.var.span)
-        for block in func.body.blocks
-        for binding in block.bindings
-        if isinstance(binding.var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem)
-    }
+    outputs: dict[relax.Var, relax.Var] = {}
+    for binding in [binding for block in func.body.blocks for binding in block.bindings]:
+        var = binding.var
+        if isinstance(var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem):
+            outputs[var] = relax.Var(var.name, var.ty, var.span)
     return structural_map(func, (ir.Var, lambda var: outputs.get(var, var))) if outputs else func
 
 

@@ -95,15 +95,17 @@ def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """
     results = {stage.buffer for stage in kernel.stages if isinstance(stage, Stage)}
     outputs = {i for i, param in enumerate(func.params) if param in results}
-    accesses = [_access_of(stage) for stage in kernel.stages] if outputs else []
-    return [
-        [out, i]
-        for out in outputs
-        for i, param in enumerate(func.params)
-        if i not in outputs
-        and _same_buffer_type(param, func.params[out])
-        and _is_local_to(accesses, param, func.params[out])
-    ]
+    if not outputs:
+        return []
+    accesses = [_access_of(stage) for stage in kernel.stages]
+    pairs: list[list[int]] = []
+    for output in outputs:
+        output_param = func.params[output]
+        for i, param in enumerate(func.params):
+            has_same_type = i not in outputs and _same_buffer_type(param, output_param)
+            if has_same_type and _is_local_to(accesses, param, output_param):
+                pairs.append([output, i])
+    return pairs
 
 
 class _StageAccess(NamedTuple):
@@ -447,6 +449,8 @@ class _AliasAnalysis:
 
 def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[int, ir.GlobalVar]) -> relax.Function:
     """Returns ``main`` with the donated values computed in the memory of parameters.
+
+    A training step then updates its Variables where they lie, and needs no second copy of them.
 
     Args:
       main: the function.

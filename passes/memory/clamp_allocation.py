@@ -47,7 +47,10 @@ def _with_clamped_size(call: Any) -> Any:
 
 @transform.module_pass(opt_level=0, name="ClampAllocations")
 def ClampAllocations(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `clamped_size` to every allocation of a module's functions."""
+    """Applies `clamped_size` to every allocation of a module's functions.
+
+    TVM counts sizes in bits, so that larger ones would wrap around to small ones.
+    """
     result = mod.clone()
     for name, func in mod.functions.items():
         if not isinstance(func, PrimFunc):

@@ -20,17 +20,22 @@ def combiner(stage: Stage) -> Combine | None:
 
     Returns None if the reduction's update isn't a combination of its old value with one new element.
     """
-    item = reduced_term(stage)
-    if item is None:
+    term = reduced_term(stage)
+    if term is None:
         return None
-    item_var = Var("item", item.ty)
-    update = _replace_equal(stage.value, item, item_var)
+    term_var = Var("item", term.ty)
+    update = _replace_equal(stage.value, term, term_var)  # such as `sum + term_var`
     # Partial results are combined after the loops: there, other operands and the loops' variables have no value.
     if any(not load.source.same_as(stage.buffer) for load in loads(update)):
         return None
-    if variables(_with_old_value(update, stage, tirx.const(0, stage.dtype))) & {axis.var for axis in stage.axes}:
+    loop_vars = {axis.var for axis in stage.axes}
+    if variables(_with_old_value(update, stage, tirx.const(0, stage.dtype))) & loop_vars:
         return None
-    return lambda left, right: _with_old_value(substitute(update, {item_var: right}), stage, left)
+
+    def combine(left: ir.Expr, right: ir.Expr) -> ir.Expr:
+        return _with_old_value(substitute(update, {term_var: right}), stage, left)
+
+    return combine
 
 
 def reduced_term(stage: Stage) -> ir.Expr | None:

@@ -90,17 +90,20 @@ def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool
         target: the CPU.
     """
     group_size, lanes = joined.size, target.lanes(sums.item_bytes)
+    if MIN_GROUPS_PER_VECTOR * group_size > lanes or lanes % group_size:
+        return False
+    # See the constants: elements are shuffled over a short distance, and shuffled operands fit the registers.
+    has_few_taps = all((axis.size or 0) <= MAX_TAPS for axis in sums.reduce)
+    if group_size * sums.item_bytes > MAX_BYTES_OF_A_GROUP or not has_few_taps:
+        return False
     # The axes of the groups and of the group's output channels are the last; the last summed axis has its inputs.
     has_groups_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
-    is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)
-    factors = [sums.value.b.a, sums.value.b.b] if is_sum else []
-    is_product = len(factors) == 2 and all(isinstance(factor, TensorLoad) for factor in factors)
-    fills_exactly = MIN_GROUPS_PER_VECTOR * group_size <= lanes and lanes % group_size == 0
-    # See the constants: elements are shuffled over a short distance, and shuffled operands fit the registers.
-    is_worth_shuffling = group_size * sums.item_bytes <= MAX_BYTES_OF_A_GROUP and all(
-        (axis.size or 0) <= MAX_TAPS for axis in sums.reduce
-    )
-    return fills_exactly and is_worth_shuffling and has_groups_last and is_product
+    # The update must be `sum + image * filter`, from 0.
+    update = sums.value
+    if not has_groups_last or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):
+        return False
+    are_loads = isinstance(update.b.a, TensorLoad) and isinstance(update.b.b, TensorLoad)
+    return are_loads and is_zero(sums.init)
 
 
 def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, list[Stage]]:

@@ -52,22 +52,25 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     rows themselves aren't used then.
     """
     # Forms that span many stages come first; they call this function for the stages of one block.
-    bands = None if in_block else bands_of(stages, kernel, target)
-    if bands is not None:
-        return emit_bands(bands, target, partial(emit_groups, in_block=True))
     if not in_block:
+        bands = bands_of(stages, kernel, target)  # of chains of convolutions
+        if bands is not None:
+            return emit_bands(bands, target, partial(emit_groups, in_block=True))
         stages, kernel = with_groups_in_lanes(stages, kernel, target)
-    joined_results = [] if in_block else joined_of(stages, kernel)
-    if joined_results:
-        return redirected_stores(emit_groups(with_endings(stages, joined_results), kernel, target), joined_results)
-    phases = None if in_block else phases_of(stages, kernel)
-    if phases is not None:
-        return phases.with_redirected_stores(emit_groups(phases.with_endings(stages), kernel, target, in_block=True))
+        joined_results = joined_of(stages, kernel)  # of contractions of which an epilogue merges two axes
+        if joined_results:
+            nests = emit_groups(with_endings(stages, joined_results), kernel, target)
+            return redirected_stores(nests, joined_results)
+        phases = phases_of(stages, kernel)  # of the gradient of a strided convolution
+        if phases is not None:
+            nests = emit_groups(phases.with_endings(stages), kernel, target, in_block=True)
+            return phases.with_redirected_stores(nests)
     groups = with_special_forms(group_stages(stages, target, in_block), kernel, target)
     stored_buffers = buffers_needed(groups, kernel)
     sources = [stage for group in groups if isinstance(group, Group) for stage in group.stages if not stage.reduce]
-    nests = [_emit_group(group, kernel, stored_buffers, target, sources) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in local_buffers(stages, kernel, stored_buffers)), *nests])
+    nests_of_groups = [_emit_group(group, kernel, stored_buffers, target, sources) for group in groups]
+    allocations = [emit.allocate(buffer) for buffer in local_buffers(stages, kernel, stored_buffers)]
+    return emit.sequence([*allocations, *nests_of_groups])
 
 
 def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
@@ -82,12 +85,12 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffe
 
     These are intermediate results that must be stored, and buffers that opaque nests (which aren't parsed) write.
     """
-    written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
-    return [
-        buffer
-        for buffer in kernel.local
-        if buffer in stored_buffers or (written_by_opaque and _is_written_by_opaque(buffer, stages))
-    ]
+    has_opaque_nests = any(isinstance(stage, Opaque) for stage in stages)
+
+    def needs_memory(buffer: Var) -> bool:
+        return buffer in stored_buffers or (has_opaque_nests and _is_written_by_opaque(buffer, stages))
+
+    return list(filter(needs_memory, kernel.local))
 
 
 def group_stages(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
@@ -115,11 +118,13 @@ def group_stages(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: 
 def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
     """Returns the attention blocks, or the row-by-row chain such as a softmax, that begins at a position, or None.
 
-    Both end before the next reduction over sliding windows, which has a form of its own.
+    Both end before the next reduction over sliding windows, which has a form of its own. In both, a block of rows
+    passes through all stages while it is in a cache.
     """
-    later = range(position + 1, len(stages))
-    stop = next((at for at in later if windows_at(stages, at, target)), len(stages))
-    return blocks_at(stages[:stop], position) or chain_at(stages[:stop], position, target)
+    later_positions = range(position + 1, len(stages))
+    window_positions = [later for later in later_positions if windows_at(stages, later, target)]
+    before_windows = stages[: window_positions[0]] if window_positions else stages
+    return blocks_at(before_windows, position) or chain_at(before_windows, position, target)
 
 
 def with_special_forms(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
@@ -149,9 +154,9 @@ def _special_form(
     """
     if not isinstance(group, Group):
         return None
-    later_members = [
-        member for other in later_stages for member in ([other] if isinstance(other, Opaque) else other.stages)
-    ]
+    later_members: list[Stage | Opaque] = []
+    for later_group in later_stages:
+        later_members += [later_group] if isinstance(later_group, Opaque) else later_group.stages
     if group.first.broadcast_axis is not None:
         return as_windows(source, group.stages, later_members, kernel, target)
     # Winograd's method comes first: its cost model has compared it with direct sums.

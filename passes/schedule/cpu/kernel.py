@@ -253,15 +253,18 @@ def read_kernel(func: PrimFunc) -> Kernel | None:
     block = root.block
     if block.match_buffers or block.init is not None:
         return None
-    nests = list(_statements(block.body))
-    stages = [stage for stage in map(_read_nest, nests) if stage is not None]
-    if len(stages) < len(nests) or not all(_has_long_indices(stage) for stage in stages if isinstance(stage, Stage)):
-        return None
     constants = _constant_buffers(func)
-    stages_with_constants = (
-        replace(stage, constants=constants) if isinstance(stage, Stage) else stage for stage in stages
-    )
-    return Kernel(tuple(stages_with_constants), tuple(block.alloc_buffers))
+    stages: list[Stage | Opaque] = []
+    for nest in _statements(block.body):
+        stage = _read_nest(nest)
+        if stage is None:
+            return None
+        if isinstance(stage, Stage):
+            if not _has_long_indices(stage):
+                return None
+            stage = replace(stage, constants=constants)
+        stages.append(stage)
+    return Kernel(tuple(stages), tuple(block.alloc_buffers))
 
 
 def _constant_buffers(func: PrimFunc) -> frozenset[Var]:
@@ -390,7 +393,8 @@ def _without_blocks(node: Stmt) -> Stmt | None:
 def _lowered_block(realize: SBlockRealize) -> Stmt | None:
     """Returns a block's statements with its iteration variables substituted by the loops' values.
 
-    Returns None if the block has buffers of its own, or contains other blocks.
+    Returns None if the block has buffers of its own, or contains other blocks. Code generation handles plain loops and
+    stores only.
     """
     block = realize.block
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):

@@ -591,12 +591,10 @@ def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...
     if axes == 1:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
-        yield from (
-            (height, width)
-            for height in (1, 2, 3, 4, 6, 8)
-            for width in (1, 2, 3, 4, 6, 8)
-            if height * width < target.vector_registers
-        )
+        for height in (1, 2, 3, 4, 6, 8):
+            for width in (1, 2, 3, 4, 6, 8):
+                if height * width < target.vector_registers:
+                    yield height, width
 
 
 def _power_of_two(limit: int) -> int:

@@ -133,13 +133,17 @@ def _factors(stage: Stage) -> Operands | None:
     2D convolutions have four result axes and three reduction axes. 3D ones have one more of both, grouped 2D ones one
     more result axis.
     """
-    if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
+    is_2d, is_3d, is_grouped = (4, 3), (5, 4), (5, 3)
+    if (len(stage.spatial), len(stage.reduce)) not in (is_2d, is_3d, is_grouped) or stage.dtype != "float32":
         return None
+    # The stage must be the reduction `sum = sum + image * filter` from 0.
     update, terms = stage.value, terms_of(stage)
     if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
         return None
-    if not isinstance(update.b.a, TensorLoad) or not isinstance(update.b.b, TensorLoad) or not is_zero(stage.init):
+    product = update.b
+    if not isinstance(product.a, TensorLoad) or not isinstance(product.b, TensorLoad) or not is_zero(stage.init):
         return None
+    # Either factor may be the image.
     for image_load, filter_load in (terms, reversed(terms)):
         dilation = _window_dilation(image_load, stage)
         # The filter may depend on channels and taps, but not on where in the image the result is.
@@ -228,7 +232,8 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
 def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
     """Returns a convolution's shape from its sizes, in the order of `Shape`, or None if one isn't static.
 
-    With dilation n, every n-th row and column form an image (a phase), in which the window has no gaps.
+    With dilation n, every n-th row and column form an image (a phase), in which the window has no gaps. Winograd's
+    transforms are for windows without gaps.
     """
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
@@ -345,7 +350,8 @@ class _WinogradWriter:
     def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
         """Returns the load of a filter with contiguous output channels, and the statements that transpose it if needed.
 
-        The Winograd transform of the filter runs along vectors of output channels.
+        The Winograd transform of the filter runs along vectors of output channels. A vector then has neighbouring
+        output channels of one tap.
         """
         stage, filter_load = self.conv.convolution, self.conv.operands.filter
         if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
@@ -679,7 +685,8 @@ class _WinogradWriter:
     def _store_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the Winograd transform of a row of tiles from the sums of products into the convolution's result.
 
-        `panel` is a block of output channels. No epilogue runs.
+        `panel` is a block of output channels. No epilogue runs. Each result is then written once, without a buffer for
+        the tile.
         """
         convolution = self.conv.convolution
 
@@ -772,7 +779,8 @@ class _WinogradWriter:
     ) -> Stmt:
         """Emits the result transform of the sums of some tiles of a row, starting at `first_tile`.
 
-        `write` returns the location to store an element at.
+        `write` returns the location to store an element at. It turns the products in the transformed domain into
+        results of the convolution.
         """
 
         def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:

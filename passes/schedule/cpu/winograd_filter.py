@@ -145,15 +145,19 @@ def _input_and_cotangent(stage: Stage) -> Operands | None:
     axes = _FilterGradientAxes.of(stage)
     if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
         return None
+    # The stage must be the reduction `sum = sum + input * cotangent` from 0.
     update, terms = stage.value, terms_of(stage)
     if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
         return None
-    if not all(isinstance(factor, TensorLoad) for factor in (update.b.a, update.b.b)):
+    product = update.b
+    if not isinstance(product.a, TensorLoad) or not isinstance(product.b, TensorLoad):
         return None
-    expected = [axis.var for axis in (axes.image, *axes.planes, *axes.rows_and_columns)]
+    image_position = [axis.var for axis in (axes.image, *axes.planes, *axes.rows_and_columns)]
+    cotangent_indices = [*image_position, axes.index_over_groups(axes.result)]
+    # Either factor may be the input.
     for input_load, cotangent_load in (terms, reversed(terms)):
         dilation = _window_dilation(input_load, axes)
-        if dilation and _reads_at(cotangent_load, [*expected, axes.index_over_groups(axes.result)]):
+        if dilation and _reads_at(cotangent_load, cotangent_indices):
             return Operands(input_load, cotangent_load, dilation)
     return None
 
