@@ -230,6 +230,8 @@ def finisher(target: Target) -> Pass:
 def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
     """Compiles a module phase by phase, and yields each phase's name and result, up to the phase ``last``.
 
+    Tests and tools read intermediate modules this way.
+
     Raises:
       ValueError: no phase is called ``last``; the text lists all phases.
     """

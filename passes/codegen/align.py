@@ -38,7 +38,10 @@ def item_aligned(func: PrimFunc) -> PrimFunc:
 
 @transform.module_pass(opt_level=0, name="ItemAlign")
 def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `item_aligned` to every PrimFunc of a module."""
+    """Applies `item_aligned` to every PrimFunc of a module.
+
+    Memory of other libraries, which callers pass, is often aligned to its elements only.
+    """
     aligned = {name: item_aligned(func) for name, func in mod.functions.items() if isinstance(func, PrimFunc)}
     result = mod.clone()
     for name, func in aligned.items():

@@ -54,7 +54,10 @@ def without_bfloat16(func: PrimFunc) -> PrimFunc:
 
 @transform.module_pass(opt_level=0, name="Bfloat16Bits")
 def Bfloat16Bits(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `without_bfloat16` to every PrimFunc of a module."""
+    """Applies `without_bfloat16` to every PrimFunc of a module.
+
+    Kernels then compute in float32 and round each result, as NumPy does; TVM's own passes find nothing left to do.
+    """
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):

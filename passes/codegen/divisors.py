@@ -62,7 +62,10 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
 
 @transform.module_pass(opt_level=0, name="GuardDivisors")
 def GuardDivisors(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `with_guarded_divisors` to every PrimFunc of a module."""
+    """Applies `with_guarded_divisors` to every PrimFunc of a module.
+
+    A division by a size of 0 would end the process.
+    """
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):

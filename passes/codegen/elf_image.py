@@ -102,7 +102,10 @@ class _Library:
         self.dynamic_section = _new_section(16 * DYNAMIC_ENTRIES, SHF_WRITE)
 
     def image(self) -> bytes:
-        """Lays out the sections of the shared library, and returns the content of its file."""
+        """Lays out the sections of the shared library, and returns the content of its file.
+
+        The layout comes first, since relocations and tables contain addresses.
+        """
         ends = self._lay_out()
         _, _, file_size, _ = ends
         image = bytearray(file_size)
@@ -217,7 +220,10 @@ class _Library:
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
 
     def _dynamic_entries(self) -> list[tuple[int, int]]:
-        """Returns the (tag, value) entries of the dynamic section, which give the loader the addresses of the other tables."""
+        """Returns the (tag, value) entries of the dynamic section, which give the loader the addresses of the other tables.
+
+        The loader finds everything else from this section, which a program header locates.
+        """
         return [
             (DT_NEEDED, self.strings.offsets[NEEDED_LIBRARY]),
             (DT_HASH, self.hash_section.address),

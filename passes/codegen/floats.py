@@ -69,7 +69,10 @@ def _is_of_floats(node: Any) -> bool:
 
 @transform.module_pass(opt_level=0, name="ExactFloats")
 def ExactFloats(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `exact` to every PrimFunc of a module."""
+    """Applies `exact` to every PrimFunc of a module.
+
+    TVM's simplifier treats floats as integers, and would turn ``x - x`` into 0, which is wrong for NaN.
+    """
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):

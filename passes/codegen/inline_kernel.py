@@ -90,7 +90,10 @@ def _bind_dims(replacements: dict[Any, ir.Expr], dims: Sequence[ir.Expr], actual
 
 
 def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
-    """Returns the allocations inside the parallel loops of a kernel, where each thread allocates a buffer of its own."""
+    """Returns the allocations inside the parallel loops of a kernel, where each thread allocates a buffer of its own.
+
+    A buffer of the caller would be shared by all threads.
+    """
     allocations: list[AllocBuffer] = []
 
     def visit(loop: For) -> None:

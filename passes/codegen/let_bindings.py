@@ -49,7 +49,10 @@ def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
 
 @transform.module_pass(opt_level=0, name="HoistLets")
 def HoistLets(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `with_hoisted_lets` to every PrimFunc of a module."""
+    """Applies `with_hoisted_lets` to every PrimFunc of a module.
+
+    TVM's analyzer substitutes variables of nested `Let`s by their values, which takes exponential time.
+    """
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
@@ -225,7 +228,8 @@ def _is_choice(node: ir.Expr) -> bool:
 def _replace_by_variable(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
     """Returns a variable that stands for an `if_then_else`, to hide its branches from the search for `Let`s.
 
-    ``branches`` records the hidden expression by the variable.
+    ``branches`` records the hidden expression by the variable. The values in a branch must be computed only if the
+    branch is taken.
     """
     variable = Var("choice", node.ty)
     branches[variable] = node

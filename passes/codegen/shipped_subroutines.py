@@ -97,7 +97,10 @@ def _warn_of_damage(path: str, error: Exception) -> None:
 
 
 def _model_of(target: Target) -> str | None:
-    """Returns the best model whose code runs on a processor, or None if there is none or the operating system differs."""
+    """Returns the best model whose code runs on a processor, or None if there is none or the operating system differs.
+
+    Code for a model with more instructions is faster, but must not run on a processor without them.
+    """
     if "mtriple" in target.attrs or "mcpu" not in target.attrs:
         return None
     models = (

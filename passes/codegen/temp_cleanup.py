@@ -50,6 +50,8 @@ def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
 def _remove_if_left(path: Path, uses_locks: bool) -> None:
     """Removes a file or folder of this user if a killed process has left it.
 
+    A process that is killed can't remove its own.
+
     Args:
       path: the file or folder.
       uses_locks: whether processes lock files of this name while they run. Other files are removed after a day.

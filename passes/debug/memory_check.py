@@ -38,7 +38,8 @@ class Range(NamedTuple):
 def violations(mod: tvm.IRModule, func: relax.Function) -> Iterator[tuple[Any, str]]:
     """Finds errors in a function's memory plan: misplaced tensors, and reads of overwritten values.
 
-    Yields each faulty binding with a description of the problem.
+    Yields each faulty binding with a description of the problem. A value that is overwritten before its last use would
+    give wrong numbers without an error.
     """
     yield from _Memory(mod, func).violations()
 
@@ -57,7 +58,8 @@ class _Memory:
     def parts(self) -> dict[str, Range]:
         """Returns the range of the arena that each called function uses for its values, by the function's name.
 
-        The arena is the block of memory for the values of all functions. A callee's range lies in that of its caller.
+        The arena is the block of memory for the values of all functions. A callee's range lies in that of its caller. A
+        call may overwrite anything in the callee's range.
         """
         attrs = self.func.attrs or {}
         ranges = {}

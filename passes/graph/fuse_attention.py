@@ -72,7 +72,8 @@ class FusedAttention(Simplified):
     def __init__(self, *args: Any) -> None:
         """Finds the attentions in the function, and the variables that the fused kernels compute instead.
 
-        ``emitters`` maps each of these variables to a function that emits its new value.
+        ``emitters`` maps each of these variables to a function that emits its new value. A fused kernel never stores
+        the complete matrix of scores.
         """
         super().__init__(*args)
         self.emitters: dict[relax.Var, Callable[[], Tensor]] = {}

@@ -194,7 +194,8 @@ def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> 
 def _replacements(chain: Chain, function: ir.GlobalVar) -> dict[Any, list[Any]]:
     """Returns the list of bindings that replaces each binding of a chain, by the binding's variable.
 
-    The last binding becomes a call of the function that computes the chain; the others are dropped.
+    The last binding becomes a call of the function that computes the chain; the others are dropped. The kernel that
+    computes the chain stores only the last result.
     """
     last = chain[-1]
     call = relax.Call(function, _outside_operands(chain), span=last.value.span, ret_ty=last.var.ty)

@@ -98,7 +98,8 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
 def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
     """Returns the symbol that replaces a dim expression, the same one for equal expressions.
 
-    ``symbols`` has the expressions that already have a symbol; a new one is added.
+    ``symbols`` has the expressions that already have a symbol; a new one is added. TVM then knows that the sizes of
+    several parameters are equal.
     """
     for known, symbol in symbols:
         if tvm_ffi.structural_equal(dim, known):

@@ -60,6 +60,8 @@ class _MainCalls:
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
         """Records the kernel calls in ``main``, and which values are new values of Variables.
 
+        From these it finds the updates of Variables that can be fused.
+
         Args:
           pairs: the positions of an output of ``main`` and of the Variable's parameter that the output updates.
         """

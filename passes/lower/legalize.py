@@ -269,7 +269,7 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
     """Returns the call of a kernel on ``args``, which replaces the primitive's call ``call``.
 
-    ``out_types`` are the types of the kernel's results.
+    ``out_types`` are the types of the kernel's results. The source span is kept, by which errors name the user's line.
     """
     if isinstance(call.ty, relax.TupleType):
         out_type: Any = call.ty
@@ -444,6 +444,7 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     """Lowers a call of a Python function to a call of a host function.
 
     The host function runs the Python function, also records the call for a gradient, or computes that gradient.
+    Compiled code can't run Python itself.
     """
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
     if bound.attrs["backward"]:
@@ -493,8 +494,8 @@ def _is_differentiable_python_call(value: Any) -> bool:
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers a primitive that NumPy computes to a call of a host function.
 
-    The host function is passed the primitive's name, its attributes as text, its operands, and the symbolic dims that the
-    attributes contain.
+    The host function is passed the primitive's name, its attributes as text, its operands, and the symbolic dims that
+    the attributes contain. Primitives without a native kernel are computed this way.
     """
 
     def is_known(dim: Any) -> bool:

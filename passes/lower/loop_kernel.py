@@ -248,7 +248,8 @@ class LoopKernel:
     def inline_kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
         """Emits the body of a kernel in place of its call, and returns the buffers with its results.
 
-        A result goes to a new buffer, unless a buffer was assigned to the variable that the call is bound to.
+        A result goes to a new buffer, unless a buffer was assigned to the variable that the call is bound to. The
+        complete loop is one kernel, without calls per iteration.
         """
         kernel, tensors, *dims = call.args
         operands = list(self.evaluate(tensors, env))

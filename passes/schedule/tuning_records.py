@@ -155,7 +155,7 @@ def _stamps(home: Path) -> tuple[Stamp, ...]:
 def _read_cached(stamps: tuple[Stamp, ...]) -> RecordsByTarget:
     """Returns the tuning records in some files, by target and key.
 
-    The records are cached. The files are read again when one of them has changed.
+    The records are cached. The files are read again when one of them has changed. They are needed for each kernel.
     """
     if stamps not in _cache:
         _cache.clear()

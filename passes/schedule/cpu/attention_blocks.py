@@ -171,7 +171,10 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
         return _emit_block(blocks, kernel, stored_buffers, replace(target, cores=1), emit_all, row_indices, rows)
 
     def write(parallel: bool) -> Stmt:
-        """Emits the loop over blocks of rows. A block has several rows if rows share an operand, else one row."""
+        """Emits the loop over blocks of rows. A block has several rows if rows share an operand, else one row.
+
+        The rows of a block load the shared operand once.
+        """
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.has_blocks_of_rows:
             return emit.fused(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)

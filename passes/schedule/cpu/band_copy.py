@@ -155,7 +155,8 @@ def _ranges_inside(checks: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequ
     """Returns the range of a band's rows and the range of its columns in which all bounds checks hold.
 
     The band's other elements lie outside of the image, and are zeros. Returns None if a check isn't a bound of either
-    the row or the column. `axes` and `extents` are the band's rows, columns and channels.
+    the row or the column. `axes` and `extents` are the band's rows, columns and channels. With ranges instead of
+    checks, the copy's inner loops have no branches.
     """
     ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(axes[:2], extents, strict=False)}
     for check in checks:
@@ -241,11 +242,15 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
             def copy_columns(start: ir.Expr, end: ir.Expr, is_inside: bool) -> Stmt:
                 """Emits the copy of the columns from `start` to `end` (excluded) of one row of the band.
 
-                Columns that aren't inside the image are zeros.
+                Columns that aren't inside the image are zeros. The row was split where it enters and leaves the image,
+                so that no element needs a bounds check.
                 """
 
                 def copy_run(column: ir.Expr, length: ir.Expr) -> Stmt:
-                    """Emits the copy of `length` contiguous elements, starting at a column."""
+                    """Emits the copy of `length` contiguous elements, starting at a column.
+
+                    In a dense band, a run has the channels of many columns, and thus more full vectors.
+                    """
 
                     def copy_item(position: ir.Expr) -> Stmt:
                         image = emit.load(source, [image_offset + column * strides[3] + position])

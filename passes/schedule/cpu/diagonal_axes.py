@@ -118,7 +118,8 @@ def _visits_same_points(sums: Stage, result: Stage, first: int) -> bool:
 def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
     """Returns whether a load reads the sum at the result's own indices, with index `first` split by the divisor `size`.
 
-    For example, the result at ``(n, p)`` reads the sum at ``(n, p // size, p % size)``.
+    For example, the result at ``(n, p)`` reads the sum at ``(n, p // size, p % size)``. Each sum is then read for one
+    result, and can be finished where it is computed.
     """
     *before, joined_var = (axis.var for axis in result.spatial[: first + 1])
     split_index = [tirx.floordiv(joined_var, emit.index(size)), tirx.floormod(joined_var, emit.index(size))]
@@ -130,7 +131,8 @@ def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage
     """Rewrites a stage (loop nest) that merges two axes of the sums it reads, to compute on the sums' own axes.
 
     The axis `first` of the result becomes the axes `first` and `first + 1` of the sums, the latter of extent `size`.
-    The result is a scratch buffer of the sums' shape.
+    The result is a scratch buffer of the sums' shape. As an epilogue on these axes it is tiled like the sums, and
+    finishes each in a register.
     """
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     sum_indices: list[ir.Expr] = [axis.var for axis in axes]

@@ -30,8 +30,9 @@ def with_direct_stores(body: Stmt) -> Stmt:
 def _without_copies(stmts: SeqStmt) -> Stmt:
     """Eliminates copies of product tiles from a sequence of statements.
 
-    An allocation of a local array, the call of a subroutine that stores a tile's sums there, and loops that copy them to
-    another array become one call, which stores the sums in the other array itself.
+    An allocation of a local array, the call of a subroutine that stores a tile's sums there, and loops that copy them
+    to another array become one call, which stores the sums in the other array itself. That saves a pass over the sums,
+    and the loops' code.
     """
     remaining = list(stmts.seq)
     result: list[Stmt | None] = []

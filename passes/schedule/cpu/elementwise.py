@@ -31,6 +31,8 @@ def emit_elementwise(
 ) -> Stmt:
     """Emits elementwise stages of equal extents as a single loop nest.
 
+    Values pass from stage to stage in registers, and memory is read and written once.
+
     Args:
         stages: the stages.
         target: the CPU.

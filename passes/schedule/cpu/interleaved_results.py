@@ -64,7 +64,8 @@ class Phases:
     def with_endings(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
         """Replaces the stage that chooses among the results of several contractions by an epilogue after each.
 
-        An epilogue finishes each sum of its contraction where the sum is computed.
+        An epilogue finishes each sum of its contraction where the sum is computed. The choice would otherwise be a pass
+        of its own, which reads all sums again from memory.
         """
         epilogue_of = {part.sums.buffer: part.ending for part in self.parts}
         result: list[Stage | Opaque] = []

@@ -188,6 +188,8 @@ class ColumnTile:
     def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, checked: Sequence[Clip] = ()) -> Stmt:
         """Emits the addition of one term to every result of the register tile.
 
+        Each loaded vector and broadcast element is used for many results, which is what a register tile is for.
+
         Args:
             streamed: the operand to prefetch, if any.
             terms_point: the index of the term along each reduction axis.

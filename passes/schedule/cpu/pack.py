@@ -302,7 +302,8 @@ def _copy_vector(
 ) -> Stmt:
     """Emits the copy of some lanes of a row into a panel, with zeros in the rest of their vector.
 
-    The lanes with zeros take part in products, but their results are never stored.
+    The lanes with zeros take part in products, but their results are never stored. Tiles load full vectors from a
+    panel, without checks.
     """
     copies = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, point, lane + start))
     padding_lanes = operand.lanes - lanes

@@ -160,7 +160,8 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
 def _product_factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
     """Returns the two factors ``a, b`` of a matrix product, the float32 reduction ``sum = sum + a * b`` from 0.
 
-    Returns None for another reduction, or if a factor isn't the load of a float32.
+    Returns None for another reduction, or if a factor isn't the load of a float32. Only this form has a shared
+    subroutine.
     """
     update = stage.value
     if stage.dtype != "float32" or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):

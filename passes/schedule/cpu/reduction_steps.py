@@ -57,7 +57,10 @@ class Steps:
 
     @property
     def sizes(self) -> dict[Var, int]:
-        """The extent of each axis in one step."""
+        """The extent of each axis in one step.
+
+        A step has one index of the outer axes, a block of the last split axis, and all of the inner axes.
+        """
         *single_axes, block_axis = self.split_axes
         return {
             **{axis.var: 1 for axis in single_axes},

@@ -353,6 +353,7 @@ class Region:
         """The variables of loops whose extents are compiled into the subroutine instead of being passed as arguments.
 
         These are the loops that become vectors, and those over the elements of local arrays, which have constant sizes.
+        The length of a vector is part of its type, and can't be an argument.
         """
         local_arrays = [location.array for location in self.locations.values() if self.is_local(location.array.source)]
         vars_over_locals = {var for array in local_arrays for var, stride in array.strides.items() if stride != 0}
@@ -468,7 +469,8 @@ def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
 def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
     """Estimates the cycles of all stores and subroutine calls in a statement that runs ``times`` times.
 
-    Of the two branches of an If, the slower one counts.
+    Of the two branches of an If, the slower one counts. The estimate decides whether the cost of a call would be
+    noticeable beside this work.
     """
     if isinstance(stmt, SeqStmt):
         return sum(estimated_cycles(part, times) for part in stmt.seq)

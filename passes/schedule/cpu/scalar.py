@@ -18,7 +18,10 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
     free_axes = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
 
     def reduce_element(indices: list[ir.Expr]) -> Stmt:
-        """Emits the reduction of one result in a scalar accumulator, and the stages that finish and store the result."""
+        """Emits the reduction of one result in a scalar accumulator, and the stages that finish and store the result.
+
+        No vectors or register tiles fit such a reduction.
+        """
         point = {**(fixed or {}), **{axis.var: axis_index for axis, axis_index in zip(free_axes, indices, strict=True)}}
         accumulator, only_item = emit.scratch([1], stage.dtype, "accumulator", "local"), [emit.index(0)]
         accumulated = emit.load(accumulator, only_item)

@@ -230,7 +230,7 @@ class _RowBlock:
     def _transposed_rows(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
         """Returns the buffer for an operand's transposed rows, and appends the stage that fills it to `copies`.
 
-        Loads of the same rows share a buffer.
+        Loads of the same rows share a buffer. Each operand is then transposed once.
         """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         axes_along_row = _row_axes_read(load, stage, self.depth)
@@ -262,7 +262,8 @@ class _RowBlock:
     def _shift_rows(self, nest: Stmt, buffer: Var) -> Stmt:
         """Shifts the rows of a nest's stores, and of the addresses that are passed to subroutines, by the block's first row.
 
-        The nest is emitted as if the block began with row 0. It doesn't read the buffer.
+        The nest is emitted as if the block began with row 0. It doesn't read the buffer. The axes of a stage begin at
+        0.
         """
 
         def shifted(indices: Sequence[ir.Expr]) -> list[ir.Expr]:

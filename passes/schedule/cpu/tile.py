@@ -249,7 +249,8 @@ def emit_row_tile(
     def sum_innermost(outer_point: Point) -> Stmt:
         """Emits the addition of all terms of the innermost reduction axis to the tile's accumulators.
 
-        `outer_point` holds the values of the outer reduction axes.
+        `outer_point` holds the values of the outer reduction axes. The vectors run along this axis, so that they are
+        loaded from contiguous memory.
         """
         term_var = ranges[-1].axis.var
 

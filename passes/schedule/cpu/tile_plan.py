@@ -346,7 +346,8 @@ def _possible_packings(
 def _packed_bytes(stage: Stage, term: TensorLoad) -> int:
     """Returns the size in bytes of an operand's packed copy.
 
-    A size that isn't static counts as ``MAX_BYTES_OF_PANELS`` elements, more than is packed.
+    A size that isn't static counts as ``MAX_BYTES_OF_PANELS`` elements, more than is packed. Operands whose copy would
+    be too large aren't packed.
     """
     used_vars = variables(access.flat_offset(term.source, list(term.indices)))
     points = access.iteration_count(tuple(axis for axis in stage.axes if axis.var in used_vars))

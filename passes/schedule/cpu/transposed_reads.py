@@ -169,7 +169,10 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
     ]
 
     def store_column(column: int) -> Stmt:
-        """Emits the store of one column of the tile, whose elements are contiguous in the results."""
+        """Emits the store of one column of the tile, whose elements are contiguous in the results.
+
+        So it is stored in vectors.
+        """
 
         def store_lane(lane: ir.Expr) -> Stmt:
             stages_on_tiles = [

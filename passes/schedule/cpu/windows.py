@@ -149,6 +149,8 @@ def as_windows(
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
     """Returns how many stages, from a position on, form a reduction over sliding windows, such as a pool.
 
+    The caller keeps these stages out of other forms.
+
     Returns:
         1 if the stage at `position` is such a reduction; 2 if it is the padded copy of an image, and the next stage is
         a reduction over windows of this copy; 0 if no such reduction begins here.

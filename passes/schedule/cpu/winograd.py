@@ -544,7 +544,8 @@ class _WinogradWriter:
     def _image_and_top(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the image that a row of tiles belongs to, and the first row of results of these tiles.
 
-        `tile_row` is the index of the row of tiles in a task's `block` of rows. Rows of tiles are counted over all images.
+        `tile_row` is the index of the row of tiles in a task's `block` of rows. Rows of tiles are counted over all
+        images. The rows of a task may belong to several images.
         """
         index_over_images = block * self.tiling.rows + tile_row
         tile_rows_per_image = index(self.tile_rows)
@@ -796,7 +797,8 @@ class _WinogradWriter:
     ) -> dict[Var, ir.Expr]:
         """Returns the value of each result axis for one result of a row of tiles.
 
-        The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels).
+        The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels). The
+        epilogue is evaluated at this point.
         """
         image, top = self._image_and_top(block, tile_row)
         indices = self._image_indices(image, top + row, column)

@@ -310,7 +310,10 @@ class _FilterGradientWriter:
         ]
 
         def item(position_in_image: list[ir.Expr], first_channel: int, lane: ir.Expr) -> ir.Expr:
-            """Returns an element of the operand, or zero where the last tiles reach beyond the images."""
+            """Returns an element of the operand, or zero where the last tiles reach beyond the images.
+
+            Such tiles then add nothing to the sums outside of the images.
+            """
             indices = list(substitute(load, self._operand_indices(position_in_image, first_channel, lane)).indices)
             value = emit.load(load.source, indices) if source is None else source.at(indices)
             bounds_tests = [
@@ -435,7 +438,10 @@ class _FilterGradientWriter:
         band = emit.scratch([operand.tile_side, width, operand.channels], "float32", "band")
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
-            """Emits the copy of some channels, which are contiguous in the operand, into the band (rows of one image)."""
+            """Emits the copy of some channels, which are contiguous in the operand, into the band (rows of one image).
+
+            The band has zeros in place of the border, and is in the cache when its tiles are transformed.
+            """
 
             def item(position_in_image: Sequence[ir.Expr]) -> ir.Expr:
                 row, column, lane = position_in_image

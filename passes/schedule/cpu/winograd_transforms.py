@@ -186,7 +186,10 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteEl
         return [(column * result_side + row) * lanes + lane]
 
     def transform_column(column: ir.Expr) -> Stmt:
-        """Emits the transform of one column of the tile into the scratch buffer."""
+        """Emits the transform of one column of the tile into the scratch buffer.
+
+        The transform of a tile is a matrix product from both sides: first along columns, then along rows.
+        """
         return _product_with_column(
             matrices,
             lambda row, lane: read(row, column, lane),
@@ -196,7 +199,10 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteEl
         )
 
     def transform_row(row: ir.Expr) -> Stmt:
-        """Emits the transform of one row of the scratch buffer, and the stores of the results."""
+        """Emits the transform of one row of the scratch buffer, and the stores of the results.
+
+        The transform of a tile is a matrix product from both sides, and the columns are done already.
+        """
         return _product_with_column(
             matrices,
             lambda column, lane: emit.load(columns, indices(row, column, lane)),
@@ -269,7 +275,10 @@ def _transform_subroutine(
         result_strides, strides_of_source = strides[:3], strides[3:]
 
         def transform_vector(tile_and_vector: list[ir.Expr]) -> Stmt:
-            """Emits the Winograd transform of one vector of channels of one tile, given the indices of both."""
+            """Emits the Winograd transform of one vector of channels of one tile, given the indices of both.
+
+            The lanes of a vector are channels, which all have the same transform.
+            """
             tile, vector = tile_and_vector
 
             def offset(row: ir.Expr, column: ir.Expr, lane: ir.Expr, strides: Sequence[ir.Expr]) -> list[ir.Expr]:

@@ -37,7 +37,10 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
 
 
 def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Emits elementwise stages (loop nests) as one GPU kernel, with a thread for each element of the results."""
+    """Emits elementwise stages (loop nests) as one GPU kernel, with a thread for each element of the results.
+
+    It is used where elements aren't neighbours in memory, or are too few for vectors.
+    """
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
@@ -54,7 +57,8 @@ def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> 
 def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
     """Returns how many neighbouring elements along an axis a GPU thread computes.
 
-    The number is as large as the vector types allow, but small enough to leave work for ``ENOUGH_THREADS`` threads.
+    The number is as large as the vector types allow, but small enough to leave work for ``ENOUGH_THREADS`` threads. A
+    vector is loaded or stored by one instruction.
     """
     total = access.iteration_count(stages[0].spatial)
     if total is None or axis.size is None:

@@ -156,7 +156,8 @@ def reduce_in_block(
     def halve(distance: int) -> Stmt:
         """Emits one step of a tree reduction in shared memory, which halves the number of partial results.
 
-        Each of the first ``distance`` partial results is combined with the one ``distance`` slices further.
+        Each of the first ``distance`` partial results is combined with the one ``distance`` slices further. With n
+        slices, log2(n) steps are left of n - 1 serial combinations.
         """
 
         def emit_thread(thread: ir.Expr) -> Stmt:
@@ -257,7 +258,8 @@ def _last_long_axis(axes: tuple[Axis, ...]) -> Axis | None:
 def _chunk_count(stage: Stage, target: GpuTarget) -> int:
     """Returns the number of chunks that the terms of a reduction are split into, to occupy the GPU.
 
-    It is 1 if there are many results or few terms, or if their counts aren't static.
+    It is 1 if there are many results or few terms, or if their counts aren't static. A block reduces one chunk of a
+    result's terms, and a second kernel combines the chunks.
     """
     terms, results = access.iteration_count(stage.reduce), access.iteration_count(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:

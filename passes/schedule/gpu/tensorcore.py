@@ -169,7 +169,8 @@ class Instruction:
     def position_in_warp(self, lane: ir.Expr, index: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column of a thread's accumulator within the warp's part of the tile.
 
-        The layout is that of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16".
+        The layout is that of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16". The epilogue needs
+        the position to store each result.
 
         Args:
           lane: the thread's index in its warp.
