@@ -62,13 +62,16 @@ def is_redundant_check(value: ir.Expr) -> bool:
 
 
 def _checked_value(call: relax.Call) -> str:
-    """Returns what a call of TVM's argument checks checks: ``AT_PARAMETER``, ``AT_RETURN``, or "" for neither.
+    """Returns the kind of value that TVM checks by a call: ``AT_PARAMETER``, ``AT_RETURN``, or "" for another kind.
 
-    The call's last argument is the text of the check's error, which says so.
+    The call's last argument is the text of the check's error, which names the kind.
     """
     context = call.args[-1]
     error_text = context.value if isinstance(context, ir.StringImm) else ""
-    return next((mark for mark in (AT_PARAMETER, AT_RETURN) if mark in error_text), "")
+    for kind in (AT_PARAMETER, AT_RETURN):
+        if kind in error_text:
+            return kind
+    return ""
 
 
 def _redundant_codes(checked: str) -> set[int]:

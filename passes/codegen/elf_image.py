@@ -209,8 +209,14 @@ class _Library:
 
     def _write_symbols(self, image: bytearray) -> None:
         """Writes the dynamic symbol table (symbols of other libraries, then exports) and its hash table."""
-        foreign = [(symbol.name, symbol.binding << 4, 0, 0, 0, 0) for symbol in self.foreign.values()]
-        exported = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
+        # The fields of an entry: name, info (binding and kind), visibility, section index, address and size.
+        undefined_section, any_section = 0, 1
+        foreign = [(symbol.name, symbol.binding << 4, 0, undefined_section, 0, 0) for symbol in self.foreign.values()]
+        exported = [
+            (symbol.name, STB_GLOBAL << 4 | symbol.kind, 0, any_section, symbol.address, symbol.size)
+            for symbol in self.exports
+        ]
+        # The entry at index 0 is empty.
         for index, (name, *fields) in enumerate([*foreign, *exported], start=1):
             offset = self.symbols_section.address + SYMBOL.size * index
             SYMBOL.pack_into(image, offset, self.strings.offsets[name], *fields)

@@ -155,15 +155,15 @@ def host_target(target: Target) -> Target:
 
 
 def split_functions(functions: Functions) -> list[Functions]:
-    """Splits functions into parts that can be compiled separately.
+    """Splits functions into parts that can be compiled separately, on several threads.
 
     All functions that call another function, or are called by one, form a single part.
     """
     callees = {name: _called_functions(func) for name, func in functions.items()}
-    called = {name for names in callees.values() for name in names}
-    related = {name: func for name, func in functions.items() if callees[name] or name in called}
-    parts: list[Functions] = [related] if related else []
-    return parts + [{name: func} for name, func in functions.items() if name not in related]
+    called = set().union(*callees.values())
+    connected = {name: func for name, func in functions.items() if callees[name] or name in called}
+    single_functions = [{name: func} for name, func in functions.items() if name not in connected]
+    return [connected, *single_functions] if connected else single_functions
 
 
 class _Objects:

@@ -66,12 +66,16 @@ def _matched_product(graph: Graph, product: Use, constants: set[Any]) -> list[Si
     Returns a list with one site (the convolution and the scale), or an empty list. The product's operands may be in
     either order.
     """
-    for y, scale in (product.inputs, product.inputs[::-1]):
-        conv = graph.producers.get(y)
-        if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_constant(scale, constants):
-            _image, filters = conv.inputs
-            if _is_constant(filters, constants) and str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
-                return [Site(conv, scale)]
+    for result, scale in (product.inputs, product.inputs[::-1]):
+        conv = graph.producers.get(result)
+        # Another reader of the convolution's result needs it without the scale.
+        if conv is None or conv.name != "conv" or graph.only_use(result) is not product:
+            continue
+        _image, filters = conv.inputs
+        if not _is_constant(scale, constants) or not _is_constant(filters, constants):
+            continue
+        if str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
+            return [Site(conv, scale)]
     return []
 
 

@@ -76,9 +76,8 @@ def _writes_before_end(mod: tvm.IRModule, name: str) -> bool:
     Assignments are written before a call of Python, and before a nested branch or loop that may fail.
     """
     nested = [func for value in _calls_of(mod[name]) for func in _subfunctions(value)]
-    if variable_memory_params(mod, mod[name]) and (
-        calls_python(mod[name]) or any(_may_fail(mod, func) for func in nested)
-    ):
+    assigns_variables = bool(variable_memory_params(mod, mod[name]))
+    if assigns_variables and (calls_python(mod[name]) or any(_may_fail(mod, func) for func in nested)):
         return True
     return any(_writes_before_end(mod, func) for func in nested)
 

@@ -418,18 +418,18 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     shown, pending = operands[:shown_count], operands[shown_count:]
     if operands:
         # FuseOps fails on a constant in a branch.
-        ok = _emit_copy(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok
-        checked = _if_else_same(
-            out, ok, lambda inside: _emit_failure(legalizer, inside, [ok, *shown], pending, bound.attrs)
-        )
-        ok = out.emit(checked, "checked")
+        condition = _emit_copy(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok
+
+        def emit_failure(branch: Bindings) -> Any:
+            return _emit_failure(legalizer, branch, [condition, *shown], pending, bound.attrs)
+
+        ok = out.emit(_if_else_same(out, condition, emit_failure), "checked")
     # Where the message shows tensors, the branch above has raised.
     if shown:
         return ok
-    raising = legalizer.add_impure(
-        "guard", raising_kernel(bound.attrs.get("kind", "InvalidArgumentError"), bound.attrs["message"])
-    )
-    out.emit(void_call(raising, [ok], call.span), "_")
+    error_kind = bound.attrs.get("kind", "InvalidArgumentError")
+    kernel = legalizer.add_impure("guard", raising_kernel(error_kind, bound.attrs["message"]))
+    out.emit(void_call(kernel, [ok], call.span), "_")
     return ok
 
 

@@ -113,14 +113,14 @@ class LoopKernel:
 
         The kernel can't read them from a buffer's shape, and takes them as scalar parameters.
         """
-        bound = {dim for buffer in self._buffers() for dim in buffer.ty.shape if isinstance(dim, Var)}
+        dims = [dim for buffer in self._buffers() for dim in buffer.ty.shape]
+        bound = {dim for dim in dims if isinstance(dim, Var)}
         used: list[Var] = []
         for stmt in self.statements:
             used += [var for var in tirx.analysis.undefined_vars(stmt, []) if not is_buffer_var(var)]
-        used += [
-            var for buffer in self._buffers() for dim in buffer.ty.shape for var in tirx.analysis.undefined_vars(dim)
-        ]
-        return [var for var in dict.fromkeys(used) if var not in bound]
+        for dim in dims:
+            used += tirx.analysis.undefined_vars(dim)
+        return [var for var in dict.fromkeys(used) if var not in bound]  # each once, in order
 
     def _buffers(self) -> list[Var]:
         return [*self.inputs.values(), *self.outputs, *self.workspaces]

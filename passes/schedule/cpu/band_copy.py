@@ -279,8 +279,13 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
 def _in_vectors(count: ir.Expr, lanes: int, write_item: Callable[[ir.Expr], Stmt]) -> Stmt:
     """Emits `write_item` for `count` elements: full vectors in a loop, then the remaining elements one by one."""
-    whole_vectors = tirx.floordiv(count, index(lanes))
-    return emit.sequence([
-        emit.loop(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: write_item(number * lanes + lane))),
-        emit.loop(count - whole_vectors * lanes, lambda number: write_item(whole_vectors * lanes + number)),
-    ])  # fmt: skip
+    full_vectors = tirx.floordiv(count, index(lanes))
+    remaining = count - full_vectors * lanes
+
+    def write_vector(vector: ir.Expr) -> Stmt:
+        return emit.vectorized(lanes, lambda lane: write_item(vector * lanes + lane))
+
+    def write_remaining(item: ir.Expr) -> Stmt:
+        return write_item(full_vectors * lanes + item)
+
+    return emit.sequence([emit.loop(full_vectors, write_vector), emit.loop(remaining, write_remaining)])

@@ -172,19 +172,20 @@ def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | N
     are the rows one range. Returns None for others.
     """
     row = stage.spatial[1].var
-    window_axes = {axis.var: axis for axis in stage.reduce}
-    if not variables(row_index) <= {row, *window_axes}:
+    window_axes = stage.reduce
+    if not variables(row_index) <= {row, *(axis.var for axis in window_axes)}:
         return None
-    stride = access.stride(row_index, row)
-    static_stride = None if stride is None else static(stride)
-    lowest = _static_value(row_index, {row: index(0), **{var: index(0) for var in window_axes}})
-    highest = _static_value(row_index, {row: index(0), **{var: axis.extent - 1 for var, axis in window_axes.items()}})
-    if static_stride is None or lowest is None or highest is None or static_stride < 1 or highest < lowest:
+    stride_expr = access.stride(row_index, row)
+    stride = None if stride_expr is None else static(stride_expr)
+    # The first and the last row that result row 0 reads.
+    first_read = _static_value(row_index, {row: index(0), **{axis.var: index(0) for axis in window_axes}})
+    last_read = _static_value(row_index, {row: index(0), **{axis.var: axis.extent - 1 for axis in window_axes}})
+    if stride is None or first_read is None or last_read is None or stride < 1 or last_read < first_read:
         return None
     return Rows(
-        band_rows.start * static_stride + lowest,
-        band_rows.step * static_stride,
-        (band_rows.height - 1) * static_stride + highest - lowest + 1,
+        start=band_rows.start * stride + first_read,
+        step=band_rows.step * stride,
+        height=(band_rows.height - 1) * stride + last_read - first_read + 1,
     )
 
 
@@ -375,23 +376,21 @@ def _stage_in_band(
     The stage then reads and writes `buffers`, which hold only the band. The rows of a band may reach beyond the image.
     Such rows repeat the image's first or last row, and aren't used.
     """
-    row = stage.spatial[1]
+    image_axis, row, *inner_axes = stage.spatial
+    own_buffer, row_count = buffers[stage.buffer], int(row.extent)
     band_row = replace(row, var=Var("row", "int64"), extent=index(rows.height))
-    row_index = first_rows[stage.buffer] + band_row.var
-    extent = int(row.extent)
+    row_in_image = first_rows[stage.buffer] + band_row.var
     if rows.start < 0:
-        row_index = tirx.max(row_index, index(0))
-    if rows.start + last_origin * rows.step + rows.height > extent:
-        row_index = tirx.min(row_index, index(extent - 1))
-    value = substitute(stage.value, {stage.spatial[0].var: image, row.var: row_index})
-    for old, new in buffers.items():
-        value = replace_loads(value, old, partial(_load_from_band, new, first_rows[old]))
+        row_in_image = tirx.max(row_in_image, index(0))
+    if rows.start + last_origin * rows.step + rows.height > row_count:
+        row_in_image = tirx.min(row_in_image, index(row_count - 1))
+    value = substitute(stage.value, {image_axis.var: image, row.var: row_in_image})
+    for result, band_buffer in buffers.items():
+        value = replace_loads(value, result, partial(_load_from_band, band_buffer, first_rows[result]))
     # A reduction's old value is in its own row of the band.
     if stage.reduce:
-        value = replace_loads(
-            value, buffers[stage.buffer], lambda at: emit.load(buffers[stage.buffer], [band_row.var, *at[1:]])
-        )
-    return Stage(buffers[stage.buffer], (band_row, *stage.spatial[2:]), stage.reduce, stage.init, value)
+        value = replace_loads(value, own_buffer, lambda indices: emit.load(own_buffer, [band_row.var, *indices[1:]]))
+    return Stage(own_buffer, (band_row, *inner_axes), stage.reduce, stage.init, value)
 
 
 def _load_from_band(band_buffer: Var, first_row: ir.Expr, indices: list[ir.Expr]) -> ir.Expr:

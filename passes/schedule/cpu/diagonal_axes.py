@@ -99,10 +99,11 @@ def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResul
         return None
     sum_loads = [load for load in loads(result.value) if load.source.same_as(sums.buffer)]
     for first in range(len(result.spatial)):
+        # The candidates to merge are the axes `first` and `first + 1`.
         inner_size = sums.spatial[first + 1].size
-        if inner_size is not None and inner_size > 1 and _visits_same_points(sums, result, first) and all(
-            _reads_split_index(load, result, first, inner_size) for load in sum_loads
-        ):  # fmt: skip
+        if inner_size is None or inner_size <= 1 or not _visits_same_points(sums, result, first):
+            continue
+        if all(_reads_split_index(load, result, first, inner_size) for load in sum_loads):
             return JoinedResult(result, _on_axes_of_sums(sums, result, first, inner_size), first, inner_size)
     return None
 

@@ -19,10 +19,13 @@ def without_empty(kernel: Kernel) -> Kernel:
     A reduction over an empty axis becomes its initial value. Later passes divide by extents, and would fail for 0.
     Opaque nests, whose axes aren't known, are kept.
     """
-    nonempty = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _has_empty_axis(stage.spatial)]
-    return replace(
-        kernel, stages=tuple(stage if isinstance(stage, Opaque) else _without_empty_reads(stage) for stage in nonempty)
-    )
+    stages: list[Stage | Opaque] = []
+    for stage in kernel.stages:
+        if isinstance(stage, Opaque):
+            stages.append(stage)
+        elif not _has_empty_axis(stage.spatial):
+            stages.append(_without_empty_reads(stage))
+    return replace(kernel, stages=tuple(stages))
 
 
 def _has_empty_axis(axes: tuple[Axis, ...]) -> bool:

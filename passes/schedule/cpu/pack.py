@@ -205,15 +205,20 @@ def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr
 
     `point` has the indices of all axes but the last, along which the rows begin at `start`.
     """
-    if operand.is_transposed:
-        piece_size, pack_full, pack_partial = operand.lanes, _transpose_square, _transpose_square
-    else:
-        piece_size, pack_full, pack_partial = operand.width, _copy_full_panel, _copy_rows
+    piece_size = operand.lanes if operand.is_transposed else operand.width
     full_pieces, remaining = divmod(operand.size, piece_size)
-    full_piece = pack_full(operand, piece, point, start, piece_size)
+
+    def pack_piece(size: int) -> Stmt:
+        """Emits the packing of `size` elements along the packed axis."""
+        if operand.is_transposed:
+            return _transpose_square(operand, piece, point, start, size)
+        pack_panel = _copy_full_panel if size == piece_size else _copy_rows
+        return pack_panel(operand, piece, point, start, size)
+
+    full_piece = pack_piece(piece_size)
     if not remaining:
         return full_piece
-    last_piece = pack_partial(operand, piece, point, start, remaining)
+    last_piece = pack_piece(remaining)
     return emit.when(piece < full_pieces, full_piece, last_piece) if full_pieces else last_piece
 
 

@@ -135,22 +135,16 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 
     First the sums over rows are cleared. All strips add to the sums. Stages that need complete sums come last.
     """
-    clearing_stages = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
     rows_per_strip = min(MAX_ROWS, max(MIN_ROWS, emit.ceil_div(strips.extent, MIN_STRIPS)))
-    strips_by_version = [
-        _emit_strips(strips, kernel, rows_per_strip, emit_all, *version)
-        for version in block_versions(strips.extent, rows_per_strip, strips.has_masked_columns)
-    ]
+    versions = block_versions(strips.extent, rows_per_strip, strips.has_masked_columns)
+    add_strips = [_emit_strips(strips, kernel, rows_per_strip, emit_all, *version) for version in versions]
     stages_after = [emit_all(strips.after, kernel)] if strips.after else []
-    return emit.sequence(
-        [
-            *allocations,
-            *(emit_all([stage], Kernel((stage,), ())) for stage in clearing_stages),
-            *strips_by_version,
-            *stages_after,
-        ]
-    )
+    clear_sums: list[Stmt] = []
+    for stage in strips.sums:
+        clearing_stage = replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype))
+        clear_sums.append(emit_all([clearing_stage], Kernel((clearing_stage,), ())))
+    return emit.sequence([*allocations, *clear_sums, *add_strips, *stages_after])
 
 
 def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> list[tuple[int, int, int]]:

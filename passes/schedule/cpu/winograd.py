@@ -676,12 +676,10 @@ class _WinogradWriter:
 
         It divides the number of tiles in a row.
         """
-        limit = self.target.level1_bytes // 2 // (self.transforms.size**2 * self.tiling.width * FLOAT32_BYTES)
-        return max(
-            count
-            for count in range(1, self.tile_columns + 1)
-            if self.tile_columns % count == 0 and count <= max(1, limit)
-        )
+        bytes_per_tile = self.transforms.size**2 * self.tiling.width * FLOAT32_BYTES
+        max_tiles = max(1, self.target.level1_bytes // 2 // bytes_per_tile)
+        divisors = [count for count in range(1, self.tile_columns + 1) if self.tile_columns % count == 0]
+        return max(count for count in divisors if count <= max_tiles)
 
     def _store_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the Winograd transform of a row of tiles from the sums of products into the convolution's result.
@@ -706,21 +704,22 @@ class _WinogradWriter:
 
         This is used with few input channels, where a call of the transform's subroutine would cost a tenth of the time.
         """
-        size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
+        image, first_row = self._image_and_top(block, tile_row)
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
         def write_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
             """Emits the Winograd transform of one vector of the tile's channels, and the epilogue on the results."""
 
             def read(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr) -> ir.Expr:
+                tile_index = tile_row * self.tile_columns + tile
                 position = row * self.transforms.side + column_in_tile
-                return emit.load(self.sum_buffer, [tile_row * self.tile_columns + tile, position, lane + first_lane])
+                return emit.load(self.sum_buffer, [tile_index, position, lane + first_lane])
 
             def write(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-                column = tile * size + column_in_tile
-                store = epilogue.write(item, self._result_point(block, panel, tile_row, row, column, lane + first_lane))
-                inside = self._is_inside_image(self._image_indices(image, top + row, column))
-                return emit.sequence([emit.when(inside, store)])
+                column = tile * self.transforms.size + column_in_tile
+                point = self._result_point(block, panel, tile_row, row, column, lane + first_lane)
+                is_inside = self._is_inside_image(self._image_indices(image, first_row + row, column))
+                return emit.sequence([emit.when(is_inside, epilogue.write(item, point))])
 
             return transform_tile(self.transforms.results, read, write, lanes, "float32")
 
@@ -757,12 +756,11 @@ class _WinogradWriter:
 
             def write_lane(lane: ir.Expr) -> Stmt:
                 result = emit.load(results, [row, column_in_tiles, lane + first_lane])
-                return epilogue.write(
-                    result, self._result_point(block, panel, tile_row, row, column, lane + first_lane)
-                )
+                point = self._result_point(block, panel, tile_row, row, column, lane + first_lane)
+                return epilogue.write(result, point)
 
-            inside = self._is_inside_image(self._image_indices(image, top + row, column))
-            return emit.sequence([emit.when(inside, emit.vectorized(lanes, write_lane))])
+            is_inside = self._is_inside_image(self._image_indices(image, top + row, column))
+            return emit.sequence([emit.when(is_inside, emit.vectorized(lanes, write_lane))])
 
         def write_channels(channels: int) -> Stmt:
             """Emits the result transform of some channels of the panel, then the epilogue on each result."""

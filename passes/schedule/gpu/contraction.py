@@ -227,18 +227,19 @@ class _TileKernel:
         ``row_or_column`` and ``term`` are positions along the operand's own axes and along the summed axes.
         """
         point = dict(self.batch)
-        checks = []
-        for axes, index, tile_size in (
-            (side.operand.side, row_or_column, side.width),
-            (side.operand.terms, term, self.tile.terms),
-        ):
+        checks: list[ir.Expr] = []
+
+        def add_indices(axes: Sequence[Axis], flat_index: ir.Expr, tile_size: int) -> None:
             extents = [axis.extent for axis in axes]
-            point.update(zip((axis.var for axis in axes), emit.unflatten(index, extents), strict=True))
+            point.update(zip((axis.var for axis in axes), emit.unflatten(flat_index, extents), strict=True))
             total = emit.volume(extents)
             static_total = emit.static(total)
             # Full tiles need no bounds check.
             if static_total is None or static_total % tile_size:
-                checks.append(index < total)
+                checks.append(flat_index < total)
+
+        add_indices(side.operand.side, row_or_column, side.width)
+        add_indices(side.operand.terms, term, self.tile.terms)
         return point, tirx.all(*checks) if checks else tirx.const(True, "bool")
 
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
