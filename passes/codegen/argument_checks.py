@@ -102,7 +102,7 @@ def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
       code: the bytecode of a function.
       untrusted: the registers of parameters, if the function's caller isn't trusted.
     """
-    # Builtins in `MADE_HERE` return new values. Those in `HANDED_ON` hand on values of their operands.
+    # Builtins in `MADE_HERE` return new values. Those in `HANDED_ON` return values of their operands.
     calls = [call for call in code.calls() if call.name not in MADE_HERE]
     foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
     previous_count = 0

@@ -203,7 +203,15 @@ def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: di
 def _read_symbol(
     path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
 ) -> Symbol:
-    """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols."""
+    """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols.
+
+    Args:
+      path: the object file, for the text of an error.
+      image: its content.
+      names: the section header of the table of names.
+      sections: the loaded sections, by section index.
+      entry: the fields of the symbol's entry.
+    """
     name_offset, info, visibility, section_index, value, size = entry
     name = _name_at(image, names, name_offset)
     if section_index == SHN_COMMON:

@@ -162,7 +162,7 @@ def split_functions(functions: Functions) -> list[Functions]:
     callees = {name: _called_functions(func) for name, func in functions.items()}
     called = set().union(*callees.values())
     connected = {name: func for name, func in functions.items() if callees[name] or name in called}
-    single_functions = [{name: func} for name, func in functions.items() if name not in connected]
+    single_functions: list[Functions] = [{name: func} for name, func in functions.items() if name not in connected]
     return [connected, *single_functions] if connected else single_functions
 
 

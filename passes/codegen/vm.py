@@ -92,6 +92,13 @@ class _ModuleState:
         """Counts how often each function of a module is mentioned, called, and used as a loop's condition or body.
 
         ``checking`` will hold the names of the kernels that must check their arguments.
+
+        Args:
+          builder: collects the bytecode.
+          mod: the module to emit.
+          check_arguments: whether callers pass arguments that must be checked.
+          poll_signals: whether loops check for Ctrl-C.
+          on_gpu: whether kernels run on a GPU.
         """
         self.builder = builder
         self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
@@ -391,7 +398,7 @@ class _FunctionGenerator:
         """Returns the operands of the fields of an inlined function's result, a tuple with ``count`` fields.
 
         Args:
-          result: what `inline` returned: the fields, or the operand of a tuple, which is taken apart.
+          result: what `inline` returned: the fields, or the operand of a tuple, which is unpacked.
           first_new_register: the first register that the function may have used; older ones aren't cleared.
         """
         if isinstance(result, list):

@@ -540,6 +540,13 @@ def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any
     """Emits a call of a host function, and returns its results with the types of ``call``.
 
     The function returns tensors of unknown sizes; casts to their types bind symbolic dims to the actual sizes.
+
+    Args:
+      out: collects the bindings.
+      call: the call of the primitive that is lowered.
+      symbol: the name of the host function.
+      args: the arguments of the host function.
+      is_pure: whether the call may be dropped or moved.
     """
     types = _tensor_types(call.ty)
     unsized = relax.TupleType([_of_any_size(ty) for ty in types])

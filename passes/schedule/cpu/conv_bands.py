@@ -375,6 +375,14 @@ def _stage_in_band(
 
     The stage then reads and writes `buffers`, which hold only the band. The rows of a band may reach beyond the image.
     Such rows repeat the image's first or last row, and aren't used.
+
+    Args:
+        stage: the stage, on whole images.
+        rows: the rows that the stage computes for a band.
+        image: the index of the image.
+        last_origin: where the last band begins, as a row of the last stage.
+        buffers: the buffer for a band of each result.
+        first_rows: the first row of each result's band, as an index in the image.
     """
     image_axis, row, *inner_axes = stage.spatial
     own_buffer, row_count = buffers[stage.buffer], int(row.extent)
@@ -403,6 +411,13 @@ def _redirect_to_whole_result(body: Stmt, band_buffer: Var, buffer: Var, image: 
 
     A band is a block of an image's rows. The last stage of a chain of convolutions is emitted like the others, on a
     buffer for the band. After the redirection this buffer isn't needed.
+
+    Args:
+        body: the statements of the band.
+        band_buffer: the buffer for the band.
+        buffer: the whole result.
+        image: the index of the image.
+        first_row: the band's first row in the image.
     """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:

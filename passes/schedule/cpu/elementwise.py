@@ -258,7 +258,7 @@ def bound_of(comparison: ir.Expr, var: Var) -> int | None:
 def _with_decided_checks(value: ir.Expr, var: Var, start: int) -> ir.Expr:
     """Replaces the comparisons of `var` in a value by their outcomes at `var == start`, and drops untaken branches.
 
-    The outcomes hold for the whole segment of the loop that begins at `start`: segments end where an outcome changes.
+    The outcomes hold for the entire segment of the loop that begins at `start`: segments end where an outcome changes.
     """
     analyzer = sym.Analyzer()
 

@@ -47,7 +47,7 @@ def ceil_div(value: ir.Expr, divisor: int) -> ir.Expr: ...
 
 
 def ceil_div(value: int | ir.Expr, divisor: int) -> int | ir.Expr:
-    """Returns a quotient rounded up. That of an expression isn't simplified.
+    """Returns ``value / divisor`` rounded up; the quotient of an expression isn't simplified.
 
     For example, `ceil_div(7, 2)` is 4.
     """

@@ -139,6 +139,13 @@ def _reads_group_contiguously(
 
     Only the last index may depend on the group, and must be `group * group_size + input_channel`: the channels are then
     contiguous.
+
+    Args:
+        load: the load.
+        group: the result axis of groups.
+        channel_in_group: the result axis of output channels within a group.
+        input_channel: the reduction axis of input channels within a group.
+        group_size: the number of channels of a group.
     """
     *outer_indices, last_index = load.indices
     used_vars = set().union(*map(variables, outer_indices)) if outer_indices else set()

@@ -71,7 +71,7 @@ class _Outliner:
     def _outline(self, loop: For, nearby_cycles: float) -> Stmt | None:
         """Outlines a loop into a subroutine, and returns the call, or None if that is impossible or not worthwhile.
 
-        A call costs nothing measurable beside enough work: the loop's own, or that of statements nearby.
+        A call costs nothing measurable compared with enough work: the loop's own, or that of statements nearby.
         """
         region = Region(loop, self.in_memory)
         if region.cycles is None or not region.stores:

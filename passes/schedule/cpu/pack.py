@@ -186,7 +186,10 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
     chunk_count = emit.simplified(tirx.floordiv(last_extent + (chunk_rows - 1), index(chunk_rows)))
 
     def task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one task: the packing of one chunk of one piece."""
+        """Emits one task: the packing of one chunk (some rows) of one piece.
+
+        A piece is a panel, or one vector of a panel where packing transposes the operand.
+        """
         # Loops are over (piece, chunk) where panels are transposed, else over (chunk, piece).
         *outer_indices, piece, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
         start = chunk * chunk_rows
@@ -228,6 +231,13 @@ def _copy_full_panel(
     """Emits the copy of some rows of a full panel.
 
     If the operand's next elements fill up the last vector, they are copied, too: then all vectors are full.
+
+    Args:
+        operand: the operand, and its packed copy.
+        panel: the index of the panel.
+        point: the indices of all axes but the last.
+        start: the first row along the last axis.
+        width: the elements of a row.
     """
     exact_copy = _copy_rows(operand, panel, point, start, width)
     if width == operand.pitch or not operand.is_contiguous or operand.size < operand.pitch:
@@ -264,7 +274,7 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
         vectors = emit.loop(looped, copy_gathered) if looped else None
         return emit.sequence([vectors, *(_copy_vector(operand, panel, row_values, *span) for span in spans[looped:])])
 
-    # Rows of whole vectors may be copied by a subroutine, which copies a band of an image: here one row of the image,
+    # Rows of full vectors may be copied by a subroutine, which copies a band of an image: here one row of the image,
     # whose columns are the panel's rows and whose channels are the width.
     call = None
     if width % operand.lanes == 0:
@@ -283,8 +293,14 @@ def _transpose_square(
 ) -> Stmt:
     """Emits the copy of one square of a panel as a transpose in registers.
 
-    The operand is contiguous along the panel's last axis, not along its lanes. `vector` is the index of a vector among
-    those of all panels, `rows` is the number of rows to read.
+    The operand is contiguous along the panel's last axis, not along its lanes.
+
+    Args:
+        operand: the operand, and its packed copy.
+        vector: the index of a vector among those of all panels.
+        point: the indices of all axes but the last.
+        start: the first row along the last axis.
+        rows: the number of rows to read, fewer than lanes at the end of the operand.
     """
     last_axis, vectors_per_panel = operand.axes[-1].var, operand.width // operand.lanes
     panel = tirx.floordiv(vector, index(vectors_per_panel))
@@ -309,6 +325,13 @@ def _copy_vector(
 
     The lanes with zeros take part in products, but their results are never stored. Tiles load full vectors from a
     panel, without checks.
+
+    Args:
+        operand: the operand, and its packed copy.
+        panel: the index of the panel.
+        point: the indices of the row along all axes.
+        start: the first lane in the panel.
+        lanes: the number of lanes to copy.
     """
     copies = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, point, lane + start))
     padding_lanes = operand.lanes - lanes

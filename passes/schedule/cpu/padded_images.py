@@ -279,7 +279,13 @@ def _emit_band(
 ) -> Stmt:
     """Emits one band (some rows) of one image: fills the band's padded copy, then runs the convolution on the copy.
 
-    `copy` is the buffer for the padded rows. `band` is the index of the band.
+    Args:
+        images: the convolution and the padded copy that it reads.
+        planned: the convolution of one image, and its plan.
+        copy: the buffer for the padded rows.
+        image_index: the index of the image.
+        band: the index of the band.
+        target: the CPU.
     """
     source, band_row, result_row = images.source, Var("row", "int64"), images.fused_stages[0].spatial[1].var
     image_var, row_var = (axis.var for axis in source.spatial[:2])

@@ -100,7 +100,7 @@ def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> St
         block_indices = {axis.var: block for axis, block in zip(tiled, chunk_indices, strict=True)}
 
         def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:
-            """Emits the chunk's register tiles at all indices of the untiled axes."""
+            """Emits the chunk's register tiles, which sum the terms in `ranges`, at all indices of the untiled axes."""
 
             def tiles_at(indices: list[ir.Expr]) -> Stmt:
                 base = {axis.var: at for axis, at in zip(untiled, indices, strict=True)}

@@ -1,4 +1,4 @@
-"""Decides when several threads pay: a parallel region costs 5 to 10 microseconds, so small kernels stay serial."""
+"""Decides when several threads are profitable: a parallel region costs 5 to 10 microseconds, so small kernels stay serial."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.vector_axis import UNKNOWN_SIZE, has_reused_operand, terms_of
 
-# Each step loads and stores the partial sums of all results, so short steps don't pay.
+# Each step loads and stores the partial sums of all results, so short steps aren't profitable.
 MIN_TERMS_OF_A_STEP = 128
 # Share of the level-2 cache for the operands of a step; the partial sums take the rest.
 PART_FOR_OPERANDS = 2

@@ -470,7 +470,7 @@ def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
     """Estimates the cycles of all stores and subroutine calls in a statement that runs ``times`` times.
 
     Of the two branches of an If, the slower one counts. The estimate decides whether the cost of a call would be
-    noticeable beside this work.
+    noticeable compared with this work.
     """
     if isinstance(stmt, SeqStmt):
         return sum(estimated_cycles(part, times) for part in stmt.seq)

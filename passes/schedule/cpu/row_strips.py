@@ -168,6 +168,15 @@ def _emit_strips(
     """Emits a loop over the strips (groups of rows) [`first`, `stop`), of `rows` rows each.
 
     The strips share one version of code. For a causal mask, it has the columns that the last row needs.
+
+    Args:
+        strips: the stages, sorted by how they use rows.
+        kernel: the kernel that the stages belong to.
+        rows_per_strip: the rows of a full strip.
+        emit_all: emits the stages of one strip.
+        first: the index of the first strip.
+        stop: the index after the last strip.
+        rows: the rows of each of these strips.
     """
     last_row = (stop - 1) * rows_per_strip + rows - 1
     return emit.loop(
@@ -217,8 +226,14 @@ def _strip_sum_and_update(
 ) -> list[Stage]:
     """Splits a sum over all rows into two stages: the sum over a strip of rows, and its addition to the total.
 
-    As a separate stage, the sum over a strip is planned like any other reduction. The strip has `rows` rows from
-    `start` on; `strip_buffers` hold results of this strip only.
+    As a separate stage, the sum over a strip is planned like any other reduction.
+
+    Args:
+        stage: the sum over all rows.
+        row: the variable of its axis of rows.
+        strip_buffers: the buffers for results of this strip only.
+        start: the first row of the strip.
+        rows: the number of rows of the strip.
     """
     row_axis = Axis(Var("row", "int64"), index(rows))
     strip_sum = emit.scratch([old_axis.extent for old_axis in stage.spatial], stage.dtype, "sum")

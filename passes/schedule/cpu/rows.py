@@ -38,7 +38,7 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
     the row in the level-1 cache.
     """
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
-        return None  # without a reduction a chain doesn't pay
+        return None  # without a reduction, a row isn't read again
     return next((chain for chain in reversed(_chains_at(stages, start)) if _is_worthwhile(chain, target)), None)
 
 
@@ -107,7 +107,7 @@ def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
     # A single stage, or one without reductions, passes over memory once either way.
     if len(chain.stages) == 1 or not reductions:
         return False
-    # So does a single reduction, unless another stage computes whole rows, with axes besides those of the rows: then it
+    # So does a single reduction, unless another stage computes full rows, with axes besides those of the rows: then it
     # finds the row that the reduction read in the cache.
     computes_whole_rows = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     if len(reductions) == 1 and not computes_whole_rows:

@@ -40,7 +40,7 @@ def shares_work(stage: Stage) -> bool:
 
 
 def _variables_in_tests(value: ir.Expr) -> set[Var]:
-    """Returns the variables that the comparisons in a value use, apart from the indices of loads."""
+    """Returns the variables that the comparisons in a value use other than in the indices of loads."""
     tests: list[ir.Expr] = []
     structural_walk(value, (TESTS, tests.append))
     return set().union(*(access.free_variables(test) for test in tests))
@@ -104,6 +104,13 @@ def _store_interleaved(buffer: Var, registers: Var, start: ir.Expr, length: int,
     """Returns statements that store vectors of positions, interleaved by shuffles.
 
     A vector holds one position of several rows, but in memory the positions of a row are contiguous.
+
+    Args:
+        buffer: the result, of rows and a short axis.
+        registers: the vectors, one for each position along the short axis.
+        start: the first row.
+        length: the extent of the short axis.
+        lanes: the number of rows.
     """
     # A single row needs no shuffle.
     if lanes == 1:

@@ -43,7 +43,7 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
 
 
 def _default_slices(planned: PlannedReduction) -> int:
-    """Returns the number of slices of a sum unless tuning chooses another; 0 if slicing doesn't pay."""
+    """Returns the number of slices of a sum unless tuning chooses another; 0 if slicing isn't profitable."""
     occupied = _tile_count(planned) >= TILES_PER_CORE_THAT_SUFFICE * planned.target.cores
     if not is_long_sum(planned.stage, planned.target) or (occupied and _is_read_once_or_cached(planned)):
         return 0
@@ -121,6 +121,13 @@ def _sum_slice(planned: PlannedReduction, partials: Stage, slice_axis: Axis, sli
 
     Vectors along terms sum the slice at once. Vectors along results sum it in steps or blocks whose operands stay in a
     cache.
+
+    Args:
+        planned: the reduction and its plan.
+        partials: the stage whose results are the partial results of all slices.
+        slice_axis: the first axis of `partials`, which counts slices.
+        slice_index: the index of this slice.
+        slices: the number of slices.
     """
     summing, outer_axis = replace(planned, stage=partials, stores=(partials,)), planned.stage.reduce[0]
     start, extent = emit.balanced_part(outer_axis.extent, slice_index, slices)
@@ -142,6 +149,13 @@ def _sum_by_steps(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.E
     """Emits a loop over the steps of one slice (the part of a sum's terms that one task sums).
 
     A step is a block of terms whose operands stay in the cache. Each step adds to the slice's partial results.
+
+    Args:
+        planned: the reduction, which adds to the partial results.
+        slice_axis: the axis that counts slices.
+        slice_index: the index of this slice.
+        steps: the steps of all slices.
+        slices: the number of slices.
     """
     first_step, count = emit.balanced_part(steps.count, slice_index, slices)
 

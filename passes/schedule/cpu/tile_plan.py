@@ -222,7 +222,7 @@ def _choose_register_tile(
 
     The default is the tile with the fewest estimated cycles. After a short sum, storing many results at once stalls the
     next tile. A smaller tile is then preferred if it is almost as fast. `far_operands` are the contiguous operands,
-    whose rows may lie far apart in memory.
+    whose rows may be far from each other in memory.
     """
     lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
     load_cycles = (

@@ -513,7 +513,12 @@ class _WindowWriter:
     ) -> Stmt:
         """Emits register tiles side by side along the channels; the last tile is narrower if channels remain.
 
-        Each tile has `height` windows of the row, starting at `start`. `ranges` are the taps of the other axes.
+        Args:
+            base: the values of the outer axes.
+            ranges: the taps of the other axes.
+            start: the first window of the row.
+            height: the number of windows along the row.
+            is_edge: whether a window may reach the border, so that bounds are checked.
         """
         channel, width = self.tile.vector, self.tile.width
         channels = channel.size or 1

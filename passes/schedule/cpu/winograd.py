@@ -254,7 +254,15 @@ def is_only_reader(
     operands: Operands,
     kernel: Kernel,
 ) -> bool:
-    """Returns whether only the convolution reads the padded copy `source`, which then needn't be stored."""
+    """Returns whether only the convolution reads the padded copy `source`, which then needn't be stored.
+
+    Args:
+        source: the stage that makes the padded copy.
+        fused_stages: the convolution and its epilogue.
+        later_stages: the stages after these.
+        operands: the image and the filter that the convolution loads.
+        kernel: the kernel that the stages belong to.
+    """
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
         return False
     readers = [*fused_stages[1:], *later_stages]
@@ -778,8 +786,14 @@ class _WinogradWriter:
     ) -> Stmt:
         """Emits the result transform of the sums of some tiles of a row, starting at `first_tile`.
 
-        `write` returns the location to store an element at. It turns the products in the transformed domain into
-        results of the convolution.
+        It turns the products in the transformed domain into results of the convolution.
+
+        Args:
+            tile_row: the index of the row of tiles.
+            first_tile: the index of the first tile in the row.
+            write: returns the location to store an element at.
+            tiles: the number of tiles.
+            channels: the number of output channels.
         """
 
         def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:

@@ -309,6 +309,13 @@ def transform_and_store_tile(
     """Emits the transform of a tile into scratch memory, then `write(row, column, lane, item)` for each element.
 
     The results can then have variable strides or an epilogue, which the transform's subroutine can't handle.
+
+    Args:
+        matrices: the matrices of the transform.
+        read: returns the first lane of an element of the tile.
+        write: emits the store of an element, given its row, column, lane and value.
+        lanes: the length of a vector.
+        dtype: the type of sums.
     """
     size = len(matrices[-1])
     result = emit.scratch([size, size, lanes], dtype, "square", "local")

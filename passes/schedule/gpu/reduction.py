@@ -191,8 +191,8 @@ def _reduce_slice(
     def update(step: ir.Expr) -> Stmt:
         """Emits the combination of one term with the accumulator, unless the step is beyond the last term.
 
-        The terms are dealt to the threads of a result in turn (cyclically): in step 2, the thread of slice 1 of 8 takes
-        term 17.
+        The terms are distributed cyclically over the threads of a result: in step 2, the thread of slice 1 of 8 takes term
+        17.
         """
         term = step * slices + slice_index if slices > 1 else step
         term_point = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(term, extents), strict=True)}

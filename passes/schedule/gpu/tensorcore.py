@@ -225,6 +225,15 @@ def _copy_one_by_one(
     """Emits a copy of ``width`` elements to shared memory, one by one, for the emulation of a GPU.
 
     Zeros are written if ``inside`` is false.
+
+    Args:
+      instruction: the tensor-core instruction, which determines the type in shared memory.
+      target: the emulated GPU.
+      buffer: the shared memory.
+      indices: the position of the first element there.
+      load: the load of the first element.
+      inside: whether the elements are inside the operand.
+      width: the number of elements.
     """
 
     def copy_lane(lane: ir.Expr) -> Stmt:
