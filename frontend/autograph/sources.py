@@ -135,8 +135,8 @@ def _lambdas_by_line(text: str) -> dict[int, list[ast.Lambda]]:
 def _parsed_again(lines: Sequence[str], node: ast.Lambda) -> ast.Lambda:
     """Parses the source text of a lambda again, so that the new tree has the same line numbers and columns.
 
-    A lambda may span several lines, which is valid Python only in parentheses. They are put where they move nothing: in
-    the line before, or else, in the first line, directly before the lambda.
+    A lambda may span several lines, which is valid Python only in parentheses. They are put in the
+    line before, where they move nothing, or else at the start of the first line.
     """
     line, column, end_line, end_column = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
     lambda_lines = [text.encode() for text in lines[line - 1 : end_line]]  # columns count the bytes of UTF-8

@@ -156,7 +156,8 @@ class _Loop:
         while body.flags != self.flags:
             for i, x in enumerate(start):
                 became_batched = body.flags[i] and not self.flags[i]
-                start[i] = stretch(self.elements.size, x, not became_batched)  # repeats x for each element
+                if became_batched:
+                    start[i] = stretch(self.elements.size, x, False)  # repeats x for each element
             self.flags = body.flags
             body = self._step(start)
 

@@ -194,8 +194,7 @@ class TracedArray:
             return offset <= 0 and self._uses_reserved_row(loop.reserved_indices, var, loop)
         # Any other loop: rows are reserved after the body is traced, for the writes recorded here.
         is_loop_variable = var is not None and any(param._var is var for param in loop.params)
-        is_append = offset <= 0 and self._is_count(var, loop)
-        is_reserved = may_reserve and (is_loop_variable or is_append)
+        is_reserved = may_reserve and (is_loop_variable or (offset <= 0 and self._is_count(var, loop)))
         write = (var if is_loop_variable else None, offset) if is_reserved else BEYOND
         state.trace.root.array_writes.append(write)
         return is_reserved

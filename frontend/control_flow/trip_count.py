@@ -102,7 +102,7 @@ def _step_size(body: TracedFunction, index: int) -> int | None:
     if call is None or call.primitive.name != "add":
         return None
     addends = [x for x in call.inputs if not body.params[index]._var.same_as(x)]
-    if len(addends) != 1:  # the sum doesn't contain the counter
+    if len(addends) != 1:  # not the sum of the counter and one other value
         return None
     step_size = body.trace.computed_constants.value(addends[0])
     return int(step_size) if step_size is not None and int(step_size) > 0 else None

@@ -41,8 +41,9 @@ def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], att
     element_count = sum([x._array.size for x in inputs])
     if prim.heavy == "always":
         return element_count >= WORTH_COMPILING
-    has_numbers_only = all(x._array.dtype.kind in "biuf" for x in inputs)  # bool, int, uint and float
-    if element_count < WORTH_WHEN_REPEATED or not has_numbers_only:
+    if element_count < WORTH_WHEN_REPEATED:
+        return False
+    if any(x._array.dtype.kind not in "biuf" for x in inputs):  # bool, int, uint and float
         return False
     counter = _call_counter(*_call_key(prim, inputs, attrs))
     counter[0] += 1

@@ -103,9 +103,8 @@ def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
         leaf_count = len(nest.flatten(argument, expand_composites=True)) if is_composite else 1
         ir_names = [next(remaining_names) for _ in range(leaf_count) if next(are_tensors)]
         if is_composite and len(ir_names) == leaf_count:
-            argument_name = ir_names[0]
             for ir_name, field in zip(ir_names, component_names(argument)):
-                readable_names[ir_name] = f"{argument_name}.{field}"
+                readable_names[ir_name] = f"{ir_names[0]}.{field}"  # the first component has the argument's name
     return readable_names
 
 

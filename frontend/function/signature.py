@@ -473,9 +473,10 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
     shallow_parts, deep_parts = dict(nest.named_parts(shallow)), dict(nest.named_parts(deep))
     if shallow_parts.keys() != deep_parts.keys():
         return None
+    # All parts are flattened even if one differs, since another may have an error that says more.
+    leaves_of_parts = [flatten_up_to(part, deep_parts[key]) for key, part in shallow_parts.items()]
     leaves: list[Any] = []
-    for key, shallow_part in shallow_parts.items():
-        part_leaves = flatten_up_to(shallow_part, deep_parts[key])
+    for part_leaves in leaves_of_parts:
         if part_leaves is None:
             return None
         leaves += part_leaves

@@ -144,6 +144,6 @@ def run_isolated(executable: Any, isolated: IsolatedKernel, operands: list[Any])
     arguments = list(operands)
     if isolated.constants:
         constants = [operands[i] for i in isolated.constants]
-        arguments += executable.function(PREPARE)(*constants)
+        arguments.extend(executable.function(PREPARE)(*constants))
     main = executable.function()
     return lambda: main(*arguments)

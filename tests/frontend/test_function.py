@@ -117,6 +117,13 @@ def test_a_signature_of_something_else():
     )
 
 
+def test_a_failed_cast_is_reported_before_a_wrong_structure():
+    specs = [[tf.TensorSpec([])], tf.RaggedTensorSpec([None, None])]
+    x = tf.constant(1.0)
+    message = rejected(TypeError, tf.function(lambda xs, ragged: xs, input_signature=specs), [x, x], tf.ones([2, 2]))
+    assert "`Can not cast TensorSpec(shape=(2, 2), dtype=tf.float32, name=None) to RaggedTensorSpec(" in message
+
+
 def test_a_signature_without_a_rank_serves_all_ranks():
     total = tf.function(lambda x: tf.reduce_sum(x), input_signature=[tf.TensorSpec(None)])
     assert [total(tf.ones(shape)).numpy() for shape in ([], [2], [3, 2], [4, 1])] == [1.0, 2.0, 6.0, 4.0]

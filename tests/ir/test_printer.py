@@ -131,6 +131,14 @@ def test_a_concrete_function_prints_the_same():
     assert concrete.ir(after="fuse").text == function.ir(*arguments, after="fuse").text
 
 
+def test_an_argument_without_tensors_is_not_printed():
+    class Static(tf.experimental.ExtensionType):
+        size: int
+
+    text = tf.function(lambda x, static: x * 2.0, autograph=False).ir(tf.ones([2]), Static(3)).text
+    assert "(x: f32[2])" in text
+
+
 @pytest.mark.parametrize("program", [programs.mlp_step, programs.branches, programs.loop, programs.dynamic])
 def test_every_phase_prints_a_line_a_binding(program):
     function, arguments = program()

@@ -157,8 +157,19 @@ def _sequences(tf):
 
     texts = [text(2, [1, 2], [3, 4]), text(1, [5, 6])]
     uneven = [text(2, [1, 2], [3]), text(1, [], [4, 5, 6])]
+    floats = [text(2, [1.5, 2.5], [3.5]), text(1, [4.5])]
+    words = [text(2, [b"a"], [b"b", b"cd"])]
     context = {"n": io.FixedLenFeature([], tf.int64)}
     return {
+        "sequences varlen of floats": lambda: io.parse_sequence_example(
+            floats, context, {"rows": io.VarLenFeature(tf.float32)}
+        )[1]["rows"],
+        "sequences varlen of strings": lambda: io.parse_sequence_example(
+            words, context, {"rows": io.VarLenFeature(tf.string)}
+        )[1]["rows"],
+        "sequences ragged of floats": lambda: io.parse_sequence_example(
+            floats, None, {"rows": io.RaggedFeature(tf.float32)}
+        )[1],
         "single sequence": lambda: io.parse_single_sequence_example(
             texts[0], context, {"rows": io.FixedLenSequenceFeature([2], tf.int64)}
         ),

@@ -318,6 +318,7 @@ def _axes(tf):
         "cut along a computed axis": _call(tf, lambda x, a: tf.split(x, 2, a), matrix, zero),
         "rolled along computed axes": _call(tf, tf.roll, matrix, two, np.array([0, 1], np.int32)),
         "rolled along a computed axis": _call(tf, tf.roll, matrix, two[0], zero),
+        "rolled by too few shifts": _call(tf, lambda x, n: tf.roll(x, [1], n), matrix, np.array([0, 1], np.int32)),
         "rolled by computed shifts": _call(tf, lambda x, n: tf.roll(x, n, [0, 1]), matrix, two),
     }
 

@@ -352,7 +352,7 @@ def _sparse_list_column(values: Any, key: str, dtype: Any, *_: Any) -> list[np.n
     for example, features in enumerate(batch):
         for row, feature in enumerate(features):
             indices += [(example, row, i) for i in range(len(feature))]
-            flat_values += feature
+            flat_values.extend(feature)  # a list of values, or a NumPy array, to which `+=` would add the list
             max_values = max(max_values, len(feature))
     shape = np.array([len(batch), max_features, max_values], np.int64)
     return [np.array(indices, np.int64).reshape(-1, 3), _array(flat_values, dtype), shape]

@@ -98,6 +98,8 @@ def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments:
     """
     shifts = scalars_of(arguments.pop("shift", ()))
     scalar_axes = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
+    if shifts and len(shifts) != len(scalar_axes):
+        raise ArgumentError("shift and axis must have the same size")
 
     def reverse_axis(x: Tensor, axis: Any) -> Tensor:
         return function(x, axis=[axis])  # type: ignore[no-any-return]

@@ -238,7 +238,7 @@ class DynamicRaggedShape(CompositeTensor):
         """The spec of the ragged shape, with those numbers of rows and values that are static."""
         # A partition has as many values as the next one has rows, and the last as many as the first inner dim.
         value_counts = [partition.static_nrows for partition in self._row_partitions[1:]]
-        value_counts += TensorShape(self._dims[:1])
+        value_counts.extend(TensorShape(self._dims[:1]))
         specs = []
         for partition, value_count in zip(self._row_partitions, value_counts):
             row_count, row_length = partition.static_nrows, partition.static_uniform_row_length

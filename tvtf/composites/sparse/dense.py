@@ -148,11 +148,12 @@ def _follows_previous(indices: Tensor) -> Tensor:
     previous, following = indices[:-1], indices[1:]
     follows: Any = None  # by the axes so far, of which the last axis counts least
     for axis in reversed(range(indices.ndim and indices._type.shape[1])):
-        is_greater = bind.less(previous[:, axis], following[:, axis])
+        previous_index, index = previous[:, axis], following[:, axis]
+        is_greater = bind.less(previous_index, index)
         if follows is None:
             follows = is_greater
         else:
-            is_equal = bind.equal(previous[:, axis], following[:, axis])
+            is_equal = bind.equal(previous_index, index)
             follows = bind.logical_or(is_greater, bind.logical_and(is_equal, follows))
     return follows
 
