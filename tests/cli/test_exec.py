@@ -117,6 +117,33 @@ print(keras.layers.Dense(2).name)
 
 
 @needs_keras
+def test_modules_of_keras_that_its_package_does_not_import(tmp_path):
+    """As in TensorFlow 2.21, ``saving`` is no attribute of ``tf.keras`` until somebody imports it."""
+    lines = printed(
+        tmp_path,
+        """
+import keras
+import tensorflow as tf
+print(hasattr(tf.keras, "saving"))
+from tensorflow.keras.saving import load_model, register_keras_serializable
+from tensorflow.keras import saving
+import tensorflow.keras.saving as again
+print(saving is again is tf.keras.saving, load_model is keras.saving.load_model)
+for name in ("nothing", "saving.nothing", "src"):
+    try:
+        __import__(f"tensorflow.keras.{name}")
+    except ModuleNotFoundError as error:
+        print(error.name)
+""",
+    )
+    assert lines == [
+        "False",
+        "True True",
+        *(f"tensorflow.keras.{name}" for name in ("nothing", "saving.nothing", "src")),
+    ]
+
+
+@needs_keras
 def test_a_backend_that_was_chosen_keeps_keras(tmp_path):
     program = (
         "import keras, tensorflow as tf\nprint(keras.backend.backend(), tf.keras.backend.backend(), keras is tf.keras)"
@@ -242,6 +269,7 @@ def test_keras_2_is_tf_keras_where_the_environment_says_so(tmp_path):
         "api/_v2/keras": "from . import layers, optimizers\nVERSION = 2",
         "api/_v2/keras/layers": "Dense = 'a layer'",
         "api/_v2/keras/optimizers": "Adam = 'an optimizer'",
+        "api/_v2/keras/saving": "load_model = 'a loader'",
     }.items():
         folder = tmp_path / "tf_keras" / module
         folder.mkdir(parents=True, exist_ok=True)
@@ -259,9 +287,17 @@ print(tf.keras is keras, keras.VERSION, Dense, layers_of_1.Dense, tf1.keras.VERS
 print(tensorflow.keras.optimizers is tf.keras.optimizers, tf.optimizers.Adam, "layers" in dir(tf.keras))
 from tensorflow.compat.v2.keras import *
 print(layers.Dense, VERSION)
+from tensorflow.keras.saving import load_model  # a module that its package doesn't import
+print(load_model)
 """
     lines = printed(tmp_path, program, TF_USE_LEGACY_KERAS="1")
-    assert lines == ["False", "True 2 a layer a layer of version 1 1", "True an optimizer True", "a layer 2"]
+    assert lines == [
+        "False",
+        "True 2 a layer a layer of version 1 1",
+        "True an optimizer True",
+        "a layer 2",
+        "a loader",
+    ]
 
 
 def test_all_names_of_a_module_are_imported(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -21,9 +22,13 @@ __version__ = _api.__version__
 
 
 def _is_submodule(name: str) -> bool:
-    """Returns whether a module name, such as ``tvtf.keras.layers``, is that of a module of Keras's public API."""
+    """Returns whether a module name, such as ``tvtf.keras.layers``, is that of a module of Keras's public API.
+
+    Keras's package doesn't import all of its modules: ``saving`` is one only if a program imports it.
+    """
     public_path = name.removeprefix(f"{__name__}.")
-    return public_path != name and public_path.partition(".")[0] in vars(_api)
+    first = public_path.partition(".")[0]
+    return public_path != name and (first in vars(_api) or find_spec(f"{_api.__name__}.{first}") is not None)
 
 
 def _submodule(name: str) -> ModuleType:

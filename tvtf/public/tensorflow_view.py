@@ -306,5 +306,25 @@ def find(name: str) -> Any:
         try:
             module = getattr(module, attribute_name)
         except AttributeError as error:
-            raise ModuleNotFoundError(f"No module named {name!r}: {error}", name=name) from None
+            module = _submodule(module, attribute_name)
+            if module is None:
+                raise ModuleNotFoundError(f"No module named {name!r}: {error}", name=name) from None
     return module
+
+
+def _submodule(package: Any, name: str) -> ModuleType | None:
+    """Imports a submodule that its package doesn't import itself, as Keras's ``saving``; returns None if there is none.
+
+    Views have no files, and those of tvtf are not modules of TensorFlow.
+    """
+    package_name = vars(package).get("_module_name", package.__name__) if isinstance(package, ModuleType) else ""
+    full_name = f"{package_name}.{name}"
+    if not package_name or package_name.partition(".")[0] == _root.__name__:
+        return None
+    try:
+        module = import_module(full_name)
+    except ModuleNotFoundError as error:
+        if error.name != full_name:  # a module that the submodule imports is missing
+            raise
+        return None
+    return None if module.__name__.partition(".")[0] == tvtf.__name__ else module
