@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+import tvtf as tf
 from tvtf.state.autotrackable import AutoTrackable, ListWrapper, NoDependency, Trackable, _DictWrapper, _TupleWrapper
 
 Point = collections.namedtuple("Point", ["x", "y"])
@@ -298,3 +299,97 @@ class TestTuples:
         assert other == values
         assert other[0] is not root.items[0]
         assert edges(other) == edges(root.items)
+
+
+class Affine(tf.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.kernel = tf.Variable([1.0], name=f"{name}_kernel")
+        self.mean = tf.Variable([0.0], name=f"{name}_mean", trainable=False)
+
+
+def names(variables):
+    return [variable.name.partition(":")[0] for variable in variables]
+
+
+class TestWeightsOfContainers:
+    """A layer of Keras 2 trains the weights that it finds in the containers among its attributes."""
+
+    def test_of_a_list_that_grows(self):
+        root = tf.__internal__.tracking.AutoTrackable()
+        root.parts = []
+        assert (root.parts.weights, root.parts.layers, root.parts.losses, root.parts.updates) == ([], [], [], [])
+        root.parts.append(tf.Variable(2.0, name="own"))
+        root.parts.append(Affine("first"))
+        root.parts.append({"z": [Affine("second")], "a": (tf.Variable(3.0, name="frozen", trainable=False),)})
+        root.parts.append("a text")
+        assert names(root.parts.trainable_weights) == ["first_kernel", "second_kernel", "own"]
+        assert names(root.parts.non_trainable_weights) == ["first_mean", "frozen", "second_mean"]
+        assert names(root.parts.variables) == [
+            *names(root.parts.trainable_weights),
+            "first_mean",
+            "frozen",
+            "second_mean",
+        ]
+        root.parts.trainable = False
+        assert root.parts.trainable_variables == []
+        assert names(root.parts.non_trainable_variables) == [
+            *("first_kernel", "second_kernel", "own"),
+            *("first_mean", "frozen", "second_mean"),
+        ]
+
+    def test_of_dicts_in_the_order_of_their_keys(self):
+        root = tf.Module()
+        root.parts = {"b": Affine("b"), "a": Affine("a")}
+        assert names(root.parts.trainable_weights) == ["a_kernel", "b_kernel"]
+
+    def test_layers_are_in_containers_of_any_depth_once(self):
+        class Layer(tf.Module):
+            _is_layer = True
+
+            def __init__(self, loss):
+                super().__init__()
+                self.losses = [loss]
+
+        first, second = Layer(1.0), Layer(2.0)
+        root = tf.Module()
+        root.parts = [first, {"x": (second, first)}, tf.Module()]
+        assert [layer is each for layer, each in zip(root.parts.layers, (first, second), strict=True)] == [True, True]
+        assert root.parts.losses == [1.0, 2.0]
+
+    def test_fields_of_named_tuples_keep_their_names(self):
+        pair = collections.namedtuple("pair", "losses layers")
+        root = tf.Module()
+        root.pair = pair(tf.Variable(1.0), 2)
+        assert (float(root.pair.losses), root.pair.layers) == (1.0, 2)
+
+
+class TestNestsOfContainers:
+    """A container in an attribute has the structure of the one that was assigned."""
+
+    def test_named_tuples(self):
+        point = collections.namedtuple("point", "x y")
+        root = tf.Module()
+        root.point = point({"a": tf.constant(1.0)}, [2.0])
+        assert type(root.point) is not point
+        tf.nest.assert_same_structure(root.point, point({"a": 3.0}, [4.0]))
+        tf.nest.assert_same_structure(point({"a": 3.0}, [4.0]), root.point)
+        total = tf.nest.map_structure(lambda x, y: float(x) + y, root.point, point({"a": 3.0}, [4.0]))
+        assert (type(total), total) == (point, point({"a": 4.0}, [6.0]))
+        assert type(root.point._replace(y=1)) is point
+        with pytest.raises(TypeError, match="don't have the same sequence type"):
+            tf.nest.assert_same_structure(root.point, ({"a": 1.0}, [2.0]))
+
+    def test_tuples(self):
+        root = tf.Module()
+        root.pair = (1, [2])
+        tf.nest.assert_same_structure(root.pair, (1, [2]))
+        with pytest.raises(TypeError, match="don't have the same sequence type"):
+            tf.nest.assert_same_structure(root.pair, [1, [2]])
+
+    def test_text(self):
+        point = collections.namedtuple("point", "x y")
+        root = tf.Module()
+        root.point, root.dict, root.pair = point(1, [2]), {"a": [1]}, (1, {"b": 2})
+        assert str(root.point) == "point(x=1, y=ListWrapper([2]))"
+        assert f"{root.dict} {root.pair}" == "{'a': ListWrapper([1])} (1, DictWrapper({'b': 2}))"

@@ -105,11 +105,16 @@ def with_parts(structure: Any, parts: Sequence[Any]) -> Any:
     """Returns a list, tuple, named tuple or record of the same type as ``structure``, with ``parts`` as its children."""
     if not is_record(structure):
         if hasattr(structure, "_fields"):
-            return type(structure)(*parts)
+            return _container_type(structure)(*parts)
         return tuple(parts) if isinstance(structure, tuple) else list(parts)
     if _fields(type(structure)) is not None:
         return type(structure)(*parts)
     return type(structure).__tf_unflatten__(structure.__tf_flatten__()[0], tuple(parts))
+
+
+def _container_type(container: Any) -> type:
+    """Returns the type of a container: of a tuple in an attribute, in which a wrapper tracks its elements, the tuple's."""
+    return getattr(type(container), "_wrapped_type", type(container))
 
 
 def is_composite(value: Any) -> bool:
@@ -410,6 +415,7 @@ def _same_container(a: Any, b: Any) -> bool:
     """Returns whether two containers have compatible types: both mappings, equal named tuples, or class and subclass."""
     if _is_mapping(a) or _is_mapping(b):
         return _is_mapping(a) and _is_mapping(b)
+    first, second = _container_type(a), _container_type(b)
     if hasattr(a, "_fields") or hasattr(b, "_fields"):
-        return (type(a).__name__, getattr(a, "_fields", None)) == (type(b).__name__, getattr(b, "_fields", None))
-    return isinstance(a, type(b)) or isinstance(b, type(a))
+        return (first.__name__, getattr(a, "_fields", None)) == (second.__name__, getattr(b, "_fields", None))
+    return isinstance(a, second) or isinstance(b, first)

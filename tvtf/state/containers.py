@@ -10,9 +10,10 @@ import collections
 import copy
 import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Final, SupportsIndex
 
 from tvtf.state.trackable import NoDependency, Trackable
+from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -97,7 +98,77 @@ def _same_objects(left: Iterable[Any], right: Iterable[Any]) -> bool:
 
 
 class TrackableDataStructure(Trackable):
-    """The base class of the wrappers, by which the checkpoint's assertions recognise them."""
+    """The base class of the wrappers, by which the checkpoint's assertions recognise them.
+
+    A layer of Keras 2 takes a wrapper for a container of layers: it finds the layers in `_values`, and the weights of its own
+    attribute by the wrapper's properties.
+    """
+
+    trainable = True
+
+    @property
+    def _values(self) -> Iterable[Any]:
+        """The elements; of a dict the values, in the order of the keys' texts."""
+        return self  # type: ignore[return-value]
+
+    def _collected(self, attribute: str) -> list[Any]:
+        """Returns the elements of an attribute, a list, of all elements that have it, in one list."""
+        tracked = [value for value in self._values if isinstance(value, Trackable)]
+        return [each for value in tracked for each in getattr(value, attribute, ())]
+
+    def _own_variables(self, *, trainable: bool) -> list[Any]:
+        """Returns the Variables among the elements that are trainable, or those that are not."""
+        return [value for value in self._values if isinstance(value, Variable) and value.trainable is trainable]
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """The trainable Variables of the layers among the elements, then those that are elements themselves."""
+        if not self.trainable:
+            return []
+        return self._collected("trainable_variables") + self._own_variables(trainable=True)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """The Variables that are not trained: all of them if the container is not trainable."""
+        frozen = self._collected("non_trainable_variables") + self._own_variables(trainable=False)
+        if self.trainable:
+            return frozen
+        return self._collected("trainable_variables") + self._own_variables(trainable=True) + frozen
+
+    @property
+    def weights(self) -> list[Any]:
+        return self.trainable_weights + self.non_trainable_weights
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return self.trainable_weights
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        return self.non_trainable_weights
+
+    @property
+    def variables(self) -> list[Any]:
+        return self.weights
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers among the elements, and in containers among them, each once."""
+        layers: dict[int, Any] = {}
+        for value in self._values:
+            if isinstance(value, TrackableDataStructure):
+                layers.update((id(layer), layer) for layer in value.layers)
+            elif hasattr(value, "_is_layer") and not isinstance(value, type):
+                layers.setdefault(id(value), value)
+        return list(layers.values())
+
+    @property
+    def losses(self) -> list[Any]:
+        return [loss for layer in self.layers for loss in getattr(layer, "losses", ())]
+
+    @property
+    def updates(self) -> list[Any]:
+        return [update for layer in self.layers for update in getattr(layer, "updates", ())]
 
 
 class _Wrapper(TrackableDataStructure):
@@ -283,6 +354,10 @@ class _DictWrapper(_Wrapper, _Dict):
 
     __hash__ = None
 
+    @property
+    def _values(self) -> Iterable[Any]:
+        return [self._storage[key] for key in sorted(self._storage, key=str)]
+
     def __init__(self, wrapped: Any = ()) -> None:
         """Wraps a dict, which stays the storage; key-value pairs are copied to a new dict."""
         self._storage = wrapped if isinstance(wrapped, dict) else dict(wrapped)
@@ -372,9 +447,15 @@ class _DictWrapper(_Wrapper, _Dict):
     def __repr__(self) -> str:
         return f"DictWrapper({self._storage!r})"
 
+    def __str__(self) -> str:
+        return str(self._storage)
+
 
 class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
     """A tuple or named tuple whose trackable elements are tracked under their index, and under their field name."""
+
+    _wrapped_type: ClassVar[type] = tuple
+    """The class of the tuples that are wrapped, by which nests compare them."""
 
     def _track_elements(self, is_tracked: Iterable[bool]) -> None:
         """Tracks the trackable elements under their indices and, in a named tuple, also under their field names.
@@ -397,15 +478,13 @@ class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
 
     def _unwrapped_tuple(self) -> tuple[Any, ...]:
         """Returns the elements as a tuple, or named tuple, of the class that was wrapped."""
-        return _make_tuple(self._unwrapped_class(), tuple(self))
-
-    @classmethod
-    def _unwrapped_class(cls) -> type:
-        """Returns the class of the wrapped tuples: ``tuple`` or a class of named tuples."""
-        return next(base for base in cls.__mro__ if issubclass(base, tuple) and not issubclass(base, _TupleWrapper))
+        return _make_tuple(self._wrapped_type, tuple(self))
 
     def __repr__(self) -> str:
         return f"_TupleWrapper({self._unwrapped_tuple()!r})"
+
+    def __str__(self) -> str:
+        return str(self._unwrapped_tuple())
 
 
 _TUPLE_WRAPPERS: dict[type, type] = {tuple: _TupleWrapper}
@@ -418,11 +497,22 @@ def _wrap_tuple(values: tuple[Any, ...]) -> Any:
     """
     wrapper_class = _TUPLE_WRAPPERS.get(type(values))
     if wrapper_class is None:
-        wrapper_class = _TUPLE_WRAPPERS[type(values)] = type("_TupleWrapper", (_TupleWrapper, type(values)), {})
+        wrapper_class = _TUPLE_WRAPPERS[type(values)] = _wrapper_of(type(values))
     # not by the class's constructor, because that of a named tuple takes the fields one by one
     wrapper: Any = tuple.__new__(wrapper_class, [wrap(value) for value in values])
     wrapper._track_elements(not isinstance(value, NoDependency) for value in values)
     return wrapper
+
+
+def _wrapper_of(tuple_class: Any) -> type:
+    """Creates the class of the wrappers of a class of tuples.
+
+    Methods of a named tuple such as ``_replace`` make tuples of its own class. Its fields may have names of the wrapper's
+    properties.
+    """
+    names = ("_make", *tuple_class._fields) if hasattr(tuple_class, "_fields") else ()
+    members = {name: getattr(tuple_class, name) for name in names}
+    return type("_TupleWrapper", (_TupleWrapper, tuple_class), {**members, "_wrapped_type": tuple_class})
 
 
 def _make_tuple(tuple_class: type, values: tuple[Any, ...]) -> tuple[Any, ...]:
