@@ -164,3 +164,39 @@ def test_conversion_functions_teach_types():
 
     tf.register_tensor_conversion_function(Celsius, convert)
     assert (tf.convert_to_tensor(Celsius(20.0)) + 1.0).numpy() == 21.0
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "in a graph"])
+@pytest.mark.parametrize(
+    ("value", "shape", "expected"),
+    [
+        (np.float32(2.0), (3,), np.full(3, 2.0, np.float32)),
+        (np.arange(6, dtype=np.int32), (2, 3), np.arange(6, dtype=np.int32).reshape(2, 3)),
+        (np.zeros(0, np.float32), [0, 2], np.zeros([0, 2], np.float32)),
+        (np.array([b"a"], object), [2], np.array([b"a", b"a"], object)),
+        (np.array(True), [2], np.array([True, True])),
+        (np.float32(2.0), [], np.float32(2.0)),
+    ],
+    ids=["fill", "reshape", "nothing", "texts", "bools", "the same shape"],
+)
+def test_constants_of_tensors_have_the_shape_that_is_asked_for(value, shape, expected, in_graph):
+    tensor = tf.constant(value)
+    make = (
+        (lambda: tf.constant(tensor, shape=shape))
+        if not in_graph
+        else tf.function(lambda: tf.constant(tensor, shape=shape))
+    )
+    made = make()
+    assert (made.shape, made.dtype) == (expected.shape, tensor.dtype)
+    np.testing.assert_array_equal(made.numpy(), expected)
+
+
+def test_constants_of_variables_have_the_shape_that_is_asked_for():
+    np.testing.assert_array_equal(tf.constant(tf.Variable(2.0), shape=[2]), [2.0, 2.0])
+
+
+def test_a_constant_of_a_tensor_with_another_number_of_elements_is_refused():
+    with pytest.raises(
+        TypeError, match=r"Tensor \[0 1 2\] .* has 3 elements, but got `shape` \(2, 2\) with 4 elements"
+    ):
+        tf.constant(tf.range(3), shape=(2, 2))

@@ -895,6 +895,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
         tensor = _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
+        if shape is not None and tensor.shape != as_shape(shape):
+            sizes: Any = tuple(as_shape(shape).as_list())
+            tensor = EagerTensor(_reshaped_or_filled(tensor.numpy(), sizes, value))
         return tensor if state.trace is None else state.trace.own_result(tensor)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
