@@ -201,3 +201,25 @@ def test_a_group_in_a_graph_takes_eager_tensors(limit):
         else:
             with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
                 session.run(y)
+
+
+def test_the_global_step_outside_of_graphs_is_made_once():
+    v1.reset_default_graph()
+    assert v1.train.get_global_step() is None
+    step = v1.train.get_or_create_global_step()
+    assert v1.train.get_or_create_global_step() is step and v1.train.get_global_step() is step
+    step.assign_add(2)
+    with pytest.raises(ValueError, match='"global_step" already exists'):
+        v1.train.create_global_step()
+    v1.reset_default_graph()
+    assert (v1.train.get_global_step(), int(v1.train.get_or_create_global_step()), int(step)) == (None, 0, 2)
+    v1.reset_default_graph()
+
+
+def test_a_name_may_be_taken_again_outside_of_graphs():
+    one, other = v1.get_variable("w", [2]), v1.get_variable("w", [3])
+    assert (one.shape, other.shape) == ([2], [3])
+    with tf.Graph().as_default():
+        v1.get_variable("w", [2])
+        with pytest.raises(ValueError, match="Variable w already exists, disallowed"):
+            v1.get_variable("w", [2])

@@ -150,7 +150,10 @@ def create_global_step(graph: Any = None) -> Any:
         raise ValueError('"global_step" already exists.')
     collections = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP]
     zero = convert_to_tensor(0, "int64")
-    return get_variable("global_step", initializer=zero, trainable=False, collections=collections)
+    step = get_variable("global_step", initializer=zero, trainable=False, collections=collections)
+    if state.trace is None:  # variables outside of graphs are in no collection, but the step is found in one
+        (graph or get_default_graph()).add_to_collection(GraphKeys.GLOBAL_STEP, step)
+    return step
 
 
 @v1("train.get_or_create_global_step")

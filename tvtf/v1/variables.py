@@ -293,6 +293,8 @@ def _get(
     """Returns an existing variable after checking its shape and dtype, or creates it."""
     graph = get_default_graph()
     existing = made_by_name(graph).get(name)
+    if state.trace is None and not scope.reuse:
+        existing = None  # outside of graphs a name may be taken again, by another variable
     requested = None if shape is None else TensorShape([shape] if isinstance(shape, int) else shape)
     if existing is not None:
         if not scope.reuse:
@@ -330,8 +332,9 @@ def _get(
 
 
 def made_by_name(graph: Graph) -> dict[str, Any]:
-    """Returns the variables that ``get_variable`` created, by name."""
-    return graph.collections.setdefault(("get_variable",), {})  # type: ignore[arg-type, return-value]
+    """Returns the variables that ``get_variable`` created by name: the graph's, or outside of graphs the last of each name."""
+    key = ("get_variable", isinstance(state.trace, GraphTrace))
+    return graph.collections.setdefault(key, {})  # type: ignore[arg-type, return-value]
 
 
 def _initial_value(name: str, shape: TensorShape | None, dtype: Any, initializer: Any) -> Any:
