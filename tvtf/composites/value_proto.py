@@ -18,7 +18,7 @@ from tvtf.core.composite import TypeSpec, registered, registered_name
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
-from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.tensor_spec import BoundedTensorSpec, TensorSpec
 from tvtf.dtypes import DType, as_dtype
 from tvtf.fileio.protobuf import declare
 from tvtf.ops.strings import tensor_proto
@@ -38,11 +38,16 @@ _MESSAGES: Final = declare(
             *("1 int32 type_spec_class", "2 StructuredValue type_state", "3 string type_spec_class_name"),
             "4 int32 num_flat_components",
         ),
+        "BoundedTensorSpecProto": (
+            *("1 string name", "2 TensorShapeProto shape", "3 int32 dtype"),
+            *("4 TensorProto minimum", "5 TensorProto maximum"),
+        ),
         "StructuredValue": (
             *("1 NoneValue none_value kind", "11 double float64_value kind", "12 sint64 int64_value kind"),
             *("13 string string_value kind", "14 bool bool_value kind", "31 TensorShapeProto tensor_shape_value kind"),
             *("32 int32 tensor_dtype_value kind", "33 TensorSpecProto tensor_spec_value kind"),
-            *("34 TypeSpecProto type_spec_value kind", "51 ListValue list_value kind"),
+            *("34 TypeSpecProto type_spec_value kind",),
+            *("35 BoundedTensorSpecProto bounded_tensor_spec_value kind", "51 ListValue list_value kind"),
             *("52 TupleValue tuple_value kind", "53 DictValue dict_value kind"),
             *("54 NamedTupleValue named_tuple_value kind", "55 TensorProto tensor_value kind"),
             "56 TensorProto numpy_value kind",
@@ -127,6 +132,21 @@ def _encoded_shape(shape: TensorShape) -> Any:
     return {"dim": [{"size": -1 if size is None else size} for size in shape]}
 
 
+def _encoded_array(array: np.ndarray) -> Any:
+    return _MESSAGES["TensorProto"].FromString(tensor_proto.written(array))
+
+
+def _encoded_bounded_spec(spec: BoundedTensorSpec) -> dict[str, Any]:
+    """Encodes a spec with bounds as a ``BoundedTensorSpecProto``."""
+    return {
+        "name": spec.name,
+        "shape": _encoded_shape(spec.shape),
+        "dtype": spec.dtype.as_datatype_enum,
+        "minimum": _encoded_array(spec.minimum),
+        "maximum": _encoded_array(spec.maximum),
+    }
+
+
 def _encoded_type_spec(spec: TypeSpec) -> dict[str, Any]:
     """Encodes the spec of a composite tensor as the name of its class and its serialization.
 
@@ -158,12 +178,13 @@ _ENCODERS: Final[Mapping[type, Callable[[Any], dict[str, Any]]]] = {
     Mapping: lambda v: {"dict_value": {"fields": {key: encode_structure(each) for key, each in v.items()}}},
     TensorShape: lambda v: {"tensor_shape_value": _encoded_shape(v)},
     DType: lambda v: {"tensor_dtype_value": v.as_datatype_enum},
+    BoundedTensorSpec: lambda v: {"bounded_tensor_spec_value": _encoded_bounded_spec(v)},  # a TensorSpec, too
     TensorSpec: lambda v: {
         "tensor_spec_value": {"name": v.name, "shape": _encoded_shape(v.shape), "dtype": v.dtype.as_datatype_enum}
     },
     TypeSpec: _encoded_type_spec,
-    EagerTensor: lambda v: {"tensor_value": _MESSAGES["TensorProto"].FromString(tensor_proto.written(v.numpy()))},
-    np.ndarray: lambda v: {"numpy_value": _MESSAGES["TensorProto"].FromString(tensor_proto.written(v))},
+    EagerTensor: lambda v: {"tensor_value": _encoded_array(v.numpy())},
+    np.ndarray: lambda v: {"numpy_value": _encoded_array(v)},
 }
 
 
@@ -208,6 +229,9 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tensor_dtype_value": as_dtype,
     "tensor_spec_value": lambda v: TensorSpec(_shape(v.shape), as_dtype(v.dtype), v.name or None),
     "type_spec_value": _type_spec,
+    "bounded_tensor_spec_value": lambda v: BoundedTensorSpec(
+        _shape(v.shape), as_dtype(v.dtype), _array(v.minimum), _array(v.maximum), v.name or None
+    ),
     "tensor_value": lambda v: convert_to_tensor(_array(v)),
     "numpy_value": _array,
 }

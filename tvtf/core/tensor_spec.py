@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tvtf import dtypes
 from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
 from tvtf.core.primitive import export
@@ -39,7 +41,7 @@ class TensorSpec(TypeSpec):
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
         if not hasattr(tensor, "dtype") or not hasattr(tensor, "shape"):
             raise ValueError(f"`tensor` should be a tf.Tensor, but got type {type(tensor)}.")
-        return cls(tensor.shape, tensor.dtype, name)
+        return TensorSpec(tensor.shape, tensor.dtype, name)
 
     @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
@@ -89,13 +91,72 @@ class TensorSpec(TypeSpec):
         return self.shape, self.dtype, self.dim_names
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorSpec) and self._same() == other._same()
+        """Returns whether another spec describes the same tensors by the same name."""
+        if not isinstance(other, TensorSpec) or type(other) is not type(self):
+            return False
+        return self.name == other.name and self._same() == other._same()
 
     def __hash__(self) -> int:
         return hash(self._same())
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+
+
+class BoundedTensorSpec(TensorSpec):
+    """The type of a tensor argument, with the smallest and the largest value of its elements.
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/tensor.py
+    """
+
+    __slots__ = ("minimum", "maximum")
+
+    def __init__(self, shape: Any, dtype: Any, minimum: Any, maximum: Any, name: str | None = None) -> None:
+        super().__init__(shape, dtype, name)
+        self.minimum, self.maximum = self._bound("minimum", minimum), self._bound("maximum", maximum)
+
+    def _bound(self, argument: str, value: Any) -> np.ndarray:
+        """Returns a bound as an array that can't be changed.
+
+        Raises:
+          ValueError: there is no bound, or it doesn't broadcast to the tensor's shape.
+        """
+        if value is None:
+            raise ValueError(f"`{argument}` can not be None.")
+        sizes = () if self.shape.rank is None else [1 if size is None else size for size in self.shape]
+        try:
+            np.broadcast_shapes(np.shape(value), sizes)
+        except ValueError as error:
+            raise ValueError(f"`{argument}` {value} is not compatible with shape {self.shape}.") from error
+        bound = np.array(value, self.dtype.as_numpy_dtype)
+        bound.setflags(write=False)
+        return bound
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> BoundedTensorSpec:
+        """Returns the spec of another spec's tensors: with its bounds, or else those of its dtype."""
+        dtype = dtypes.as_dtype(spec.dtype)
+        # The bounds of a dtype are looked up only if they are needed: strings have none.
+        minimum = spec.minimum if hasattr(spec, "minimum") else dtype.min
+        maximum = spec.maximum if hasattr(spec, "maximum") else dtype.max
+        return cls(spec.shape, dtype, minimum, maximum, name or spec.name)
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.minimum, self.maximum, self.name
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether another spec describes the same tensors by the same name, with bounds that are close."""
+        if not isinstance(other, BoundedTensorSpec) or not super().__eq__(other):
+            return False
+        return np.allclose(self.minimum, other.minimum) and np.allclose(self.maximum, other.maximum)
+
+    __hash__ = TensorSpec.__hash__
+
+    def __reduce__(self) -> Any:
+        return type(self), self._serialize()
+
+    def __repr__(self) -> str:
+        return f"Bounded{super().__repr__()[:-1]}, minimum={self.minimum!r}, maximum={self.maximum!r})"
 
 
 def _dims_or_names(shape: Any) -> Iterable[Any]:
