@@ -174,12 +174,13 @@ def test_conversion_functions_teach_types():
         (np.arange(6, dtype=np.int32), (2, 3), np.arange(6, dtype=np.int32).reshape(2, 3)),
         (np.zeros(0, np.float32), [0, 2], np.zeros([0, 2], np.float32)),
         (np.array([b"a"], object), [2], np.array([b"a", b"a"], object)),
+        (np.array(b"a", object), [2], np.array([b"a", b"a"], object)),
         (np.array(True), [2], np.array([True, True])),
         (np.float32(2.0), [], np.float32(2.0)),
     ],
-    ids=["fill", "reshape", "nothing", "texts", "bools", "the same shape"],
+    ids=["fill", "reshape", "nothing", "texts", "a text", "bools", "the same shape"],
 )
-def test_constants_of_tensors_have_the_shape_that_is_asked_for(value, shape, expected, in_graph):
+def test_constants_of_tensors_with_a_shape(value, shape, expected, in_graph):
     tensor = tf.constant(value)
     make = (
         (lambda: tf.constant(tensor, shape=shape))
@@ -191,11 +192,11 @@ def test_constants_of_tensors_have_the_shape_that_is_asked_for(value, shape, exp
     np.testing.assert_array_equal(made.numpy(), expected)
 
 
-def test_constants_of_variables_have_the_shape_that_is_asked_for():
+def test_constants_of_variables_with_a_shape():
     np.testing.assert_array_equal(tf.constant(tf.Variable(2.0), shape=[2]), [2.0, 2.0])
 
 
-def test_a_constant_of_a_tensor_with_another_number_of_elements_is_refused():
+def test_constants_of_tensors_with_a_shape_of_another_size():
     with pytest.raises(
         TypeError, match=r"Tensor \[0 1 2\] .* has 3 elements, but got `shape` \(2, 2\) with 4 elements"
     ):

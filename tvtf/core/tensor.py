@@ -897,7 +897,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         tensor = _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
         if shape is not None and tensor.shape != as_shape(shape):
             sizes: Any = tuple(as_shape(shape).as_list())
-            tensor = EagerTensor(_reshaped_or_filled(tensor.numpy(), sizes, value))
+            array = np.asarray(tensor.numpy(), tensor.dtype.np)  # a text's `numpy` is no array
+            tensor = EagerTensor(_reshaped_or_filled(array, sizes, value))
         return tensor if state.trace is None else state.trace.own_result(tensor)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
