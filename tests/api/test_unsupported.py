@@ -71,3 +71,16 @@ def test_the_table_is_what_the_code_says():
 @WITH_KERAS
 def test_nothing_is_there_that_no_test_names():
     assert [line for line in symbols.table().splitlines() if line.endswith("| untested |")] == []
+
+
+def test_classes_that_configure_embeddings_of_tpus_are_placeholders():
+    """Libraries name them when they are imported: TensorFlow Recommenders in annotations, dicts and ``isinstance``."""
+    embedding = tf.tpu.experimental.embedding
+    for name in ("FTRL", "SGD", "TableConfig"):
+        assert not isinstance(1, getattr(embedding, name))
+        with pytest.raises(
+            NotImplementedError, match=f"tvtf has no tf.tpu.experimental.embedding.{name}: tvtf compiles for"
+        ):
+            getattr(embedding, name)()
+    assert not isinstance(1, tf.tpu.experimental.HardwareFeature.EmbeddingFeature.V2)
+    assert not hasattr(embedding.TableConfig, "from_config")

@@ -142,7 +142,7 @@ SPACES = frozenset(
             "dtensor",
             "feature_column",
         ),
-        *("lite", "mlir", "raw_ops", "tpu", "xla"),
+        *("lite", "mlir", "raw_ops", "tpu", "tpu.experimental", "tpu.experimental.embedding", "xla"),
     }
 )
 """Namespaces without any, or with few, supported names. They exist so that ``hasattr`` works on them."""
@@ -192,8 +192,18 @@ class UnsupportedClass(ABCMeta):
     def __call__(cls, *_: Any, **__: Any) -> NoReturn:
         raise error("tvtf", cls.path)
 
-    def __getattr__(cls, name: str) -> NoReturn:
-        raise error("tvtf", cls.path)
+    def __getattr__(cls, name: str) -> Any:
+        """Returns a placeholder for a class within the class, or for a member of an enum.
+
+        Raises:
+          AttributeError: the name doesn't begin with a capital, as those of methods.
+        """
+        if not name[:1].isupper():
+            raise error("tvtf", cls.path)
+        return _placeholder(f"{cls.path}.{name}")
+
+
+_CLASSES_IN_CAPITALS = frozenset({"FTRL", "SGD"})
 
 
 @cache
@@ -208,10 +218,16 @@ def class_of_unsupported(path: str) -> UnsupportedClass | None:
     (None, None)
     """
     name = path.rpartition(".")[2]
-    # Names in capitals are constants. Raw ops are functions, though their names are written like those of classes.
-    if not name[:1].isupper() or name.isupper() or path.startswith("raw_ops."):
+    # Names in capitals are constants, apart from optimizers'. Raw ops are functions, though named as classes are.
+    is_constant = name.isupper() and name not in _CLASSES_IN_CAPITALS
+    if not name[:1].isupper() or is_constant or path.startswith("raw_ops."):
         return None
-    return UnsupportedClass(name, (), {"path": path, "__module__": "tvtf"}) if _reason(path) else None
+    return _placeholder(path) if _reason(path) else None
+
+
+@cache
+def _placeholder(path: str) -> UnsupportedClass:
+    return UnsupportedClass(path.rpartition(".")[2], (), {"path": path, "__module__": "tvtf"})
 
 
 @cache
