@@ -539,3 +539,108 @@ def test_the_updates_of_keras_2s_old_optimizers_for_rows(op, slots, options, exp
         update(**arguments, indices=[2, 0], grad=tf.constant([[2.0], [1.0]]), **options)
     assert np.allclose(var.numpy().ravel(), expected, atol=1e-5)
     assert all(variable.numpy()[1] in (0.0, 0.5) for variable in held.values())
+
+
+def test_private_names_of_tensorflow_that_libraries_of_agents_and_graphs_use(tmp_path):
+    """TF-Agents, GPflux, Spektral, TensorFlow Addons; the values are TensorFlow 2.21's."""
+    program = """
+import collections, gc
+import tensorflow as tf
+from tensorflow.python.data.util import nest as data_nest
+from tensorflow.python.eager import def_function, monitoring
+from tensorflow.python.framework import tensor_spec, tensor_util
+from tensorflow.python.layers import utils
+from tensorflow.python.ops import gen_sparse_ops, weights_broadcast_ops
+from tensorflow.python.ops.distributions import util as distributions_util
+from tensorflow.python.saved_model import nested_structure_coder as coder
+from tensorflow.python.trackable import base
+from tensorflow.python.util import object_identity
+
+print(data_nest.flatten({"b": [1, 2], "a": (3, [4])}), data_nest.is_nested([1]), data_nest.is_nested((1,)))
+print(data_nest.map_structure(lambda x, y: (x, y), (1, [2]), (3, [4])), data_nest.pack_sequence_as(([0, 0], 1), [5, 6]))
+print(isinstance(tf.function(lambda: 1), def_function.Function))
+gauge, counter = monitoring.BoolGauge("/g", "a gauge", "kind"), monitoring.Counter("/c", "a counter")
+gauge.get_cell("x").set(True)
+counter.get_cell().increase_by(2)
+print(gauge.get_cell("x").value(), gauge.get_cell("y").value(), counter.get_cell().value())
+spec = tensor_spec.BoundedTensorSpec([2], tf.float32, 0, 1)
+print(coder.decode_proto(coder.encode_structure({"a": spec})) == {"a": spec}, coder.can_encode(object()))
+print(tensor_util.MakeNdarray(tensor_util.make_tensor_proto([1, 2])))
+print(utils.smart_cond(True, lambda: 1, lambda: 2), int(utils.smart_cond(tf.Variable(False), lambda: 1, lambda: 2)))
+print(gen_sparse_ops.sparse_reorder([[1, 0], [0, 1]], [1.0, 2.0], [2, 2]).output_values.numpy())
+print(weights_broadcast_ops.broadcast_weights([[1.0], [2.0]], tf.zeros([2, 2])).numpy().tolist())
+try:
+    weights_broadcast_ops.broadcast_weights([1.0, 2.0], tf.zeros([2, 2]))
+except ValueError as error:
+    print(str(error).partition(".")[0])
+print(distributions_util.gen_new_seed(3, "salt"), distributions_util.gen_new_seed(None, "salt"))
+module = tf.Module()
+with base.no_automatic_dependency_tracking_scope(module):
+    module.plain = [tf.Variable(1.0)]
+print(type(module.plain).__name__, base.TrackableReference("x", module).name)
+a, b = [1], [1]
+kept = object_identity.ObjectIdentitySet([a])
+kept.add(b)
+print(len(kept), a in kept, [1] in kept, len(kept.difference([a])), len(object_identity.ObjectIdentitySet([a, a])))
+named = object_identity.ObjectIdentityDictionary()
+named[a], named[b] = "a", "b"
+print(named[a], named[b], len(named))
+weak = object_identity.ObjectIdentityWeakSet([module])
+print(len(weak))
+del module
+gc.collect()
+print(len(weak), list(weak), tf.__git_version__.startswith("v2"))
+from tensorflow.python.util import tf_inspect
+class Net:
+    def call(self, x, state=(), *, step=3):
+        return x
+net = Net()
+arguments = tf_inspect.getcallargs(net.call, 1, training=True)
+print(arguments.pop("self") is net, sorted(arguments.items()))
+"""
+    assert printed(tmp_path, program) == [
+        "[3, [4], [1, 2]] False True",
+        "((1, 3), ([2], [4])) (5, 6)",
+        "True",
+        "True False 2",
+        "True False",
+        "[1 2]",
+        "1 2",
+        "[2. 1.]",
+        "[[1.0, 1.0], [2.0, 2.0]]",
+        "weights can not be broadcast to values",
+        "355146948 None",
+        "list x",
+        "2 True False 1 1",
+        "a b 2",
+        "1",
+        "0 [] True",
+        "True [('state', ()), ('step', 3), ('training', True), ('x', 1)]",
+    ]
+
+
+@needs_keras
+def test_the_copy_of_keras_within_tensorflow_is_the_keras_there_is(tmp_path):
+    program = """
+import tensorflow as tf
+from tensorflow.python.keras.callbacks import Callback
+from tensorflow.python.keras.layers import Dense
+import tensorflow.python.keras.models
+print(Callback is tf.keras.callbacks.Callback, Dense is tf.keras.layers.Dense)
+try:
+    from tensorflow.python.keras.engine import data_adapter
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    assert printed(tmp_path, program) == ["True True", "tensorflow.python.keras.engine"]
+    for module, names in {
+        "": "",
+        "src": "",
+        "src/engine": "",
+        "src/engine/data_adapter": "expand_1d = 'of Keras 2'",
+    }.items():
+        folder = tmp_path / "tf_keras" / module
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "__init__.py").write_text(names)
+    lines = printed(tmp_path, "from tensorflow.python.keras.engine import data_adapter\nprint(data_adapter.expand_1d)")
+    assert lines == ["of Keras 2"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.private import framework, keras2, messages, nest, ops, platform, test_util, util
+from tvtf.private import data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, util
 
 
 def names() -> dict[str, dict[str, Any]]:
@@ -16,7 +16,7 @@ def names() -> dict[str, dict[str, Any]]:
     For example, the module path ``"python.util.nest"`` has the name ``"flatten_up_to"``.
     """
     by_path: dict[str, dict[str, Any]] = {}
-    for area in (framework, keras2, messages, nest, ops, platform, test_util, util):
+    for area in (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, util):
         for path, area_names in area.NAMES.items():
             by_path.setdefault(path, {}).update(area_names)
     return by_path
@@ -29,7 +29,7 @@ _OPS = {
     "bitwise_ops": ["bitwise"],
     "candidate_sampling_ops": ["random", "nn"],
     "check_ops": ["debugging", "compat.v1"],
-    "clip_ops": [""],
+    "clip_ops": ["", "linalg"],
     "clustering_ops": [""],
     "cond": [""],
     "confusion_matrix": ["math"],
@@ -90,7 +90,7 @@ _OPS = {
     "signal.spectral_ops": ["signal"],
     "sort_ops": [""],
     "sparse_ops": ["sparse", "compat.v1"],
-    "special_math_ops": ["math.special", "math"],
+    "special_math_ops": ["math.special", "math", ""],
     "standard_ops": [""],
     "state_ops": ["compat.v1"],
     "stateful_random_ops": ["random"],
@@ -137,6 +137,7 @@ BEHIND: dict[str, list[str]] = {
     "python.framework.tensor": [""],
     "python.framework.tensor_shape": ["", "compat.v1"],
     "python.framework.tensor_spec": [""],
+    "python.layers.utils": [],
     "python.lib.io.file_io": ["compat.v1.gfile", "io.gfile"],
     "python.lib.io.tf_record": ["io", "compat.v1.io"],
     "python.module.module": [""],
@@ -146,6 +147,7 @@ BEHIND: dict[str, list[str]] = {
     "python.platform.test": ["test"],
     "python.platform.tf_logging": ["compat.v1.logging"],
     "python.saved_model.load": ["saved_model"],
+    "python.saved_model.nested_structure_coder": ["__internal__.saved_model"],
     "python.saved_model.save": ["saved_model"],
     "python.summary.summary": ["compat.v1.summary"],
     "python.trackable.autotrackable": ["__internal__.tracking"],

@@ -12,10 +12,11 @@ from typing import Any
 
 import tvtf
 from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, ShapedSpec, TypeSpec, register, registered
+from tvtf.core.function_types import PolymorphicFunction
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
-from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
+from tvtf.core.tensor_spec import BoundedTensorSpec, TensorSpec, type_spec_from_value
 from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype, float32
 from tvtf.frontend.control_flow.control_dependencies import init_scope
@@ -260,6 +261,8 @@ NAMES: dict[str, dict[str, Any]] = {
         "in_graph_mode": lambda: not tvtf.executing_eagerly(),
         "num_gpus": _context.num_gpus,
     },
+    "python.eager.def_function": {"Function": PolymorphicFunction},
+    "python.eager.polymorphic_function.polymorphic_function": {"Function": PolymorphicFunction},
     "python.framework.composite_tensor": {"CompositeTensor": CompositeTensor},
     "python.framework.ops": {
         "EagerTensor": EagerTensor,
@@ -275,11 +278,14 @@ NAMES: dict[str, dict[str, Any]] = {
         "scalar": lambda: TensorShape([]),
         "unknown_shape": lambda rank=None: TensorShape(None if rank is None else [None] * rank),
     },
-    "python.framework.tensor_spec": {"DenseSpec": DenseSpec},
+    "python.framework.tensor": {"BoundedTensorSpec": BoundedTensorSpec},
+    "python.framework.tensor_spec": {"BoundedTensorSpec": BoundedTensorSpec, "DenseSpec": DenseSpec},
     "python.framework.tensor_util": {
+        "MakeNdarray": tvtf.make_ndarray,
         "constant_value": constant_value,
         "constant_value_as_shape": constant_value_as_shape,
         "is_tensor": tvtf.is_tensor,
+        "make_tensor_proto": tvtf.make_tensor_proto,
         "try_evaluate_constant": try_evaluate_constant,
     },
     "python.framework.type_spec": {

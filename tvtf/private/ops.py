@@ -6,8 +6,9 @@ Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvtf
 from tvtf.frontend.gradient.custom_gradient import custom_gradient
@@ -179,6 +180,58 @@ def _average_state(variable: Any) -> tuple[Any, Any]:
     return state
 
 
+def sparse_reorder(input_indices: Any, input_values: Any, input_shape: Any, name: str | None = None) -> SparseReorder:
+    """Sorts the elements of a sparse tensor in row-major order; returns their indices and values."""
+    ordered = tvtf.sparse.reorder(tvtf.SparseTensor(input_indices, input_values, input_shape))
+    return SparseReorder(ordered.indices, ordered.values)
+
+
+class SparseReorder(NamedTuple):
+    """The results of the op ``SparseReorder``."""
+
+    output_indices: Any
+    output_values: Any
+
+
+def broadcast_weights(weights: Any, values: Any) -> Any:
+    """Broadcasts weights to the shape of the values that they weigh.
+
+    Raises:
+      ValueError: the weights are no scalar, have another rank than the values, or a size that is neither 1 nor the values'.
+    """
+    values = tvtf.convert_to_tensor(values)
+    weights = tvtf.convert_to_tensor(weights, values.dtype)
+    if not _may_weigh(weights.shape, values.shape):
+        raise ValueError(
+            "weights can not be broadcast to values. "
+            f"values.rank={values.shape.rank}. weights.rank={weights.shape.rank}. "
+            f"values.shape={values.shape}. weights.shape={weights.shape}."
+        )
+    return tvtf.broadcast_to(weights, tvtf.shape(values))
+
+
+def _may_weigh(weights: tvtf.TensorShape, values: tvtf.TensorShape) -> bool:
+    """Returns whether weights of one shape may weigh values of another. Unknown sizes may be any."""
+    if weights.rank in (None, 0) or values.rank is None:
+        return True
+    return weights.rank == values.rank and all(w in (None, 1, v) or v is None for w, v in zip(weights, values))
+
+
+def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+    """Calls the branch that a predicate chooses: in Python if its value is known, and with ``tf.cond`` for a Variable's."""
+    if isinstance(pred, tvtf.Variable):
+        return tvtf.cond(pred, true_fn, false_fn, name=name)
+    return tvtf.__internal__.smart_cond.smart_cond(pred, true_fn, false_fn, name)
+
+
+def gen_new_seed(seed: int | None, salt: str) -> int | None:
+    """Makes another seed from a seed and a string; None gives None."""
+    if seed is None:
+        return None
+    digest = hashlib.md5(f"{seed}{salt}".encode(), usedforsecurity=False).hexdigest()
+    return int(digest[:8], 16) & 0x7FFFFFFF
+
+
 def _unchanged(cls: Any) -> Any:
     """Returns a class of linear operators unchanged, in place of TensorFlow's decorator, which tvtf does not need."""
     return cls
@@ -186,6 +239,7 @@ def _unchanged(cls: Any) -> Any:
 
 NAMES: dict[str, dict[str, Any]] = {
     "python.data.ops.iterator_ops": {"OwnedIterator": tvtf.data.Iterator},
+    "python.layers.utils": {"smart_cond": smart_cond},
     "python.ops.array_ops": {"prevent_gradient": prevent_gradient},
     "python.ops.control_flow_case": {"_case_helper": case_helper},
     "python.ops.control_flow_util": {
@@ -194,6 +248,9 @@ NAMES: dict[str, dict[str, Any]] = {
         "GraphOrParentsInXlaContext": lambda graph: False,
         "InXlaContext": lambda graph: False,
     },
+    "python.ops.distributions.util": {"gen_new_seed": gen_new_seed},
+    "python.ops.gen_sparse_ops": {"sparse_reorder": sparse_reorder},
+    "python.ops.weights_broadcast_ops": {"broadcast_weights": broadcast_weights},
     "python.ops.linalg.linear_operator": {"make_composite_tensor": _unchanged},
     "python.ops.linalg.linear_operator_addition": {"add_operators": add_operators},
     "python.ops.lookup_ops": {"index_table_from_tensor": index_table_from_tensor},

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tvtf.composites.value_proto import NotEncodableError, encode_structure
 from tvtf.public.internal import no_automatic_dependency_tracking
 from tvtf.state.containers import wrap, wrap_and_track
 from tvtf.state.trackable import NoDependency
@@ -33,13 +36,48 @@ def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
     return wrap_and_track(trackable, name, value)
 
 
+@contextmanager
+def no_automatic_dependency_tracking_scope(obj: Any) -> Iterator[None]:
+    """Stores attributes that are set in the ``with`` block as they are: they are neither tracked nor saved in checkpoints."""
+    was_tracking = getattr(obj, "_self_setattr_tracking", True)
+    obj._self_setattr_tracking = False
+    try:
+        yield
+    finally:
+        obj._self_setattr_tracking = was_tracking
+
+
+class TrackableReference(NamedTuple):
+    """A trackable object that another one depends on, and the name of the dependency."""
+
+    name: str
+    ref: Any
+
+
+def can_encode(nested_structure: Any) -> bool:
+    """Returns whether a nest consists of values that a ``StructuredValue`` message can hold."""
+    try:
+        encode_structure(nested_structure)
+    except NotEncodableError:
+        return False
+    return True
+
+
 NAMES: dict[str, dict[str, Any]] = {
     "python.platform.resource_loader": {
         "get_data_files_path": get_data_files_path,
         "load_resource": load_resource,
         "readahead_file_path": lambda path, readahead="128M": path,
     },
-    "python.trackable.base": {"no_automatic_dependency_tracking": no_automatic_dependency_tracking},
+    "python.saved_model.nested_structure_coder": {
+        "NotEncodableError": NotEncodableError,
+        "can_encode": can_encode,
+    },
+    "python.trackable.base": {
+        "TrackableReference": TrackableReference,
+        "no_automatic_dependency_tracking": no_automatic_dependency_tracking,
+        "no_automatic_dependency_tracking_scope": no_automatic_dependency_tracking_scope,
+    },
     "python.trackable.data_structures": {
         "NoDependency": NoDependency,
         "sticky_attribute_assignment": sticky_attribute_assignment,

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
@@ -303,6 +303,20 @@ def getfullargspec(obj: Any) -> inspect.FullArgSpec:
     return spec._replace(annotations={}) if _is_own(function) else spec
 
 
+def getcallargs(*func_and_positional: Any, **named: Any) -> dict[str, Any]:
+    """Returns the arguments of a call by name, with defaults, for the function within decorators.
+
+    Unlike Python's function of this name, arguments that the function lacks raise no error: they are among the results.
+    """
+    function, *positional = func_and_positional
+    spec = getfullargspec(function)
+    if inspect.ismethod(function):
+        positional = [function.__self__, *positional]
+    defaults = dict(zip(reversed(spec.args), reversed(spec.defaults or ())))
+    passed = dict(zip([name for name in spec.args if name not in named], positional))
+    return {**defaults, **(spec.kwonlydefaults or {}), **named, **passed}
+
+
 # -- the rest
 
 
@@ -384,6 +398,92 @@ class WeakReference(Reference):
         return self._id
 
 
+class ObjectIdentityDictionary(MutableMapping[Any, Any]):
+    """A dict that compares its keys by identity, so that they need not be hashable."""
+
+    key_class: type[Reference] = Reference
+
+    def __init__(self) -> None:
+        self._values: dict[Reference, Any] = {}
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._values[self.key_class(key)]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._values[self.key_class(key)] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._values[self.key_class(key)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(_alive(self._values))
+
+    def __len__(self) -> int:
+        return len(_alive(self._values))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({dict(self._values)!r})"
+
+
+class ObjectIdentityWeakKeyDictionary(ObjectIdentityDictionary):
+    """A dict that compares its keys by identity, and doesn't keep them alive."""
+
+    key_class = WeakReference
+
+
+class ObjectIdentitySet(MutableSet[Any]):
+    """A set that compares its elements by identity, so that they need not be hashable."""
+
+    key_class: type[Reference] = Reference
+
+    def __init__(self, elements: Iterable[Any] = ()) -> None:
+        self._keys = dict.fromkeys(map(self.key_class, elements))
+
+    def __contains__(self, element: object) -> bool:
+        return self.key_class(element) in self._keys
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(_alive(self._keys))
+
+    def __len__(self) -> int:
+        return len(_alive(self._keys))
+
+    def add(self, value: Any) -> None:
+        self._keys[self.key_class(value)] = None
+
+    def discard(self, value: Any) -> None:
+        self._keys.pop(self.key_class(value), None)
+
+    def update(self, items: Iterable[Any]) -> None:
+        """Adds elements."""
+        for item in items:
+            self.add(item)
+
+    def intersection(self, items: Iterable[Any]) -> set[Reference]:
+        """Returns references to the elements that are among ``items``."""
+        return {key for key in map(self.key_class, items) if key in self._keys}
+
+    def difference(self, items: Iterable[Any]) -> ObjectIdentitySet:
+        """Returns the set of the elements that are not among ``items``."""
+        others = ObjectIdentitySet(items)
+        return ObjectIdentitySet(element for element in self if element not in others)
+
+
+class ObjectIdentityWeakSet(ObjectIdentitySet):
+    """A set that compares its elements by identity, and doesn't keep them alive."""
+
+    key_class = WeakReference
+
+
+def _alive(references: dict[Reference, Any]) -> list[Any]:
+    """Returns the objects behind references; drops those whose objects are gone."""
+    objects = {key: key.unwrapped for key in references}
+    for key, value in objects.items():
+        if value is None and isinstance(key, WeakReference):
+            references.pop(key, None)
+    return [value for key, value in objects.items() if value is not None or not isinstance(key, WeakReference)]
+
+
 def convert_variables_to_tensors(values: Any) -> Any:
     """Replaces the Variables in a nested structure, and in composite tensors in it, by tensors of their values."""
 
@@ -412,6 +512,10 @@ NAMES: dict[str, dict[str, Any]] = {
         "silence": silence,
     },
     "python.util.object_identity": {
+        "ObjectIdentityDictionary": ObjectIdentityDictionary,
+        "ObjectIdentitySet": ObjectIdentitySet,
+        "ObjectIdentityWeakKeyDictionary": ObjectIdentityWeakKeyDictionary,
+        "ObjectIdentityWeakSet": ObjectIdentityWeakSet,
         "Reference": Reference,
         "WeakReference": WeakReference,
         "_ObjectIdentityWrapper": Reference,
@@ -426,6 +530,7 @@ NAMES: dict[str, dict[str, Any]] = {
         **_inspect_names(),
         "_inspect": inspect,
         "getargspec": getfullargspec,
+        "getcallargs": getcallargs,
         "getfullargspec": getfullargspec,
     },
     "python.util.variable_utils": {"convert_variables_to_tensors": convert_variables_to_tensors},

@@ -33,6 +33,15 @@ def is_keras_2() -> bool:
     return os.environ.get("TF_USE_LEGACY_KERAS") in {"true", "True", "1"}
 
 
+def package_like_keras_2() -> str:
+    """Returns the package for ``tensorflow.python.keras``, TensorFlow's copy of an early Keras 2.
+
+    It is Keras 2 if the package ``tf_keras``, whose modules are those of the copy, is installed, or else Keras 3, whose public
+    modules are named in the same way. A path below ``tensorflow.python.keras`` is what editors insert for names of Keras.
+    """
+    return "tvtf.keras" if find_spec("tf_keras") is None else "tf_keras.src"
+
+
 def is_free() -> bool:
     """Returns whether ``import keras`` may load Keras on tvtf.
 

@@ -291,7 +291,7 @@ def _imported_attribute(fallback: ModuleType | str, name: str) -> Any:
 
 
 _root = View("tensorflow", tvtf)
-vars(_root)["__version__"] = VERSION
+vars(_root).update({"__version__": VERSION, "__git_version__": f"v{VERSION}"})
 add(PRIVATE, {})
 
 
