@@ -54,6 +54,7 @@ def programs(tf):
     }
     return {label: holds(check) for label, check in checks.items()} | {
         "the seed": lambda: _seeded(tf),
+        "global step of tests": lambda: _steps_of_tests(tf),
         "jacobians": lambda: tf.test.compute_gradient(lambda x, y: x * y, [[1.0, 2.0], [3.0, 4.0]])[0],
         "values": lambda: Case().evaluate({"a": tf.constant([1]), "b": [tf.constant(2.0)]}),
     }
@@ -79,3 +80,17 @@ def _seeded(tf):
     for _ in range(2):
         Random("test").run(result)
     return result.wasSuccessful(), numbers[0] == numbers[1], round(numbers[0], 6)
+
+
+def _steps_of_tests(tf):
+    """What the global step counts in two tests of one process."""
+    counts = []
+
+    class Stepping(tf.test.TestCase):
+        def test(self):
+            step = tf.compat.v1.train.get_or_create_global_step()
+            counts.append(int(step.assign_add(3)))
+
+    for _ in range(2):
+        Stepping("test").run(unittest.TestResult())
+    return counts

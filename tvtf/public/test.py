@@ -68,13 +68,17 @@ class TestCase(_Case):  # type: ignore[misc]
         cls.__test__ = True
 
     def setUp(self) -> None:
-        """Sets the random seeds of Python, NumPy and tvtf before each test, so that tests can be repeated.
+        """Sets the random seeds of Python, NumPy and tvtf, and creates a new default graph, before each test.
 
-        Test runners take the method `test_session` for a test, by its name. It is skipped.
+        So a test neither finds variables that another one created, such as TensorFlow 1's global step, nor depends on the
+        random numbers that it drew. Test runners take the method `test_session` for a test, by its name. It is skipped.
         """
         super().setUp()
         if self.id().endswith(".test_session"):
             self.skipTest("Not a test.")
+        graphs = sys.modules.get("tvtf.v1.graph")
+        if graphs is not None:  # a program that doesn't use graphs needn't import them
+            graphs.reset_default_graph()
         random.seed(SEED)
         np.random.seed(SEED)
         set_seed(SEED)
