@@ -659,4 +659,32 @@ def programs(tf):
                 sess.run(tf.global_variables_initializer())
                 print(sess.run(fetched, {p: 1.0}), sess.run(v))
 
+    def placeholders_of_which_only_the_sizes_are_used(print):
+        x, y = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.float32, [None, 2])
+        empty = tf.placeholder(tf.float32, [None, 0])
+        total = tf.get_variable("total", initializer=0.0, use_resource=True)
+        zeros = tf.zeros(tf.concat([tf.shape(x)[:-1], [2]], 0))
+        _, summed = tf.while_loop(lambda i, z: i < 3, lambda i, z: (i + 1, z + y), [0, zeros])
+        counted = total.assign_add(tf.reduce_sum(tf.ones_like(x[:, 0])))
+        ones = np.ones((3, 2))
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            print(sess.run(tf.zeros(tf.shape(empty)[:1]), {empty: np.ones((3, 0))}))
+            print(sess.run(zeros, {x: ones}), sess.run(y - zeros, {x: ones, y: ones}))
+            print(sess.run(y - zeros, {x: ones[:1], y: ones}), sess.run(summed, {x: ones, y: ones}))
+            print(sess.run(tf.gradients(tf.reduce_sum((y - zeros) * total), total), {x: ones, y: ones}))
+            print(sess.run([counted, counted], {x: ones}), sess.run(total))
+            print(raised(lambda: sess.run(y - zeros, {y: ones})))
+
+    def fed_results_of_which_only_the_sizes_are_used(print):
+        x = tf.placeholder(tf.float32, [None, 2])
+        doubled = x * 2.0
+        zeros = tf.zeros(tf.shape(doubled)[:1])
+        kept = tf.boolean_mask(x, x[:, 0] > 1.0)
+        with tf.Session() as sess:
+            print(sess.run(zeros, {doubled: np.ones((3, 2))}))
+            print(sess.run(zeros + doubled[:, 0], {doubled: np.ones((3, 2))}))
+            print(sess.run([zeros, tf.zeros(tf.shape(x)[:1])], {x: np.ones((3, 2)), doubled: np.ones((3, 2))}))
+            print(sess.run(tf.zeros(tf.shape(kept)[:1]), {x: [[1.0, 2.0], [3.0, 4.0]]}))
+
     return scripts(tf, locals())

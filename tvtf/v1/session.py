@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
@@ -80,7 +81,7 @@ class _PrunedGraph:
         effect_of = {e.var: e for e in trace.effects}
         needed: set[relax.Var] = set()
         stack = [*fetched, *self._run(effects)]
-        while stack:
+        while stack := stack or self._inputs_of_sizes(needed, inputs, values):
             var = stack.pop()
             if var in needed:
                 continue
@@ -94,6 +95,29 @@ class _PrunedGraph:
                 operands = relax.analysis.free_vars(values[var])
                 stack += [*operands, *defining_vars_of(makers, var.ty, values[var])]
         return needed
+
+    def _inputs_of_sizes(
+        self, needed: AbstractSet[relax.Var], inputs: Sequence[SymbolicTensor], values: Mapping[relax.Var, Any]
+    ) -> list[relax.Var]:
+        """Returns inputs that are needed only for their sizes: ``tf.zeros(tf.shape(x))`` uses no element of ``x``.
+
+        Several tensors have the same symbolic dim if results of ops are fed. Of these, an input with a value comes first, and
+        a placeholder that isn't fed last.
+
+        Args:
+          needed: the tensors that are needed already. Their dims are known.
+          inputs: the graph's inputs, fed or not.
+          values: the expressions that compute the other tensors.
+        """
+        unfed = self.graph.placeholders.keys() - self.fed.keys()
+        sized: dict[tirx.Var, list[relax.Var]] = {dim: [] for x in inputs for dim in _symbolic_dims(x)}
+        with_value, without = ([x for x in inputs if (x._var in unfed) is missing] for missing in (False, True))
+        for tensor in [*with_value, *self.fed.values(), *without]:
+            for dim in sized.keys() & _symbolic_dims(tensor):
+                sized[dim].append(tensor._var)
+        unknown = {dim: tensors[0] for dim, tensors in sized.items() if needed.isdisjoint(tensors)}
+        computed = [x for var in needed if var in values and var not in self.fed for x in (var.ty, values[var])]
+        return defining_vars_of(unknown, *computed)
 
     def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
         """Adds effects to those that run, and returns their bindings."""
@@ -190,6 +214,12 @@ class _PrunedGraph:
 def _param_for(constant: SymbolicTensor) -> SymbolicTensor:
     """Returns a parameter that replaces a constant of a graph in a run that feeds it."""
     return SymbolicTensor(relax.Var("fed", constant._var.ty), constant._type, constant._trace)
+
+
+def _symbolic_dims(tensor: SymbolicTensor) -> list[tirx.Var]:
+    """Returns the dims of a tensor that are symbols, and so are known wherever the tensor is."""
+    shape = tensor._type.shape
+    return [] if isinstance(shape, AnyShape) else [dim for dim in shape if isinstance(dim, tirx.Var)]
 
 
 def _read(call: Any) -> list[relax.Var]:
