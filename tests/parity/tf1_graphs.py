@@ -687,4 +687,44 @@ def programs(tf):
             print(sess.run([zeros, tf.zeros(tf.shape(x)[:1])], {x: np.ones((3, 2)), doubled: np.ones((3, 2))}))
             print(sess.run(tf.zeros(tf.shape(kept)[:1]), {x: [[1.0, 2.0], [3.0, 4.0]]}))
 
+    def the_graphs_of_branches_and_bodies(print):
+        g, x = tf.get_default_graph(), tf.constant([1.0, 2.0])
+        tf.add_to_collection("kept", 1)
+        v = tf.get_variable("v", initializer=0.0, use_resource=True)
+
+        def branch():
+            inner = tf.get_default_graph()
+            print(inner is g, inner.outer_graph is g, inner.building_function, isinstance(inner, tf.Graph))
+            print(tf.get_default_graph() is inner, (x * 2.0).graph is inner, inner.get_collection("kept"))
+            inner.add_to_collection("kept", 2)
+            with inner.as_default() as entered, tf.control_dependencies([v.assign_add(1.0)]):
+                print(entered is inner, tf.get_default_graph() is inner)
+                return x * 2.0
+
+        def body(y):
+            outer = tf.get_default_graph()
+
+            def nested():
+                inner = tf.get_default_graph()
+                with outer.as_default():
+                    z = y * 5.0
+                with inner.as_default():
+                    print(inner is outer, inner.outer_graph is outer, z.shape)
+                    return z + 1.0
+
+            with outer.as_default():
+                return tf.cond(y[0] > 0.0, nested, lambda: y)
+
+        def element(e):
+            with tf.get_default_graph().as_default():
+                return e * 3.0 + x[0]
+
+        taken, left = tf.cond(x[0] > 0.0, branch, lambda: x), tf.cond(x[0] > 5.0, branch, lambda: x)
+        looped = tf.while_loop(lambda y: y[0] < 100.0, body, [x])
+        print(g.get_collection("kept"), tf.get_default_graph() is g)
+        with tf.Session() as sess:
+            for fetched in (left, taken, looped, tf.map_fn(element, x)):
+                sess.run(tf.global_variables_initializer())
+                print(sess.run(fetched), sess.run(v))
+
     return scripts(tf, locals())

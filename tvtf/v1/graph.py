@@ -806,7 +806,7 @@ class FunctionGraph(Graph):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self.name, self.building_function, self.seed = trace.name, True, seeds.seed
-        self.outer_graph, self._traced = _graph_of(trace.parent), trace
+        self.outer_graph, self._traced = graph_of(trace.parent), trace
 
     def get_operations(self) -> list[Any]:
         return self._traced.operations()
@@ -826,10 +826,10 @@ def _check_scope(name: str, inner: bool) -> None:
 
 def get_default_graph() -> Graph:
     """Returns the graph to which ops are added, or else the process's default graph."""
-    return _graph_of(state.trace)
+    return graph_of(state.trace)
 
 
-def _graph_of(trace: Any) -> Any:
+def graph_of(trace: Any) -> Any:
     """Returns the ``Graph`` to which a trace belongs. Without a trace, returns the default graph of the process.
 
     The graph of a ``tf.function``'s trace is created on the first call.

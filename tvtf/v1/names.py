@@ -26,6 +26,7 @@ from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
 from tvtf.state.module import name_scope as _name_scope
 from tvtf.v1 import logging
+from tvtf.v1.body_graph import get_default_graph
 from tvtf.v1.default_session import get_default_session
 from tvtf.v1.graph import (
     Graph,
@@ -33,7 +34,6 @@ from tvtf.v1.graph import (
     Operation,
     build_by_default,
     current_graph,
-    get_default_graph,
     reset_default_graph,
 )
 from tvtf.v1.registry import names, tf_, v1
