@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from tvtf.core import nest
+from tvtf.core.argument_error import misfit
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
 from tvtf.core.shape import TensorType, agree_shape, same_dim
@@ -376,7 +377,8 @@ def _seed(cotangent: Any, like: Tensor) -> Tensor:
     """Converts the user's cotangent of a target to a tensor. Raises ValueError if it hasn't the shape of ``like``."""
     seed = convert_to_tensor(cotangent, like.dtype)
     if not agree_shape(seed._type.shape, like._type.shape):
-        raise ValueError(f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}")
+        message = f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}"
+        raise misfit(ValueError(message))
     return seed
 
 

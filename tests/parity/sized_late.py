@@ -4,7 +4,7 @@ MATRIX = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
 def programs(tf):
-    return _reshapes(tf) | _masks(tf) | {"rows of three unknown counts": _rows(tf)}
+    return _reshapes(tf) | _masks(tf) | _flattened(tf) | {"rows of three unknown counts": _rows(tf)}
 
 
 def _reshapes(tf):
@@ -76,3 +76,58 @@ def _rows(tf):
         return tf.convert_to_tensor(tape.gradient(y, v))
 
     return lambda: run([0], [0, 1], [2, 2, 2])
+
+
+def _flattened(tf):
+    """Functions of two flattened matrices, whose numbers of elements are products of unknown sizes, equal in the calls."""
+    matrix, counts = tf.TensorSpec([None, None]), tf.TensorSpec([], tf.int32)
+
+    def kind(function, *arguments):
+        try:
+            return function(*arguments)
+        except (tf.errors.OpError, ValueError) as error:
+            return type(error).__name__
+
+    def of_arguments(name, body):
+        sizes = (6,) if name in ("coordinates", "diagonal", "cotangent") else (6, 8)
+        function = tf.function(
+            lambda a, b: body(tf.reshape(a, [-1]), tf.reshape(b, [-1])), input_signature=[matrix] * 2
+        )
+        left = tf.reshape(tf.range(6.0), [2, 3])
+        return [kind(function, left, tf.reshape(tf.range(float(n)), [-1, 2])) for n in sizes]
+
+    def of_numbers(body):
+        def traced(p, q, r):
+            return body(tf.reshape(tf.ones([p, q]), [-1]), tf.reshape(tf.ones([r, q]), [-1]))
+
+        function = tf.function(traced, input_signature=[counts] * 3)
+        return [kind(function, *map(tf.constant, numbers)) for numbers in ((2, 3, 2), (4, 1, 4))]
+
+    def differentiated(a, b):
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            doubled = a * 2.0
+        return tape.gradient(doubled, a, output_gradients=b)
+
+    bodies = {
+        "mask": lambda a, b: tf.boolean_mask(a, b > 2.0),
+        "class numbers": lambda a, b: tf.nn.sparse_softmax_cross_entropy_with_logits(
+            tf.cast(a, tf.int32) // 6, tf.stack([b, b, b], 1) * 0.0
+        ),
+        "probabilities": lambda a, b: tf.nn.sigmoid_cross_entropy_with_logits(a * 0.0 + 1.0, b * 0.0),
+        "counts": lambda a, b: tf.nn.log_poisson_loss(a * 0.0 + 1.0, b * 0.0),
+        "repeats": lambda a, b: tf.repeat(a, tf.cast(b, tf.int32)),
+        "coordinates": lambda a, b: tf.sparse.to_dense(tf.SparseTensor(tf.cast(a, tf.int64)[:, None], b, [6])),
+        "diagonal": lambda a, b: tf.linalg.LinearOperatorDiag(a).matvec(b),
+        "cotangent": differentiated,
+    }
+    computed = {name: bodies[name] for name in ("mask", "class numbers", "probabilities", "counts", "repeats")}
+    return {
+        **{
+            f"flattened: {name}": lambda name=name, body=body: of_arguments(name, body) for name, body in bodies.items()
+        },
+        **{
+            f"flattened, of computed sizes: {name}": lambda body=body: of_numbers(body)
+            for name, body in computed.items()
+        },
+    }

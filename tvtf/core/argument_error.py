@@ -45,16 +45,18 @@ class ArgumentError(Exception):
             return self.graph(None, op, message)
         if self.graph is TypeError:
             return of_any_size(TypeError(message))
-        return unknown_size(_marked_as_of_shapes(self.graph(message)), is_required=False)
+        return misfit(self.graph(message))
 
 
-def _marked_as_of_shapes(error: Exception) -> Exception:
-    """Marks an error as caused by shapes, and returns it.
+def misfit(error: Exception) -> BaseException:
+    """Returns the exception to raise for shapes that don't fit each other: the signal UnknownSize if sizes are symbolic.
 
-    A trace specialized for one call's shapes may raise such an error in a branch that the call never takes.
+    The function is traced again for static sizes then. These may fit where tracing could not assume that symbolic sizes
+    do: it can't solve ``a * b == c * d``. The error is marked as caused by shapes: a trace specialized for one call's
+    shapes may raise it in a branch that the call never takes.
     """
     error.is_of_shapes = True  # type: ignore[attr-defined]
-    return error
+    return unknown_size(error, is_required=False)
 
 
 def is_of_shapes(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError
+from tvtf.core.argument_error import ArgumentError, misfit
 from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -239,9 +239,8 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
             f"{labels.ndim} and logits.shape={logits.shape} of rank {logits.ndim}"
         )
     if not all(map(agree_dim, labels._type.shape, logits._type.shape[:-1])):
-        raise ValueError(
-            f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shape_texts}"
-        )
+        message = f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shape_texts}"
+        raise misfit(ValueError(message))
 
 
 def label_message(classes: Any, wrong: str = "") -> str:
