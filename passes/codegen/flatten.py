@@ -161,7 +161,7 @@ def _needs_flattening(buffer: Var) -> bool:
 def _flat_buffer(buffer: Var) -> Var:
     """Creates the one-dimensional buffer that replaces a buffer of several dims, with the same number of elements.
 
-    Booleans become bytes. LLVM addresses memory by one offset, and has no arrays of single bits.
+    Booleans become bytes, which they are in memory.
     """
     buffer_type = buffer.ty
     return decl_buffer(

@@ -157,7 +157,7 @@ class _FunctionGenerator:
         """Emits the bytecode of a function under the name ``symbol``.
 
         If tvtf calls the function, tvtf owns the tensors in the function's arena, and passes them as last parameters.
-        Such calls then allocate nothing for intermediate values.
+        Such calls then allocate nothing for intermediate values of planned sizes.
         """
         names = [param.name for param in func.params]
         params = [self.code.new_register() for _ in names]

@@ -124,7 +124,7 @@ class _Memory:
     def placement_problem(self, memory_range: Range) -> str | None:
         """Checks the alignment, end and offset of a tensor's range; returns a description of the problem, or None.
 
-        Kernels are compiled for aligned tensors that begin where their storage does.
+        Tensors in the arena are aligned to cache lines, and kernels assume that tensors begin where their storage does.
         """
         if memory_range.where == ARENA and memory_range.begin % ALIGNMENT:
             return f"it begins at {memory_range.begin}, which is not a multiple of {ALIGNMENT}"

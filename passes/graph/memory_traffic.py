@@ -104,10 +104,8 @@ class _Plan:
             large_leaves = [leaf for leaf in leaves if not is_broadcast(leaf, summed)]
             if not all(map(self._is_in_memory, large_leaves)):
                 continue
-            joinable_groups = [group for group in groups if self._can_join(group, use, leaves)]
-            if joinable_groups:
-                group = joinable_groups[0]
-            else:
+            group = next((group for group in groups if self._can_join(group, use, leaves)), None)
+            if group is None:
                 group = _SumGroup(use.attrs["axis"])
                 groups.append(group)
             group.add(use, formula, leaves)

@@ -119,7 +119,7 @@ class LoopKernel:
         for stmt in self.statements:
             used += [var for var in tirx.analysis.undefined_vars(stmt, []) if not is_buffer_var(var)]
         for dim in dims:
-            used += tirx.analysis.undefined_vars(dim)
+            used.extend(tirx.analysis.undefined_vars(dim))
         return [var for var in dict.fromkeys(used) if var not in bound]  # each once, in order
 
     def _buffers(self) -> list[Var]:

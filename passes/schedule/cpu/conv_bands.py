@@ -202,8 +202,10 @@ def _band_bytes(bands: Bands, kernel: Kernel) -> int:
     total = 0
     next_stages = (*bands.stages[1:], None)
     for stage, rows, next_stage in zip(bands.stages, bands.rows, next_stages, strict=True):
+        if not kernel.is_local(stage.buffer):
+            continue
         stays_in_registers = next_stage is not None and _is_epilogue(next_stage, stage, bands.stages)
-        if kernel.is_local(stage.buffer) and not stays_in_registers:
+        if not stays_in_registers:
             total += _row_bytes(stage) * rows.height
     return total
 

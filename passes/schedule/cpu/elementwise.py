@@ -31,7 +31,7 @@ def emit_elementwise(
 ) -> Stmt:
     """Emits elementwise stages of equal extents as a single loop nest.
 
-    Values pass from stage to stage in registers, and memory is read and written once.
+    So a later stage reads what an earlier one stored while it is in a register or in the cache.
 
     Args:
         stages: the stages.

@@ -108,8 +108,9 @@ def fused(
     if not parallel:
         return nest(extents, body)
     if enough is not None:
-        sufficient_depths = [depth for depth in range(len(extents)) if (static(volume(extents[:depth])) or 0) >= enough]
-        depth = sufficient_depths[0] if sufficient_depths else len(extents)
+        depth = 0
+        while depth < len(extents) and (static(volume(extents[:depth])) or 0) < enough:
+            depth += 1
         inner_extents = extents[depth:]
         return fused(extents[:depth], lambda outer: nest(inner_extents, lambda inner: body([*outer, *inner])), True)
     total = volume(extents)

@@ -122,8 +122,8 @@ def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target:
     passes through all stages while it is in a cache.
     """
     later_positions = range(position + 1, len(stages))
-    window_positions = [later for later in later_positions if windows_at(stages, later, target)]
-    before_windows = stages[: window_positions[0]] if window_positions else stages
+    first_windows = next((later for later in later_positions if windows_at(stages, later, target)), len(stages))
+    before_windows = stages[:first_windows]
     return blocks_at(before_windows, position) or chain_at(before_windows, position, target)
 
 

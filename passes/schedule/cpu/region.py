@@ -419,13 +419,14 @@ class _Body:
     def _loop(self, loop: For) -> Stmt:
         """Translates a loop of the region to a loop of the subroutine.
 
-        Its extent is an argument or a constant. A loop that was merged into its inner loop is left out.
+        Its extent is an argument; that of a loop with a fixed extent is a constant. A loop that was merged into its inner
+        loop is left out.
         """
         old_var = loop.loop_var
         new_var, body = self.vars[old_var], self.statement(loop.body)
         if old_var in self.extents:
-            # Serial, even if the kernel's loop was unrolled or parallel: the extent isn't a constant, and a call is the
-            # work of one thread.
+            # Serial, even if the kernel's loop was unrolled or parallel: the extent is an argument, and a call is the work
+            # of one thread.
             return For(new_var, emit.index(0), self.extents[old_var], ForKind.SERIAL, body)
         if old_var in self.region.fixed:
             return For(new_var, emit.index(0), loop.extent, loop.kind, body)

@@ -130,18 +130,21 @@ def _sum_slice(planned: PlannedReduction, partials: Stage, slice_axis: Axis, sli
         slices: the number of slices.
     """
     summing, outer_axis = replace(planned, stage=partials, stores=(partials,)), planned.stage.reduce[0]
-    start, extent = emit.balanced_part(outer_axis.extent, slice_index, slices)
-    terms_of_slice = Range(outer_axis, start, extent)
+
+    def terms_of_slice() -> Range:
+        start, extent = emit.balanced_part(outer_axis.extent, slice_index, slices)
+        return Range(outer_axis, start, extent)
+
     if planned.plan.along_terms:
-        return _sum_range(summing, slice_axis, slice_index, terms_of_slice)
+        return _sum_range(summing, slice_axis, slice_index, terms_of_slice())
     adding = replace(summing, start=partials)  # adds to the partial results
     steps = steps_of(planned.stage, planned.target)
     if steps is not None:
         sum_terms = _sum_by_steps(adding, slice_axis, slice_index, steps, slices)
     elif _tile_count(planned) == 1:  # a single tile reads each element once, and needs no blocks
-        sum_terms = _sum_range(adding, slice_axis, slice_index, terms_of_slice)
+        sum_terms = _sum_range(adding, slice_axis, slice_index, terms_of_slice())
     else:
-        sum_terms = _sum_by_blocks(adding, slice_axis, slice_index, terms_of_slice)
+        sum_terms = _sum_by_blocks(adding, slice_axis, slice_index, terms_of_slice())
     return emit.sequence([_initialize(partials, slice_index), sum_terms])
 
 

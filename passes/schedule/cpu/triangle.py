@@ -31,7 +31,7 @@ def without_masked_columns(
         stages: the stages of the block.
         rows: the variable of each stage's axis of rows.
         last_row: the block's last row.
-        local: the buffers that no other stage reads.
+        local: the buffers that nothing outside of the block reads.
         added: the buffers whose values are only added to others, so that zeros needn't be computed.
     """
     ends = _needed_ends(stages, rows, last_row, local, added)
@@ -67,7 +67,7 @@ def _needed_ends(
         stages: the stages of a block of rows.
         rows: the variable of each stage's axis of rows.
         last_row: the block's last row.
-        local: the buffers that no other stage reads.
+        local: the buffers that nothing outside of the block reads.
         added: the buffers whose values are only added to others, so that zeros needn't be computed.
     """
     ends, zeros = _zero_columns(stages, rows, last_row)

@@ -92,7 +92,7 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
     """
     calls: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: calls.append(call)))
-    # `if_then_else` is the only call of these that has loads as operands.
+    # Of these calls `if_then_else` has loads that depend on a condition.
     choices = [call for call in calls if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
     return not any(conditional_load.same_as(load) for choice in choices for conditional_load in loads(choice))
 

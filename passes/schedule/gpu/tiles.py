@@ -57,7 +57,7 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
         return Tile(64, 64, 16, 4, 4, warps=False, stages=1)
     if isinstance(instruction, WarpgroupInstruction):
         return instruction.tile
-    # A sum of fewer terms than two instructions have gets a tile with the terms of one: a wider one would be mostly
+    # A sum of fewer terms than two instructions have gets a tile with the terms of one: the rest of a wider one would be
     # zeros.
     full_instructions = size_of(product.stage.reduce) // instruction.terms
     terms = instruction.terms if full_instructions < 2 else instruction.widest
