@@ -128,7 +128,7 @@ class BoundedTensorSpec(TensorSpec):
             np.broadcast_shapes(np.shape(value), sizes)
         except ValueError as error:
             raise ValueError(f"`{argument}` {value} is not compatible with shape {self.shape}.") from error
-        bound = np.array(value, self.dtype.as_numpy_dtype)
+        bound: np.ndarray = np.array(value, self.dtype.as_numpy_dtype)
         bound.setflags(write=False)
         return bound
 
