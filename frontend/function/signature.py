@@ -35,7 +35,7 @@ class Leaf:
     def __init__(self, name: str, value: Any) -> None:
         """Computes the cache key of an argument's value, and its tensor and spec if it is traced as a tensor.
 
-        A tensor's key is its spec, so that calls with other values use the same trace. The key of a Python value has
+        A tensor's key is the type in its spec, so that calls with other values use the same trace. The key of a Python value has
         the value: the trace treats it as a constant.
         """
         self.name = name
@@ -44,7 +44,7 @@ class Leaf:
         self.spec = value if isinstance(value, TensorSpec) else None
         if self.tensor is not None:
             self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
-        self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
+        self.key = ("tensor", self.spec.trace_type()) if self.spec is not None else value_key(value)
         if self.spec is None and hasattr(type(value), "as_argument"):  # a dataset: a scalar tensor with its id
             self.tensor, dataset_spec = value.as_argument()
             self.spec = TensorSpec([], self.tensor.dtype, name)
@@ -105,7 +105,7 @@ class Leaf:
         """Returns a copy of the leaf with another spec."""
         leaf = Leaf.__new__(Leaf)  # the constructor would take the spec from the value
         leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, self.tensor, spec
-        leaf.key = ("tensor", spec)
+        leaf.key = ("tensor", spec.trace_type())
         return leaf
 
     def typed_text(self) -> str:

@@ -87,17 +87,18 @@ class TensorSpec(TypeSpec):
             return None
         return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)
 
-    def _same(self) -> tuple[Any, ...]:
+    def trace_type(self) -> tuple[Any, ...]:
+        """Returns what the trace of a function depends on: shape, dtype and names of dims, but not the argument's name."""
         return self.shape, self.dtype, self.dim_names
 
     def __eq__(self, other: object) -> bool:
         """Returns whether another spec describes the same tensors by the same name."""
         if not isinstance(other, TensorSpec) or type(other) is not type(self):
             return False
-        return self.name == other.name and self._same() == other._same()
+        return self.name == other.name and self.trace_type() == other.trace_type()
 
     def __hash__(self) -> int:
-        return hash(self._same())
+        return hash(self.trace_type())
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
