@@ -31,7 +31,7 @@ def _group_by_last_use(
 ) -> dict[int, list[relax.Var]]:
     """Groups variables by the position of the binding that uses them last.
 
-    Shapes, and variables that TVM's own pass kills, are left out.
+    Their memory can be freed after that binding. Shapes, and variables that TVM's own pass kills, are left out.
     """
     used_last: dict[int, list[relax.Var]] = defaultdict(list)
     for var in candidates:

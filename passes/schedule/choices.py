@@ -50,7 +50,8 @@ class Decisions:
     def answer(self, name: str, options: dict[str, T]) -> T:
         """Answers a choice: returns the option with the decided label, or the first option if none was decided.
 
-        The labels of all options are recorded.
+        The labels of all options are recorded, from which the tuner makes further candidates. With ``ignore_unknown`` a
+        decided label that isn't among the options counts as undecided: records of tuning outlive the rules that made them.
 
         Args:
           name: the name of the choice.

@@ -116,15 +116,16 @@ KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
 """Each method's kernel: its radius, and the weight as a function of the distance."""
 
 
-def _kernel_weights(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
-    """Returns the matrix (to, size) that resizes ``size`` pixels to ``to`` new pixels by the kernel ``name``.
+def _kernel_weights(name: str, size: int, new_size: int, antialias: bool) -> np.ndarray:
+    """Returns the matrix (new_size, size) that resizes ``size`` pixels to ``new_size`` by the kernel ``name``.
 
-    With antialiasing, the kernel is as wide as the new pixels when an image is scaled down.
+    With antialiasing, the kernel is as wide as the new pixels when an image is scaled down. Positions are rounded to
+    float32 as TensorFlow rounds them, since a pixel at the kernel's edge is either in it or not.
     """
     radius, kernel = KERNELS[name]
-    scale = np.float32(1) / (np.float32(to) / np.float32(size))
+    scale = np.float32(1) / (np.float32(new_size) / np.float32(size))
     width = max(float(scale), 1.0) if antialias else 1.0
-    centres = (np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale
+    centres = (np.arange(new_size, dtype=np.float32) + np.float32(0.5)) * scale
     first = np.clip(np.ceil(centres - radius * width - 0.5), 0, size - 1)[:, None]
     last = np.clip(np.floor(centres + radius * width - 0.5), 0, size - 1)[:, None]
     pixels = np.arange(size)[None]

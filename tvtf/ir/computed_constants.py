@@ -264,7 +264,8 @@ def _dims(ty: Any) -> list[Any]:
 def _is_small(ty: Any) -> bool:
     """Returns whether the static dims of each tensor of a Relax type make at most ``MAX_ELEMENTS`` elements.
 
-    A type of unknown rank isn't small.
+    Only small tensors, such as shapes and axes, are computed while tracing. Symbolic dims say nothing of the size and don't
+    count. A type of unknown rank isn't small.
     """
     for tensor_type in _tensors(ty):
         if not _has_rank(tensor_type):

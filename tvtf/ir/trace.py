@@ -222,13 +222,13 @@ class Graph:
             function = function.with_attr(COMPUTE, self.compute)
         return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
 
-    def _build(self, result: list[Any]) -> relax.Function:
+    def _build(self, bindings_and_result: list[Any]) -> relax.Function:
         """Returns the trace as a closed Relax function.
 
         Args:
-          result: bindings to append to the trace's, followed by the expression that the function returns.
+          bindings_and_result: bindings to append to the trace's, and at last the expression that the function returns.
         """
-        *bindings, value = result
+        *bindings, value = bindings_and_result
         body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)
         _set_type(body, value.ty)
         params = [p._var for p in self.all_params]

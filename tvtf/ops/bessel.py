@@ -27,19 +27,21 @@ def _special(
     *public: str,
     shows: tuple[str, str],
 ) -> Any:
-    """Returns a decorator that declares an elementwise op computed by a function of scipy.special.
+    """Returns a decorator that declares a function as an elementwise op, which scipy.special computes.
+
+    The decorated function has the op's signature and docstring, and no body.
 
     Args:
-      kernel: The function, or its name.
-      samples: The range from which tests draw arguments.
-      derivative: Computes the derivative from the result ``y`` and the argument ``x``.
-      public: Public names in addition to that in ``tf.math.special``.
-      shows: The docstring's example: a call and its result.
+      kernel: the function of scipy.special, or its name there.
+      samples: the range from which tests draw arguments.
+      derivative: computes the derivative from the result ``y`` and the argument ``x``.
+      public: the op's public names in addition to that in ``tf.math.special``.
+      shows: the docstring's example: a call and its result.
     """
 
-    def declare(front: Callable[..., Any]) -> Any:
-        names = (*public, f"math.special.{front.__name__}")
-        return scipy_op(kernel, derivative, samples, public=names, shows=shows)(front)
+    def declare(function: Callable[..., Any]) -> Any:
+        names = (*public, f"math.special.{function.__name__}")
+        return scipy_op(kernel, derivative, samples, public=names, shows=shows)(function)
 
     return declare
 

@@ -192,10 +192,13 @@ def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
     if dense_axes:
         values = function(values, dense_axes)
     splits = [row_splits for axis, row_splits in enumerate(ragged.nested_row_splits, 1) if axis not in axes]
+    # Without axis 0, the first ragged axis that stays becomes axis 0, which has no row splits.
     if splits and 0 in axes:
         splits = splits[1:]
     result = RaggedTensor.from_nested_row_splits(values, splits)
-    return function(result, [0]) if set(range(rank + 1)) <= set(axes) else result
+    # If no ragged axis stays, the result is the innermost values, whose axis 0 is left to be removed.
+    removes_all_outer_axes = set(range(rank + 1)) <= set(axes)
+    return function(result, [0]) if removes_all_outer_axes else result
 
 
 def _require_single(holds: Tensor, axis: int) -> None:

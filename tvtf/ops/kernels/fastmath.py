@@ -273,13 +273,15 @@ def sigmoid(x: ir.Expr) -> ir.Expr:
 def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
     """Computes w = exp(|x| / 2) = 1 + t for hyperbolic functions, and returns `body(t, w, 1 / w)`.
 
-    Half the argument is used because exp(|x|) overflows earlier.
+    Half the argument is used because exp(|x|) overflows earlier. It is clamped to an exponent at which w is still finite:
+    1 / w then isn't 0, and a product with w overflows to infinity, not to NaN.
     """
     one, half = like(1, x), like(0.5, x)
-    return let(
-        expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)),
-        lambda t: let(t + one, lambda w: let(one / w, lambda reciprocal: body(t, w, reciprocal))),
-    )
+
+    def with_reciprocal(t: ir.Expr) -> ir.Expr:
+        return let(t + one, lambda w: let(one / w, lambda reciprocal: body(t, w, reciprocal)))
+
+    return let(expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)), with_reciprocal)
 
 
 @elementary
