@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from tvtf.core import nest
-from tvtf.core.argument_error import misfit
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
 from tvtf.core.shape import TensorType, agree_shape, same_dim
@@ -378,7 +378,7 @@ def _seed(cotangent: Any, like: Tensor) -> Tensor:
     seed = convert_to_tensor(cotangent, like.dtype)
     if not agree_shape(seed._type.shape, like._type.shape):
         message = f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}"
-        raise misfit(ValueError(message))
+        raise incompatible_shapes(ValueError(message))
     return seed
 
 

@@ -45,11 +45,11 @@ class ArgumentError(Exception):
             return self.graph(None, op, message)
         if self.graph is TypeError:
             return of_any_size(TypeError(message))
-        return misfit(self.graph(message))
+        return incompatible_shapes(self.graph(message))
 
 
-def misfit(error: Exception) -> BaseException:
-    """Returns the exception to raise for shapes that don't fit each other: the signal UnknownSize if sizes are symbolic.
+def incompatible_shapes(error: Exception) -> BaseException:
+    """Returns the exception to raise for incompatible shapes: the signal UnknownSize if sizes are symbolic.
 
     The function is traced again for static sizes then. These may fit where tracing could not assume that symbolic sizes
     do: it can't solve ``a * b == c * d``. The error is marked as caused by shapes: a trace specialized for one call's

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError, ArgumentValueError, misfit
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
 from tvtf.core.specialization import unknown_size
@@ -523,7 +523,9 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
         raise ValueError("mask cannot be scalar.")
     dims = x._type.shape
     if not agree_shape(dims[axis : axis + chosen.ndim], chosen._type.shape):
-        raise misfit(ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible"))
+        raise incompatible_shapes(
+            ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
+        )
     merged = size_of(dims[axis : axis + chosen.ndim])
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
     result = nonzero_indices(bind.reshape(chosen, shape=(merged,)))

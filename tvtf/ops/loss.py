@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError, misfit
+from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -240,7 +240,7 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
         )
     if not all(map(agree_dim, labels._type.shape, logits._type.shape[:-1])):
         message = f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shape_texts}"
-        raise misfit(ValueError(message))
+        raise incompatible_shapes(ValueError(message))
 
 
 def label_message(classes: Any, wrong: str = "") -> str:
@@ -401,3 +401,21 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
     y, x = convert_to_tensor(labels), convert_to_tensor(logits)
     _check_sparse_shapes(y, x)
     return bind.sparse_softmax_cross_entropy(y, x)
+
+
+def check_weights(values: Any, weights: Any) -> None:
+    """Checks that weights broadcast to the values that they weigh, and raises ValueError if not.
+
+    Ranks must be equal. Each dim of the weights must be 1 or that of the values. Unknown ranks and dims are accepted.
+    """
+    shape, weights_shape = values.shape, weights.shape
+    if weights_shape.rank in (None, 0) or shape.rank is None:  # a scalar always broadcasts
+        return
+    is_broadcastable = weights_shape.rank == shape.rank and all(
+        weights_dim is None or dim is None or weights_dim in (1, dim) for weights_dim, dim in zip(weights_shape, shape)
+    )
+    if not is_broadcastable:
+        raise ValueError(
+            f"weights can not be broadcast to values. values.rank={shape.rank}. weights.rank={weights_shape.rank}. "
+            f"values.shape={shape}. weights.shape={weights_shape}."
+        )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError, misfit
+from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import export, table
 from tvtf.core.shape import TensorType, agree_dim, show_shape
 from tvtf.core.specialization import unknown_size
@@ -184,7 +184,7 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
     if factors.ndim != order.ndim + 1:
         raise ValueError("`rank(lower_upper)` must equal `rank(perm) + 1`")
     if square and not agree_dim(*factors._type.shape[-2:]):
-        raise misfit(ValueError("`lower_upper` must be square."))
+        raise incompatible_shapes(ValueError("`lower_upper` must be square."))
     if not agree_dim(factors._type.shape[-2], order._type.shape[-1]):
         message = f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}."
         raise ArgumentError(message, ValueError)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError, misfit
+from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, read_if_variable
@@ -331,7 +331,7 @@ def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
     """
     if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
         message = f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible"
-        raise misfit(ValueError(message))
+        raise incompatible_shapes(ValueError(message))
     ends = bind.cumsum(bind.cast(counts, dtype=int64), axis=0, exclusive=False, reverse=False)
     (size,) = static_dims(bind.reduce_max(ends, axis=(0,), keepdims=False), "repeats")
     indices = bind.searchsorted(

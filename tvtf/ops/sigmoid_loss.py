@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvtf.core.argument_error import misfit
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.primitive import export
 from tvtf.core.shape import agree_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -24,7 +24,7 @@ def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
         map(agree_dim, logits_tensor._type.shape, labels_tensor._type.shape)
     ):
         shapes = f"{logits_tensor.shape} vs {labels_tensor.shape}"
-        raise misfit(ValueError(f"`logits` and `labels` must have the same shape, received ({shapes})."))
+        raise incompatible_shapes(ValueError(f"`logits` and `labels` must have the same shape, received ({shapes})."))
     return labels_tensor, logits_tensor
 
 
@@ -111,7 +111,9 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
     x, y = convert_to_tensor(log_input), convert_to_tensor(targets)
     if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
         shapes = f"{x.shape} vs {y.shape}"
-        raise misfit(ValueError(f"`log_input` and `targets` must have the same shape, received ({shapes})."))
+        raise incompatible_shapes(
+            ValueError(f"`log_input` and `targets` must have the same shape, received ({shapes}).")
+        )
     loss = bind.subtract(bind.exp(x), bind.multiply(x, y))
     return bind.add(loss, _stirling(y)) if compute_full_loss else loss
 

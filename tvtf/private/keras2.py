@@ -22,7 +22,7 @@ from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.lookup.tables import _Table
 from tvtf.private import nest as private_nest
 from tvtf.private.keras2_updates import RAW_OPS
-from tvtf.private.ops import assign_moving_average
+from tvtf.private.ops import assign_moving_average, broadcast_weights
 from tvtf.private.platform import sticky_attribute_assignment
 from tvtf.private.util import make_decorator, unwrap
 from tvtf.state.containers import TrackableDataStructure, wrap
@@ -126,15 +126,6 @@ def get_symbol_from_name(name: str) -> Any:
 
 
 # -- values
-
-
-def broadcast_weights(weights: Any, values: Any) -> Any:
-    """Broadcasts the weights of a loss or metric to the shape of the weighted values."""
-    values = tvtf.convert_to_tensor(values)
-    weights = tvtf.cast(weights, values.dtype) if not tvtf.is_tensor(weights) else tvtf.convert_to_tensor(weights)
-    if weights.shape.is_fully_defined() and weights.shape == values.shape:
-        return weights
-    return tvtf.multiply(weights, tvtf.ones_like(values, weights.dtype))  # multiplying by ones broadcasts
 
 
 def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[Any]:

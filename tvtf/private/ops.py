@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import tvtf
 from tvtf.frontend.gradient.custom_gradient import custom_gradient
+from tvtf.ops.loss import check_weights
 from tvtf.private.framework import VariableSpec
 from tvtf.state.variable import ResourceVariable
 
@@ -201,20 +202,8 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
     """
     values = tvtf.convert_to_tensor(values)
     weights = tvtf.convert_to_tensor(weights, values.dtype)
-    if not _may_weigh(weights.shape, values.shape):
-        raise ValueError(
-            "weights can not be broadcast to values. "
-            f"values.rank={values.shape.rank}. weights.rank={weights.shape.rank}. "
-            f"values.shape={values.shape}. weights.shape={weights.shape}."
-        )
+    check_weights(values, weights)
     return tvtf.broadcast_to(weights, tvtf.shape(values))
-
-
-def _may_weigh(weights: tvtf.TensorShape, values: tvtf.TensorShape) -> bool:
-    """Returns whether weights of one shape may weigh values of another. Unknown sizes may be any."""
-    if weights.rank in (None, 0) or values.rank is None:
-        return True
-    return weights.rank == values.rank and all(w in (None, 1, v) or v is None for w, v in zip(weights, values))
 
 
 def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:

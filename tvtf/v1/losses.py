@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.ops.loss import check_weights
 from tvtf.v1.graph import get_default_graph
 from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import called as _tf
@@ -54,29 +55,11 @@ def compute_weighted_loss(
     losses = convert_to_tensor(losses)
     dtype = losses.dtype
     losses, weights = _tf("cast", losses, "float32"), _tf("cast", convert_to_tensor(weights), "float32")
-    _check_weights(losses, weights)
+    check_weights(losses, weights)
     weighted = losses * weights
     result = _tf("cast", _reduce(weighted, losses, weights, reduction), dtype)
     add_loss(result, loss_collection)
     return result
-
-
-def _check_weights(losses: Any, weights: Any) -> None:
-    """Checks that weights broadcast to the losses, and raises ValueError if not.
-
-    Ranks must be equal. Each dim of the weights must be 1 or that of the losses. Unknown ranks and dims are accepted.
-    """
-    shape, weights_shape = losses.shape, weights.shape
-    if weights_shape.rank in (None, 0) or shape.rank is None:  # a scalar always broadcasts
-        return
-    is_broadcastable = weights_shape.rank == shape.rank and all(
-        weights_dim is None or dim is None or weights_dim in (1, dim) for weights_dim, dim in zip(weights_shape, shape)
-    )
-    if not is_broadcastable:
-        raise ValueError(
-            f"weights can not be broadcast to values. values.rank={shape.rank}. weights.rank={weights_shape.rank}. "
-            f"values.shape={shape}. weights.shape={weights_shape}."
-        )
 
 
 def _reduce(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:

@@ -20,7 +20,7 @@ from tvtf.composites.linear.algebra import (
 from tvtf.composites.linear.diagonal import LinearOperatorDiag
 from tvtf.composites.linear.identity import LinearOperatorIdentity
 from tvtf.composites.linear.operator import LinearOperator
-from tvtf.core.argument_error import misfit
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.log import logger
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, agree_dim
@@ -108,7 +108,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         pairs = [(self.base_operator._dims()[-1], size), (rank, self.diag_operator._dims()[-1])]
         for expected, actual in pairs:
             if not agree_dim(expected, actual):
-                raise misfit(ValueError(f"Dimensions {expected} and {actual} are not compatible"))
+                raise incompatible_shapes(ValueError(f"Dimensions {expected} and {actual} are not compatible"))
         self._dims()
 
     @property

@@ -29,7 +29,7 @@ from tvtf.composites.linear.algebra import (
 from tvtf.composites.linear.slicing import sliced
 from tvtf.composites.linear.spec import LinearOperatorSpec, spec_type
 from tvtf.core import nest
-from tvtf.core.argument_error import misfit
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
 from tvtf.core.primitive import export, public_names
@@ -274,7 +274,7 @@ class LinearOperator(Module, CompositeTensor):
         if len(dims) < -axis:
             raise IndexError(f"{self.name}: expected a tensor of at least {-axis} dims, but got shape {tensor.shape}")
         if expected is not None and not agree_dim(expected, dims[axis]):
-            raise misfit(ValueError(f"Dimensions {expected} and {dims[axis]} are not compatible"))
+            raise incompatible_shapes(ValueError(f"Dimensions {expected} and {dims[axis]} are not compatible"))
         return tensor
 
     def _check_operator(self, right: LinearOperator, name: str) -> None:

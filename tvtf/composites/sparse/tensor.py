@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import misfit
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, ShapedSpec
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.indexed_slices import constant_shape
@@ -85,7 +85,7 @@ class SparseTensor(CompositeTensor):
             part.shape.with_rank(rank)
         for first, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
             if not agree_dim(first, other):
-                raise misfit(ValueError(f"Dimensions {first} and {other} are not compatible"))
+                raise incompatible_shapes(ValueError(f"Dimensions {first} and {other} are not compatible"))
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
