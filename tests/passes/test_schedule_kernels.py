@@ -206,6 +206,22 @@ def test_phases_are_stored_where_they_lie(groups: int, target: Target) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+def test_phases_are_stored_where_they_lie_if_a_result_is_used_twice(target: Target) -> None:
+    """As by the relu of a transposed convolution: its choice among contractions is a stage of its own."""
+    x_shape, w_shape, how = (2, 11, 8, 24), (3, 3, 24, 24), ((2, 2), [(1, 1), (0, 1)], (1, 1), 1)
+    a, b = values(x_shape), values(w_shape)
+    g = values(convolve(a, b, *how).shape)
+    w, dy = tensor(w_shape, name="w"), tensor(g.shape, name="dy")
+    dx = conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    relu = te.compute(dx.shape, lambda *at: tirx.Select(dx(*at) <= 0.0, tirx.const(0, "float32"), dx(*at)))
+    kernel = read_kernel(te.create_prim_func([dy, w, relu]))
+    found = phases_of(inline_stages(kernel), kernel)
+    assert found is not None and len(found.replaced) == 2 and len(found.parts) == 4
+    want = np.maximum(gradients(a, b, g, *how)[0], 0)
+    np.testing.assert_allclose(run_te(relu, {dy: g, w: b}, x_shape, target), want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("window", [2, 4, 5])
 def test_a_strided_gradient_is_a_sum_for_each_phase(window: int) -> None:
     dy, w = tensor((2, 3, 3, 24), name="dy"), tensor((window, window, 20, 24), name="w")

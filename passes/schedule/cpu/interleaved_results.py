@@ -26,9 +26,12 @@ from tvtf.passes.schedule.cpu.kernel import (
     conjuncts,
     is_choice,
     reads,
+    replace_loads,
     substitute,
     variables,
+    with_value,
 )
+from tvtf.passes.schedule.cpu.reduction import reads_only_at_own_point
 
 MAX_STRIDE = 8
 
@@ -56,9 +59,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """All phases of a result, such as the gradient of a strided convolution; they replace the stage `chosen`."""
+    """All phases of a result, such as the gradient of a strided convolution.
 
-    chosen: Stage
+    They compute what the stages `replaced` compute together, of which the last one stores the result.
+    """
+
+    replaced: tuple[Stage, ...]
     parts: tuple[Phase, ...]
 
     def with_endings(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
@@ -70,7 +76,7 @@ class Phases:
         epilogue_of = {part.sums.buffer: part.ending for part in self.parts}
         result: list[Stage | Opaque] = []
         for stage in stages:
-            if stage is self.chosen:
+            if any(stage is replaced_stage for replaced_stage in self.replaced):
                 continue
             result.append(stage)
             if isinstance(stage, Stage) and stage.buffer in epilogue_of:
@@ -83,13 +89,14 @@ class Phases:
         Each sum is then stored once, without a pass that chooses among contractions.
         """
         phase_by_scratch = {phase.ending.buffer: phase for phase in self.parts}
+        result = self.replaced[-1].buffer
 
         def redirect(store: BufferStore) -> BufferStore:
             """Redirects a store to an epilogue's scratch buffer; returns other stores unchanged."""
             phase = phase_by_scratch.get(store.buffer)
             if phase is None:
                 return store
-            return BufferStore(self.chosen.buffer, store.value, phase.indices_in_result(store.indices))
+            return BufferStore(result, store.value, phase.indices_in_result(store.indices))
 
         return structural_map(body, (BufferStore, redirect))
 
@@ -100,9 +107,12 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     This is the gradient of a strided convolution: each contraction gives every n-th result. The choice must be the
     contractions' only reader, and they must cover all results. Each contraction can then store its sums in place.
     """
-    chosen = stages[-1] if stages else None
-    if not isinstance(chosen, Stage) or chosen.reduce or any(axis.size is None for axis in chosen.spatial):
+    last = stages[-1] if stages else None
+    if not isinstance(last, Stage) or last.reduce or any(axis.size is None for axis in last.spatial):
         return None
+    inlined = _choice_to_inline(stages, last, kernel)
+    replaced = (last,) if inlined is None else (inlined, last)
+    chosen = last if inlined is None else with_value(last, replace_loads(last.value, inlined.buffer, inlined.at))
     sums = {stage.buffer: stage for stage in stages if isinstance(stage, Stage) and stage.reduce}
     choice = _outermost_choice(chosen.value) if len(sums) > 1 else None
     options = [] if choice is None else _conditions_and_loads(choice)
@@ -113,7 +123,7 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     if any(
         reads(stage, load.source)
         for stage in stages
-        if stage is not chosen
+        if not any(stage is replaced_stage for replaced_stage in replaced)
         for _, load in options
         if not _writes_source(stage, load)
     ):
@@ -128,7 +138,23 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     covered = sum(access.iteration_count(phase.sums.spatial) or 0 for phase in phases)
     if covered != prod(axis.size or 0 for axis in chosen.spatial):
         return None
-    return Phases(chosen, tuple(phases))
+    return Phases(replaced, tuple(phases))
+
+
+def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Kernel) -> Stage | None:
+    """Returns the stage before the last one if it chooses among contractions and only the last one reads it, or None.
+
+    `inline_stages` keeps the two apart where the last stage uses a result twice, as relu does: it would choose twice. In
+    a phase nothing is left of the choice but a load. Other calls, such as `exp`, would be computed twice.
+    """
+    before = stages[-2] if len(stages) > 1 else None
+    if not isinstance(before, Stage) or before.reduce or not kernel.is_local(before.buffer):
+        return None
+    if not reads_only_at_own_point(last, before) or any(reads(stage, before.buffer) for stage in stages[:-1]):
+        return None
+    calls: list[ir.Expr] = []
+    structural_walk(before.value, (ir.Call, calls.append))
+    return before if calls and all(map(is_choice, calls)) else None
 
 
 def _writes_source(stage: Stage | Opaque, load: TensorLoad) -> bool:
