@@ -14,7 +14,7 @@ from tvm.tirx import BufferStore, For, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static, with_serial_loops
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables
 
 MAX_CACHED_STRIDES = 2048
 """Size of the caches of strides. Plans of one reduction need the same ones: 26,024 times for 1,523 in a U-Net's training
@@ -26,11 +26,43 @@ CALL_OPERATIONS = 12
 
 
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
-    """Returns the row-major offset, in elements, of the element of a buffer at some indices."""
+    """Returns the row-major offset, in elements, of the element of a buffer at some indices.
+
+    Where axes were merged into one loop, indices are digits of the same number, such as ``(task * 9 + i) // 64`` and
+    ``(task * 9 + i) % 64``. A variable stands for the number meanwhile: TVM takes sums in digits apart, and then can't
+    put the digits together again.
+    """
+    number = _number_of_digits(indices)
+    number_var = Var("number", "int64")
+    if number is not None:
+        indices = [_with_number(index, number_var) for index in indices]
     offset: ir.Expr = tirx.IntImm("int64", 0)
     for index, extent in zip(indices, buffer.ty.shape, strict=True):
         offset = offset * as_expr(extent) + index
-    return simplified(offset)
+    return simplified(offset if number is None else substitute(simplified(offset), {number_var: number}))
+
+
+def _number_of_digits(indices: list[ir.Expr]) -> ir.Expr | None:
+    """Returns the sum of which all indices are digits, or None if there is none."""
+    if len(indices) < 2 or not all(isinstance(index, (tirx.FloorDiv, tirx.FloorMod)) for index in indices):
+        return None
+    first, *others = (_without_divisions(index) for index in indices)
+    is_same = all(tvm_ffi.structural_equal(first, other) for other in others)
+    return first if is_same and not isinstance(first, Var) else None
+
+
+def _without_divisions(index: ir.Expr) -> ir.Expr:
+    """Returns the dividend ``x`` of an index such as ``x // 64 % 32``."""
+    while isinstance(index, (tirx.FloorDiv, tirx.FloorMod)):
+        index = index.a
+    return index
+
+
+def _with_number(index: ir.Expr, number: Var) -> ir.Expr:
+    """Replaces the dividend of an index such as ``x // 64 % 32`` by a variable."""
+    if not isinstance(index, (tirx.FloorDiv, tirx.FloorMod)):
+        return number
+    return type(index)(_with_number(index.a, number), index.b)
 
 
 def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:

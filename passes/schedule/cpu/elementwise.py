@@ -148,7 +148,8 @@ def emit_vectors(
     vectors_per_chunk = emit.ceil_div(vector_count, chunks)
     first_vector = chunk * vectors_per_chunk
     vectors_of_chunk = vectors_per_chunk
-    if chunks != 1:  # the last chunks may have fewer vectors, or none
+    are_equal_chunks = isinstance(vector_count, int) and vector_count % chunks == 0
+    if not are_equal_chunks:  # the last chunks have fewer vectors, or none
         remaining_vectors = vector_count - first_vector
         vectors_of_chunk = tirx.max(tirx.min(emit.as_expr(vectors_per_chunk), remaining_vectors), index(0))
 
