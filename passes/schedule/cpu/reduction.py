@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
 from tvtf.passes.schedule.cpu.pack import pack_operands, transpose_operand
 from tvtf.passes.schedule.cpu.panels import emit_panels, panels_of
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
-from tvtf.passes.schedule.cpu.split_reduction import emit_slices, slices_of
+from tvtf.passes.schedule.cpu.split_reduction import emit_few_partials, emit_slices, slices_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Point, Range
@@ -71,9 +71,10 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None
     slices = 0 if fixed or not can_be_sliced else slices_of(planned, parallel)
     if slices and planned.combine is not None:
         sum_slices, combining = emit_slices(planned, planned.combine, slices)
-        return emit.sequence(
-            [sum_slices, emit_reduction(combining.stage, combining.stores, planned.target, sums_slices=True)]
+        combine_slices = emit_few_partials(combining) or emit_reduction(
+            combining.stage, combining.stores, planned.target, sums_slices=True
         )
+        return emit.sequence([sum_slices, combine_slices])
     panels = None if fixed or not can_be_sliced else panels_of(planned)
     if panels is not None:
         return emit_panels(replace(planned, plan=replace(planned.plan, packed=(), padded=0)), panels, parallel)

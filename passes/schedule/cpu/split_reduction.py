@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from tvm import ir, tirx
@@ -11,8 +12,9 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import Combine
+from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, steps_of
 from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, PlannedReduction, emit_tasks, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
@@ -20,6 +22,8 @@ from tvtf.passes.schedule.cpu.tile_plan import is_long_sum
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 
 TILES_PER_CORE_THAT_SUFFICE = 8
+MAX_SLICES_IN_ONE_VALUE = 16
+"""Maximum number of slices whose partial results are added in one expression."""
 
 
 def slices_of(planned: PlannedReduction, parallel: bool) -> int:
@@ -86,6 +90,47 @@ def emit_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tup
     return emit.sequence([emit.allocate(partials.buffer), sum_slices]), _combining_reduction(
         planned, combine, partials, slice_axis
     )
+
+
+def emit_few_partials(combining: PlannedReduction) -> Stmt | None:
+    """Emits the sum of few slices' partial results as an elementwise nest, and what follows the sum as another one.
+
+    Both are loops that most kernels have in common, so `outline` makes them calls of compiled subroutines. As a register
+    tile with an epilogue, LLVM takes 25 ms for them. Returns None if there are more slices, or fewer results than two
+    vectors.
+
+    Args:
+        combining: the reduction that combines the partial results, from `emit_slices`.
+    """
+    stage, (slice_axis,), target = combining.stage, combining.stage.reduce, combining.target
+    slices, results = slice_axis.size, access.iteration_count(stage.spatial)
+    if combining.combine is None or slices is None or slices > MAX_SLICES_IN_ONE_VALUE:
+        return None
+    if results is None or results < 2 * target.lanes(stage.item_bytes):
+        return None
+    # Each partial result began with the reduction's initial value.
+    value, *others = (_partial_of(stage, slice_axis, number) for number in range(slices))
+    for partial_value in others:
+        value = combining.combine(value, partial_value)
+    if any(store is stage for store in combining.stores):
+        sums, allocation = stage.buffer, []
+    else:
+        sums = emit.scratch([axis.extent for axis in stage.spatial], stage.dtype, "sums")
+        allocation = [emit.allocate(sums)]
+    sum_stage = Stage(sums, stage.spatial, (), None, value)
+    finishing = [
+        replace(store, value=replace_loads(store.value, stage.buffer, partial(emit.load, sums)))
+        for store in combining.stores
+        if store is not stage
+    ]
+    nests = [emit_elementwise(stages, target) for stages in ([sum_stage], finishing) if stages]
+    return emit.sequence([*allocation, *nests])
+
+
+def _partial_of(combining: Stage, slice_axis: Axis, number: int) -> ir.Expr:
+    """Returns the partial result of a slice that a stage combines, at the stage's own indices."""
+    partial_load = next(load for load in combining.loads if not load.source.same_as(combining.buffer))
+    return substitute(partial_load, {slice_axis.var: index(number)})
 
 
 def _partial_stage(stage: Stage, slice_axis: Axis) -> Stage:
