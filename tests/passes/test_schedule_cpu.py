@@ -214,7 +214,7 @@ def test_batched_matmul_turns_an_operand_over(dtype: str, target: Target) -> Non
 
 
 def test_vectors_along_a_ragged_axis_are_whole() -> None:
-    x, y = tensor((300, 30)), tensor((30, 19), name="y")
+    x, y = tensor((3000, 30)), tensor((30, 19), name="y")
     text = schedule(te.create_prim_func([x, y, matmul(x, y)]), AVX2).script()
     main = text[text.rindex("accumulator = ") :]
     assert "T.vectorized(T.int64(3))" in main[main.rindex("for i") :]
@@ -321,7 +321,7 @@ def test_costly_epilogue_of_a_matmul(rows: int, target: Target) -> None:
 
 
 def test_a_costly_epilogue_is_a_loop_over_the_rows() -> None:
-    x, w = tensor((64, 50)), tensor((50, 64), name="w")
+    x, w = tensor((6400, 50)), tensor((50, 64), name="w")
     product = matmul(x, w)
     ended = te.compute(product.shape, lambda i, j: tirx.exp(product[i, j]) / (product[i, j] + 1.0), "ended")
     cheap = te.compute(product.shape, lambda i, j: product[i, j] + 1.0, "cheap")

@@ -55,6 +55,7 @@ from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import INPLACE_PAIRS, Kernel, read_kernel
 from tvtf.passes.schedule.cpu.outline import with_called_loops
 from tvtf.passes.schedule.cpu.parallel_threshold import parallel_over_sizes
+from tvtf.passes.schedule.cpu.product_tile import in_kernel
 from tvtf.passes.schedule.cpu.slow_path_lanes import with_slow_paths
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import describe, record_for
@@ -100,7 +101,8 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 def _loops_of_kernel(kernel: Kernel, target: Target) -> Stmt:
     """Returns the loop nests of a kernel: inlines and pads its stages, groups them, and emits a nest for each group."""
     stages, kernel = with_padded_rows(inline_stages(kernel), kernel)
-    loops = with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target)))
+    with in_kernel(stages):
+        loops = with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target)))
     if kernel.has_pairs():
         loops = with_scalar_pairs(loops)
     return with_direct_stores(with_slow_paths(loops))

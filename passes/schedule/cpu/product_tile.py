@@ -6,10 +6,13 @@ and a network a few dozen convolutions with the same numbers of channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from math import prod
+from operator import mul
 from typing import TypeVar
 
 from tvm import ir, sym, tirx
@@ -19,7 +22,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, Opaque, Stage, substitute
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.subroutine import Array
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
@@ -27,6 +30,13 @@ from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
 MIN_TERMS = 64
 """Minimum number of terms of a sum in a call, which then costs nothing measurable. With 16 terms, whose tile takes 50 ns, a
 call costs 8 % of a convolution's time, with 32 terms 5 %."""
+CYCLES_OF_A_SHORT_CALL, MAX_CYCLES_OF_SHORT_CALLS = 30, 3000
+"""Cycles that the call of a tile of fewer terms, or of short loops, takes longer than its code would in the kernel, and the
+maximum for all such calls of a result: less than a microsecond, for which LLVM needn't compile the code."""
+MAX_SHARE_OF_SHORT_CALLS = 0.02
+"""Maximum share of these cycles in those of a kernel with more work, such as the four sums of a strided convolution's
+gradient, of which one has few terms."""
+MULTIPLY_ADDS_PER_CYCLE = 32
 MAX_RANGES = 3
 FIXED = (0, 1)
 """Strides that a subroutine is made for; others are passed to it."""
@@ -68,7 +78,7 @@ class _TileKey:
     terms: int
     """The number of axes of terms."""
     strides: tuple[tuple[int | None, ...], ...]
-    """Of the result and both factors along rows, terms (only the factors') and vectors; None for those that are passed."""
+    """Of the result and all factors along rows, terms (only the factors') and vectors; None for those that are passed."""
 
 
 def call_product_tile(
@@ -87,18 +97,23 @@ def call_product_tile(
         is_streamed: whether to prefetch the factor of which vectors are loaded.
     """
     stage = column.stage
-    factors = _product_factors(stage)
+    factors = _factors_of_sum(stage)
     if factors is None or stage.broadcast_axis is not None or stage.edges or len(ranges) > MAX_RANGES:
         return None
-    if any(range_.is_unrolled for range_ in ranges) or (_term_count(ranges) or MIN_TERMS) < MIN_TERMS:
+    # In the body of another subroutine, strides don't follow from shapes.
+    if any(len(load.source.ty.strides) for load in (_result_load(stage), *factors)):
+        return None
+    if any(range_.is_unrolled for range_ in ranges) or _calls_take_long(column, ranges, epilogue):
         return None
     first_point = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
     stores_in_call = epilogue.stores == (stage,) and not epilogue.moved and start in (None, stage)
-    if not stores_in_call and start is not None:
+    if stores_in_call:
+        has_vectors = access.load_stride(_result_load(stage), column.vector.var) == 1
+        result_strides = _strides(_result_load(stage), column.order) if has_vectors else None
+    elif start is None:
+        result_strides = column.accumulators.row_strides(column.sizes)
+    else:
         return None
-    result_strides = (
-        _strides(_result_load(stage), column.order) if stores_in_call else column.accumulators.row_strides(column.sizes)
-    )
     strides = _array_strides(column, ranges, result_strides, factors)
     if strides is None:
         return None
@@ -131,6 +146,36 @@ def call_product_tile(
     return call if stores_in_call else column.with_epilogue(call, epilogue)
 
 
+def _calls_take_long(column: ColumnTile, ranges: Sequence[Range], epilogue: Epilogue) -> bool:
+    """Returns whether the calls of all tiles take noticeably longer than the tiles' loops would.
+
+    The tiles are counted by the arrays that they store to: the stage may be only a part of the kernel, such as one image.
+    """
+    if (_term_count(ranges) or MIN_TERMS) >= MIN_TERMS:
+        return False
+    sizes_of_results = [static(emit.volume(store.buffer.ty.shape)) for store in epilogue.stores]
+    known_sizes = [size for size in sizes_of_results if size is not None]
+    if len(known_sizes) < len(sizes_of_results):
+        return True
+    calls = max(known_sizes) / prod(column.tile.sizes.values())
+    max_cycles = max(MAX_CYCLES_OF_SHORT_CALLS, MAX_SHARE_OF_SHORT_CALLS * _cycles_of_kernel.get())
+    return calls * CYCLES_OF_A_SHORT_CALL > max_cycles
+
+
+_cycles_of_kernel: ContextVar[float] = ContextVar("cycles_of_kernel", default=0)
+
+
+@contextmanager
+def in_kernel(stages: Iterable[Stage | Opaque]) -> Iterator[None]:
+    """Tells the tiles that are emitted in the ``with`` block how much work all stages of their kernel are."""
+    terms = [access.iteration_count(stage.axes) or 0 for stage in stages if isinstance(stage, Stage) and stage.reduce]
+    token = _cycles_of_kernel.set(sum(terms) / MULTIPLY_ADDS_PER_CYCLE)
+    try:
+        yield
+    finally:
+        _cycles_of_kernel.reset(token)
+
+
 def _missing_axes(ranges: Sequence[Range]) -> int:
     """Returns the number of reduction axes of extent 1 to add before the others.
 
@@ -157,18 +202,18 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
     )
 
 
-def _product_factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
-    """Returns the two factors ``a, b`` of a matrix product, the float32 reduction ``sum = sum + a * b`` from 0.
+def _factors_of_sum(stage: Stage) -> tuple[TensorLoad, ...] | None:
+    """Returns the factors ``a, b`` of a matrix product, the float32 reduction ``sum = sum + a * b`` from 0.
 
-    Returns None for another reduction, or if a factor isn't the load of a float32. Only this form has a shared
-    subroutine.
+    For a sum of elements, ``sum = sum + a``, it is ``a`` alone. Returns None for another reduction, or if a factor isn't the
+    load of a float32: only these forms have shared subroutines.
     """
     update = stage.value
-    if stage.dtype != "float32" or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):
+    if stage.dtype != "float32" or not isinstance(update, tirx.Add):
         return None
-    old_sum, product = update.a, update.b
+    old_sum, term = update.a, update.b
     is_sum_from_zero = isinstance(old_sum, TensorLoad) and old_sum.source.same_as(stage.buffer) and is_zero(stage.init)
-    factors = product.a, product.b
+    factors = (term.a, term.b) if isinstance(term, tirx.Mul) else (term,)
     are_loads = all(isinstance(factor, TensorLoad) for factor in factors)
     if not is_sum_from_zero or not are_loads or any(str(factor.ty.dtype) != stage.dtype for factor in factors):
         return None
@@ -190,20 +235,20 @@ def _array_strides(
     column: ColumnTile,
     ranges: Sequence[Range],
     result_strides: tuple[int, ...] | None,
-    factors: tuple[TensorLoad, TensorLoad],
+    factors: tuple[TensorLoad, ...],
 ) -> list[tuple[int, ...]] | None:
-    """Returns the strides of the result and of both factors: along rows, reduction axes (factors only), and vectors.
+    """Returns the strides of the result and of all factors: along rows, reduction axes (factors only), and vectors.
 
-    Returns None if a stride isn't constant, or unless vectors are loaded from one factor and the other is broadcast.
+    Returns None if a stride isn't constant, or unless vectors are loaded from one factor and any other is broadcast.
 
     Args:
         column: the register tile.
         ranges: the terms to sum.
         result_strides: the strides of the result along rows.
-        factors: the loads of both factors.
+        factors: the loads of all factors.
     """
-    stage, vector = column.stage, column.vector.var
-    if result_strides is None or access.load_stride(_result_load(stage), vector) != 1:
+    vector = column.vector.var
+    if result_strides is None:
         return None
     array_strides = [(*result_strides, 1)]
     for load in factors:
@@ -215,7 +260,7 @@ def _array_strides(
         strides_of_missing_axes = [0] * _missing_axes(ranges)
         array_strides.append((*row_strides, *strides_of_missing_axes, *strides_along_terms, vector_stride))
     vector_strides = [strides[-1] for strides in array_strides[1:]]
-    return array_strides if sorted(vector_strides) == [0, 1] else None
+    return array_strides if sorted(vector_strides) in ([0, 1], [1]) else None
 
 
 def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) -> tuple[int, ...] | None:
@@ -253,34 +298,36 @@ def _all_known(values: Iterable[T | None]) -> tuple[T, ...] | None:
 
 @cache
 def _product(key: _TileKey) -> str:
-    """Makes the subroutine that computes a tile of a matrix product, and returns its name.
+    """Makes the subroutine that computes a tile of a matrix product or a sum, and returns its name.
 
-    Its arguments are the result, both factors, the extents of the reduction axes, and the strides that aren't compiled
+    Its arguments are the result, all factors, the extents of the reduction axes, and the strides that aren't compiled
     in. ``key`` describes the tile: kernels with equal keys call the same subroutine.
     """
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Emits a register tile of a matrix product on the subroutine's arguments.
+        """Emits a register tile of a matrix product or a sum on the subroutine's arguments.
 
-        `arrays` are the result and both factors. `numbers` are the extents of the reduction axes.
+        `arrays` are the result and all factors. `numbers` are the extents of the reduction axes.
         """
-        result, left, right = arrays
+        result, *factor_arrays = arrays
         rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
         terms = [Axis(Var("term", "int64"), term_count) for term_count in numbers]
         vector = Axis(Var("column", "int64"), index(key.width))
         result_axes, factor_indices = (*rows, vector), [axis.var for axis in (*rows, *terms, vector)]
         # An index that a factor doesn't depend on has stride 0.
-        left_factor, right_factor = emit.load(left, factor_indices), emit.load(right, factor_indices)
+        factors = [emit.load(array, factor_indices) for array in factor_arrays]
         old_sum, zero = emit.load(result, [axis.var for axis in result_axes]), tirx.const(0, key.dtype)
-        stage = Stage(result, result_axes, tuple(terms), zero, old_sum + left_factor * right_factor)
+        stage = Stage(result, result_axes, tuple(terms), zero, old_sum + reduce(mul, factors))
         tile = Tile({axis.var: index(0) for axis in result_axes}, {axis.var: axis.size or 1 for axis in result_axes})
         column = ColumnTile(stage, tile, vector, key.lanes, key.padded)
         start = stage if key.is_continued else None
         streamed_factor = None
         if key.is_streamed:
-            left_vector_stride = key.strides[1][-1]
             # Vectors are loaded from the factor whose stride along them isn't 0.
-            streamed_factor = right_factor if left_vector_stride == 0 else left_factor
+            vector_strides = [strides[-1] for strides in key.strides[1:]]
+            streamed_factor = next(
+                factor for factor, stride in zip(factors, vector_strides, strict=True) if stride != 0
+            )
         return column.write([Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor)
 
     return subroutine.subroutine([Array(key.dtype, strides) for strides in key.strides], key.terms, body)
