@@ -38,6 +38,14 @@ def in_vectors(write, kind=ForKind.SERIAL) -> Stmt:
     return For(var, emit.index(0), emit.index(COLUMNS // LANES), kind, inner)
 
 
+def in_many_calls(inner: Stmt) -> Stmt:
+    """Repeats a statement so often that calls instead of its loops would take longer than a microsecond in all.
+
+    The condition around it can't be a part of a subroutine.
+    """
+    return rows(lambda i: emit.when(i >= 1, inner), 1000)
+
+
 def calls_and_stores(body: Stmt) -> tuple[int, int]:
     calls: list[ir.Call] = []
     stores: list[tirx.BufferStore] = []
@@ -131,7 +139,7 @@ STAY = {
 
 @pytest.mark.parametrize("case", STAY)
 def test_what_cannot_be_called_stays(case):
-    calls, stores = calls_and_stores(with_called_loops(emit.sequence([STAY[case], mark(ROW)])))
+    calls, stores = calls_and_stores(with_called_loops(emit.sequence([in_many_calls(STAY[case]), mark(ROW)])))
     assert calls == 1 and stores >= 1
 
 
@@ -152,7 +160,7 @@ def tripled(row_count: int, columns: int, row=lambda i: i) -> Stmt:
 
 
 def test_the_inner_loops_of_one_that_cannot_be_called_are():
-    long_rows, short_rows = (tripled(ROWS, columns, lambda i: i % 5) for columns in (1024, 64))
+    long_rows, short_rows = (tripled(1000, columns, lambda i: i % 5) for columns in (1024, 64))
     assert calls_and_stores(with_called_loops(emit.sequence([long_rows, mark(ROW)]))) == (2, 0)
     assert calls_and_stores(with_called_loops(emit.sequence([short_rows, mark(ROW)]))) == (1, 1)
 
@@ -221,8 +229,17 @@ def test_calls_and_local_arrays_are_a_part_of_a_subroutine():
 
 
 def test_few_calls_stay():
-    body = with_called_loops(emit.sequence([rows_through_local_arrays(count=4), mark(ROW)]))
+    body = with_called_loops(emit.sequence([in_many_calls(rows_through_local_arrays(count=4)), mark(ROW)]))
     assert calls_and_stores(body) == (2, 1)
+
+
+def test_short_loops_are_called_if_all_of_their_calls_take_little():
+    """Less than a microsecond, or a small share of the kernel's time."""
+    short_rows = tripled(60, 64, lambda i: i % 5)
+    many_short_rows, long_rows = tripled(1000, 64, lambda i: i % 5), tripled(40_000, 1024, lambda i: i % 5)
+    assert calls_and_stores(with_called_loops(emit.sequence([short_rows, mark(ROW)]))) == (2, 0)
+    assert calls_and_stores(with_called_loops(emit.sequence([many_short_rows, mark(ROW)]))) == (1, 1)
+    assert calls_and_stores(with_called_loops(emit.sequence([many_short_rows, long_rows, mark(ROW)]))) == (3, 0)
 
 
 @pytest.mark.parametrize("count", [ROWS, ROWS - 1, 7])

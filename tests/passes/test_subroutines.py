@@ -8,13 +8,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from schedule_programs import HOST, TARGETS, run_te, tensor, values
 from tvm import te, tirx
 from tvm.target import Target
 
 import tvtf as tf
 from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in, subroutine_key
-from tvtf.passes.schedule.cpu import emit, product_tile, schedule, subroutine, tasks
+from tvtf.passes.schedule.cpu import access, emit, product_tile, schedule, subroutine, tasks
+from tvtf.passes.schedule.cpu.region import Region
 
 TERMS = 96
 
@@ -108,9 +110,10 @@ def test_strides_beyond_int32_are_passed() -> None:
     assert called(func) and f"T.int64({2**31})" in func.script()
 
 
-def test_sums_of_few_terms_are_written_out() -> None:
-    assert not called(product(32, product_tile.MIN_TERMS - 1, 64))
-    assert called(product(32, product_tile.MIN_TERMS, 64))
+def test_sums_of_few_terms_are_written_out_if_there_are_many() -> None:
+    assert not called(product(3200, product_tile.MIN_TERMS - 1, 64))
+    assert called(product(3200, product_tile.MIN_TERMS, 64))
+    assert called(product(32, product_tile.MIN_TERMS - 1, 64))
 
 
 def test_what_a_call_writes_is_known() -> None:
@@ -172,3 +175,57 @@ def test_names_are_found_in_code_of_any_format() -> None:
 def test_keys_depend_on_the_target() -> None:
     targets = [tvm.target.Target({"kind": "llvm", "mcpu": cpu}) for cpu in ("x86-64-v3", "x86-64-v4")]
     assert len({subroutine_key("name", target, {}) for target in targets}) == 2
+
+
+def stores_of(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
+    found: list[tirx.BufferStore] = []
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, found.append))
+    return found
+
+
+@pytest.mark.parametrize("is_maximum", [False, True], ids=["sum", "maximum"])
+@pytest.mark.parametrize("columns", [160, 171])
+def test_slices_of_a_long_sum_are_combined_by_calls(columns: int, is_maximum: bool) -> None:
+    """And so is what follows, here an update of another array by the result and its square."""
+    a, b = values((6000, columns)), values((columns,))
+    x, y = tensor(a.shape), tensor(b.shape, name="y")
+    k = te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", 6000)), "k")
+    reduce = te.max if is_maximum else te.sum
+    total = te.compute(y.shape, lambda j: reduce(x[k, j], axis=k))
+    updated = te.compute(y.shape, lambda j: y[j] - 0.5 * total[j] + total[j] * total[j])
+    want = a.max(0) if is_maximum else a.astype("float64").sum(0)
+    result = run_te(updated, {x: a, y: b}, (columns,), HOST)
+    np.testing.assert_allclose(result, b - 0.5 * want + want**2, rtol=1e-4, atol=1e-2)
+    func = schedule(te.create_prim_func([x, y, updated]), HOST)
+    assert is_maximum or (called(func) and not stores_of(func))
+
+
+def test_subroutines_of_regions_are_named_alike_in_any_kernel() -> None:
+    """Their names are digests of their content with the names in it, which shipped code is found by."""
+
+    def fill(*extents: int) -> set[str]:
+        out = tirx.decl_buffer([emit.index(extent) for extent in extents], "float32", "out")
+        loops = emit.nest(list(extents), lambda indices: emit.store(out, tirx.const(0.0, "float32"), indices))
+        region = Region(loops)
+        assert region.can_be_called
+        call = region.call(())
+        return set(re.findall(r"tvtf_sub_\w+", str(call)))
+
+    known, subroutine._NAMES = subroutine._NAMES, {}
+    try:
+        first = fill(9, 5, 7)
+        subroutine._NAMES = {}
+        assert fill(400) == first == fill(3, 3, 5, 200)
+    finally:
+        subroutine._NAMES = known
+
+
+def test_offsets_of_merged_axes_are_linear_in_parts_of_the_loop() -> None:
+    buffer = tirx.decl_buffer([emit.index(extent) for extent in (3, 32, 64)], "float32", "x")
+    task, i = (tirx.Var(name, "int64") for name in ("task", "i"))
+    place = (task * 9 + i) * 16
+    digits = [place // 2048, place // 64 % 32, place % 64]
+    offset = access.flat_offset(buffer, digits)
+    assert tvm_ffi.structural_equal(offset, emit.simplified(task * 144 + i * 16))
+    # Digits of two numbers stay.
+    assert "//" in str(access.flat_offset(buffer, [place // 2048, task // 64 % 32, place % 64]))

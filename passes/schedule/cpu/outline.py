@@ -13,7 +13,11 @@ from tvm import ir
 from tvm.tirx import For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit, subroutine
-from tvtf.passes.schedule.cpu.product_tile import product_tile_of
+from tvtf.passes.schedule.cpu.product_tile import (
+    CYCLES_OF_A_SHORT_CALL,
+    MAX_CYCLES_OF_SHORT_CALLS,
+    product_tile_of,
+)
 from tvtf.passes.schedule.cpu.region import Pairs, Part, Region, estimated_cycles, extent_of
 
 MIN_CYCLES = 64
@@ -21,6 +25,9 @@ MIN_CYCLES = 64
 U-Net's steps take 2 % longer."""
 CYCLES_BESIDE_A_CALL = 2000
 """Cycles of other work per execution of loops with which a call of the loops costs nothing, however short they are."""
+MAX_SHARE_OF_CALLS = 0.02
+"""Maximum share of the calls of shorter loops in a kernel's cycles, if they take more than `MAX_CYCLES_OF_SHORT_CALLS`. A
+kernel of calls alone needs no optimization: LLVM takes 6 ms for it instead of 48."""
 MIN_PARTS, MAX_PARTS = 8, 64
 """Minimum and maximum numbers of calls that replace a parallel loop: enough for many cores."""
 
@@ -36,53 +43,70 @@ def with_called_loops(body: Stmt, overlapping: Pairs = ()) -> Stmt:
     """
     if not subroutine.has_calls(body):
         return body
-    return _Outliner(overlapping, subroutine.passed_buffers(body)).outlined(body)
+    return _Outliner(overlapping, subroutine.passed_buffers(body), estimated_cycles(body)).outlined(body)
 
 
 class _Outliner:
     """Replaces the outermost loops that can be subroutines by calls of them."""
 
-    def __init__(self, overlapping: Pairs, in_memory: Collection[Var]) -> None:
-        self.overlapping, self.in_memory = overlapping, in_memory
+    def __init__(self, overlapping: Pairs, in_memory: Collection[Var], cycles: float) -> None:
+        """Prepares the outlining of a kernel's loops.
 
-    def outlined(self, stmt: Stmt, nearby_cycles: float = 0) -> Stmt:
+        Args:
+            overlapping: the pairs of arrays that may be the same memory.
+            in_memory: the kernel's local arrays that LLVM can't hold in registers.
+            cycles: the estimated cycles of the kernel.
+        """
+        self.overlapping, self.in_memory = overlapping, in_memory
+        self.cycles_left_for_calls = max(MAX_CYCLES_OF_SHORT_CALLS, cycles * MAX_SHARE_OF_CALLS)
+
+    def outlined(self, stmt: Stmt, nearby_cycles: float = 0, times: int = 1) -> Stmt:
         """Returns a statement with its outermost loops outlined: calls of subroutines replace them where possible.
 
         Args:
             stmt: the statement.
             nearby_cycles: the work of the statements around it, per execution of the statement. A call takes only a
                 small share of much work.
+            times: how many times the kernel executes the statement.
         """
         if isinstance(stmt, SeqStmt):
             nearby_cycles = max(nearby_cycles, estimated_cycles(stmt))
-            return emit.sequence([self.outlined(part, nearby_cycles) for part in stmt.seq])
+            return emit.sequence([self.outlined(part, nearby_cycles, times) for part in stmt.seq])
         if isinstance(stmt, IfThenElse):
-            else_case = None if stmt.else_case is None else self.outlined(stmt.else_case, nearby_cycles)
-            return IfThenElse(stmt.condition, self.outlined(stmt.then_case, nearby_cycles), else_case)
+            else_case = None if stmt.else_case is None else self.outlined(stmt.else_case, nearby_cycles, times)
+            return IfThenElse(stmt.condition, self.outlined(stmt.then_case, nearby_cycles, times), else_case)
         if not isinstance(stmt, For):
             return stmt
         is_parallel = stmt.kind == ForKind.PARALLEL
-        replacement = self._outline_parallel(stmt) if is_parallel else self._outline(stmt, nearby_cycles)
+        replacement = self._outline_parallel(stmt) if is_parallel else self._outline(stmt, nearby_cycles, times)
         if replacement is not None:
             return replacement
-        body = self.outlined(stmt.body, nearby_cycles / extent_of(stmt))
+        body = self.outlined(stmt.body, nearby_cycles / extent_of(stmt), times * extent_of(stmt))
         return For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread_binding, stmt.annotations)
 
-    def _outline(self, loop: For, nearby_cycles: float) -> Stmt | None:
+    def _outline(self, loop: For, nearby_cycles: float, times: int) -> Stmt | None:
         """Outlines a loop into a subroutine, and returns the call, or None if that is impossible or not worthwhile.
 
-        A call costs nothing measurable compared with enough work: the loop's own, or that of statements nearby.
+        A call costs nothing measurable compared with enough work: the loop's own, that of statements nearby, or, if it
+        isn't executed often, that of the kernel.
         """
         region = Region(loop, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
         is_small_share = max(region.cycles, nearby_cycles) >= CYCLES_BESIDE_A_CALL
+        cycles_of_calls = 0
         if region.calls:
             # Product tiles have many sizes: each would make another subroutine of the loops around it.
             is_worthwhile = is_small_share and all(product_tile_of(call) is None for call, _ in region.calls)
         else:
             is_worthwhile = is_small_share or region.cycles >= MIN_CYCLES
-        return region.call(self.overlapping) if is_worthwhile and region.can_be_called() else None
+            if not is_worthwhile:
+                cycles_of_calls = times * CYCLES_OF_A_SHORT_CALL
+                is_worthwhile = cycles_of_calls <= self.cycles_left_for_calls
+        if not is_worthwhile or not region.can_be_called:
+            return None
+        self.cycles_left_for_calls -= cycles_of_calls
+        return region.call(self.overlapping)
 
     def _outline_parallel(self, loop: For) -> Stmt | None:
         """Outlines a parallel elementwise loop into a subroutine that runs a part of the loop.
@@ -94,7 +118,7 @@ class _Outliner:
         if region.cycles is None or extent is None or region.calls:
             return None
         part_count = min(MAX_PARTS, extent, int(region.cycles / MIN_CYCLES))
-        if part_count < MIN_PARTS or not region.can_be_called():
+        if part_count < MIN_PARTS or not region.can_be_called:
             return None
 
         def call_for_part(part_index: ir.Expr) -> Stmt:

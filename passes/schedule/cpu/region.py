@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm import ir
+from tvm import ir, sym
 from tvm.ir import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, Evaluate, For, ForKind, IfThenElse, IntImm, SeqStmt, Stmt, Var
 
@@ -32,6 +32,8 @@ MIN_PASSED_DISTANCE = 64
 is usually within a row, and the same in many kernels."""
 UNKNOWN_EXTENT = 8
 """The extent that is assumed for a loop whose extent is known only at run time, when its work is estimated."""
+MAX_KNOWN_EXTENT = 1 << 24
+"""Bounds of extents from here on tell nothing: they are those of the integer type."""
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
 Pairs = Sequence[tuple[Var, Var]]
 
@@ -101,9 +103,16 @@ def _is_local(buffer: Var) -> bool:
 
 
 def extent_of(loop: For) -> int:
-    """Returns the extent of a loop, or an estimate of it."""
-    extent = emit.static(loop.extent)
-    return UNKNOWN_EXTENT if extent is None else extent
+    """Returns the extent of a loop, or an estimate of it: the constant that it can't exceed, if there is one."""
+    return _upper_bound(loop.extent) or UNKNOWN_EXTENT
+
+
+def _upper_bound(extent: ir.Expr) -> int | None:
+    """Returns an extent, or the constant that it can't exceed, or None if no constant is known."""
+    if isinstance(extent, IntImm):
+        return int(extent)
+    bound = int(sym.Analyzer().const_int_bound(extent).max_value)
+    return bound if 0 < bound < MAX_KNOWN_EXTENT else None
 
 
 class Region:
@@ -171,8 +180,9 @@ class Region:
         self.loops.append(loop)
         return emit.static(loop.min) == 0 and is_known and can_be_inner
 
+    @cached_property
     def can_be_called(self) -> bool:
-        """Reads all accesses; returns whether they are of few arrays with constant strides.
+        """Whether all accesses are of few arrays with constant strides. Finding out records the arrays and their locations.
 
         Values may depend on nothing else of the kernel, nor on a loop's variable. An array that is written and read,
         such as one that a variable is updated in, is passed once: arrays that are passed don't overlap.
@@ -322,12 +332,15 @@ class Region:
                 extents[loop.loop_var] = loop.extent if static_extent is None else static_extent
         if part is not None:
             extents[self.loops[0].loop_var] = part.extent
+        merged_into: dict[Var, Var] = {}
         for outer in reversed(self.loops):
             inner_var = outer.body.loop_var if isinstance(outer.body, For) else None
+            inner_var = merged_into.get(inner_var, inner_var)
             if outer.loop_var not in extents or inner_var not in extents:
                 continue
             if self._is_mergeable(outer.loop_var, inner_var, extents):
                 extents[inner_var] = extents[inner_var] * extents.pop(outer.loop_var)
+                merged_into[outer.loop_var] = inner_var
         return extents
 
     def _is_mergeable(self, outer: Var, inner: Var, extents: Mapping[Var, int | ir.Expr]) -> bool:
@@ -391,8 +404,10 @@ class _Body:
         self.region, self.arrays, self.extents, self.strides = region, arrays, extents, strides
         self.distances = distances
         self.numbers_of_calls = numbers_of_calls
-        # New names and variables, the same for all kernels: equal subroutines are recognized by their content.
-        self.vars = {loop.loop_var: Var(f"v{i}", loop.loop_var.ty) for i, loop in enumerate(region.loops)}
+        # New names and variables, the same for all kernels: equal subroutines are recognized by their content, which
+        # includes names. So loops that were merged into others don't count.
+        left = [loop.loop_var for loop in region.loops if loop.loop_var in extents or loop.loop_var in region.fixed]
+        self.vars = {var: Var(f"v{i}", var.ty) for i, var in enumerate(left)}
         self.locals = {
             local: emit.scratch([emit.volume(local.ty.shape)], DTYPE, f"l{i}", "local")
             for i, local in enumerate(region.locals)
@@ -422,8 +437,8 @@ class _Body:
         Its extent is an argument; that of a loop with a fixed extent is a constant. A loop that was merged into its inner
         loop is left out.
         """
-        old_var = loop.loop_var
-        new_var, body = self.vars[old_var], self.statement(loop.body)
+        old_var, body = loop.loop_var, self.statement(loop.body)
+        new_var = self.vars.get(old_var)
         if old_var in self.extents:
             # Serial, even if the kernel's loop was unrolled or parallel: the extent is an argument, and a call is the work
             # of one thread.
@@ -491,9 +506,9 @@ def cycles_of_call(call: ir.Call) -> float:
     if tile is None:
         return CYCLES_OF_A_CALL
     _name, _arrays, numbers = subroutine.arguments(call)
-    # The first numbers are the extents of the reduction axes. One that isn't constant belongs to a tile at an image's
-    # edge, or to the last of several parts, and is small.
-    term_counts = [int(number) if isinstance(number, IntImm) else 1 for number in numbers[: tile.first_number]]
+    # The first numbers are the extents of the reduction axes. One without a bound belongs to the last of several parts,
+    # and is small.
+    term_counts = [_upper_bound(number) or 1 for number in numbers[: tile.first_number]]
     terms = max(prod(term_counts), MIN_TERMS)
     multiply_adds = prod(tile.sizes) * tile.width * terms
     return multiply_adds / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)
