@@ -1,4 +1,4 @@
-"""Compiles the subroutines that the kernels of common layers call, into archives that a wheel holds.
+"""Compiles the subroutines that the kernels of common layers call, and common kernels, into archives that a wheel holds.
 
 A first call then compiles only what is new in its program. In a small residual network, two thirds of the code that LLVM
 would compile are tiles of products, transforms and copies that most convolutional networks have in common.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -18,6 +19,12 @@ from typing import Any, NamedTuple
 
 CORES = (2, 8)
 """Of the processors that kernels are scheduled for, in turns. For two cores instead of eight, 5 % of the subroutines are others."""
+CORES_OF_KERNELS = (2, 4, 8)
+"""Of the processors that kernels of any size are compiled for, if their loops are parallel."""
+MIN_GROUPS = 3
+"""Minimum number of groups of layers that a kernel is in, to be taken for common."""
+MAX_PARAMETERS = 16
+"""Maximum number of parameters of a kernel of any size: the update of several Variables together belongs to one program."""
 LAYERS_AT_ONCE = 24
 """Layers of one program: it takes longer to compile more of them, but each takes less time."""
 BATCHES = (1, 8, 32)
@@ -144,6 +151,43 @@ def layers(tf: Any) -> Iterator[Layer]:
     yield from _followed(tf)
 
 
+def elementwise(tf: Any) -> Iterator[Layer]:
+    """Yields elementwise functions, and losses of arrays of equal shapes: small ones, and such that all cores compute."""
+    unary = (
+        *(getattr(tf.nn, name) for name in ("relu", *ACTIVATIONS, "softplus", "softsign", "selu")),
+        *(getattr(tf, name) for name in ("exp", "sqrt", "square", "abs", "negative", "sin", "cos", "identity")),
+        *(
+            tf.math.log,
+            tf.math.rsqrt,
+            tf.math.reciprocal,
+            lambda x: 1.0 - x,
+            lambda x: x / 255.0,
+            lambda x: x * 2.0 - 1.0,
+        ),
+        lambda x: tf.reshape(x, (x.shape[0], -1)),
+        lambda x: tf.cast(tf.cast(x, tf.uint8), tf.float32),
+        lambda x: tf.exp(0.5 * x),
+    )
+    binary = (
+        *(tf.add, tf.subtract, tf.multiply, tf.divide, tf.maximum, tf.minimum),
+        lambda x, y: x * tf.cast(y > 0.5, tf.float32),
+        lambda x, y: tf.square(x - y),
+        lambda x, y: tf.reduce_mean(tf.square(x - y)),
+        lambda x, y: tf.reduce_mean(tf.abs(x - y)),
+        lambda x, y: tf.nn.sigmoid_cross_entropy_with_logits(y, x),
+        lambda x, y: tf.nn.relu(x + y),
+    )
+    ternary = (
+        lambda x, y, z: x * y + z,
+        lambda x, y, z: x + tf.exp(0.5 * y) * z,
+        lambda x, y, z: x - 0.01 * y * z,
+    )
+    for shape in ((4, 5, 4), (32, 7, 7, 16), (32, 28, 28, 64)):
+        for count, functions in ((1, unary), (2, binary), (3, ternary)):
+            for function in functions:
+                yield Layer(function, [shape] * count)
+
+
 def _losses(tf: Any) -> Iterator[Layer]:
     """Yields the last layers of classifiers with their losses, whose labels are computed from the input."""
 
@@ -242,25 +286,73 @@ def _followed(tf: Any) -> Iterator[Layer]:
                     yield Layer(layer, (image, window, *parameters))
 
 
-def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
-    """Returns the names of the subroutines that kernels of layers call.
+class Found(NamedTuple):
+    """What layers consist of: the names of subroutines, and kernels of any size by their content."""
 
-    The kernels are those of results with constant parameters and with Variables, and of a step of training by SGD and
-    Adam in turns.
+    names: set[str]
+    kernels: dict[str, Any]
+
+
+def elementwise_kernels(target: Any) -> dict[str, Any]:
+    """Returns the kernels of elementwise functions and of their gradients, by their content."""
+    import tvtf as tf
+    from tvtf.frontend.function.executor import entry_module
+    from tvtf.passes.codegen.llvm import kernels_to_ship
+    from tvtf.passes.pipeline import lower
+
+    kernels: dict[str, Any] = {}
+    for layer in elementwise(tf):
+        specs = [tf.TensorSpec(shape, tf.float32) for shape in layer.shapes]
+
+        def gradient(upstream: Any, *inputs: Any, function: Any = layer.function) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                result = function(*inputs)
+            return tape.gradient(result, inputs, upstream)
+
+        concrete = tf.function(layer.function, autograph=False).get_concrete_function(*specs)
+        upstream = tf.TensorSpec(concrete.output_shapes, tf.float32)
+        for each in (concrete, tf.function(gradient, autograph=False).get_concrete_function(upstream, *specs)):
+            kernels |= kernels_to_ship(lower(entry_module(each, None, False), target, kernels=False))
+    return kernels
+
+
+def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
+    """Returns the names of the subroutines that kernels of layers call."""
+    return code_of(some_layers, target).names
+
+
+def code_of(some_layers: Sequence[Layer], target: Any) -> Found:
+    """Returns the subroutines that kernels of layers call, and those of the kernels that are common to many programs.
+
+    The kernels are those of results with constant parameters and with Variables, and of a step of training by SGD, by
+    Adam and by hand in turns.
     """
     import tvm
 
     import tvtf as tf
     from tvtf.frontend.function.executor import entry_module
     from tvtf.frontend.library.plain_optimizers import SGD, Adam
+    from tvtf.passes.codegen.llvm import kernels_to_ship
     from tvtf.passes.pipeline import finisher, lower
     from tvtf.passes.schedule.cpu.subroutine import notify_on_new
 
     variables = [[tf.Variable(tf.zeros(shape)) for shape in layer.shapes[1:]] for layer in some_layers]
     own = [variable for each in variables for variable in each]
-    optimizers = [optimizer() for each, optimizer in zip(variables, cycle((SGD, Adam))) for _ in each]
-    for variable, optimizer in zip(own, optimizers):
-        optimizer.build([variable])
+    rate = tf.Variable(0.1)
+
+    def descend(gradients_and_variables: Any) -> None:
+        """Updates Variables as programs without an optimizer do."""
+        for gradient, variable in gradients_and_variables:
+            variable.assign_sub(rate * gradient)
+
+    updates: list[Any] = []
+    for each, kind in zip(variables, cycle((SGD, Adam, None))):
+        for variable in each:
+            optimizer = kind and kind()
+            if optimizer:
+                optimizer.build([variable])
+            updates.append(optimizer.apply_gradients if optimizer else descend)
     specs = [tf.TensorSpec(layer.shapes[0], tf.float32) for layer in some_layers]
 
     def results(*inputs: Any) -> list[Any]:
@@ -277,37 +369,54 @@ def names_of(some_layers: Sequence[Layer], target: Any) -> set[str]:
                 tf.reduce_sum(layer.function(x, *each) ** 2) for layer, x, each in zip(some_layers, inputs, variables)
             ]
         gradients = tape.gradient(losses, [*inputs, *own])
-        for variable, gradient, optimizer in zip(own, gradients[len(inputs) :], optimizers):
+        for variable, gradient, update in zip(own, gradients[len(inputs) :], updates):
             if gradient is not None:
-                optimizer.apply_gradients([(gradient, variable)])
+                update([(gradient, variable)])
         return gradients[: len(inputs)]
 
-    names: set[str] = set()
+    found = Found(set(), {})
     for function in (step, results, results_of_constants):
         concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
-        with notify_on_new(names.add):
+        with notify_on_new(found.names.add):
             lowered = lower(entry_module(concrete, None, False), target, kernels=False)
+            found.kernels.update(kernels_to_ship(lowered))
             for name, func in lowered.functions_items():
                 if isinstance(func, tvm.tirx.PrimFunc):
                     finisher(target)(tvm.IRModule({name: func}))
-    return names
+    return found
 
 
 def write(model: str) -> Path:
-    """Compiles the subroutines for a model of processors, and writes its archive."""
+    """Compiles the subroutines and kernels for a model of processors, and writes its archive."""
     from tvm.target import Target
 
     import tvtf as tf
-    from tvtf.passes.codegen.shipped_subroutines import target_of, write_archive
+    from tvtf.passes.codegen.llvm import kernel_object_code
+    from tvtf.passes.codegen.shipped_subroutines import shipped_kernel_name, target_of, write_archive
     from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
-    from tvtf.passes.schedule.cpu.subroutine import function
+    from tvtf.passes.pipeline import finisher
+    from tvtf.passes.schedule.cpu.subroutine import function, notify_on_new
 
-    found, names = list(layers(tf)), set()
+    all_layers, names, kernels, groups = list(layers(tf)), set(), {}, Counter()
     targets = cycle(Target({"kind": "llvm", "mcpu": model, "num-cores": cores}) for cores in CORES)
-    for first, target in zip(range(0, len(found), LAYERS_AT_ONCE), targets):
-        names |= names_of(found[first : first + LAYERS_AT_ONCE], target)
+    for first, target in zip(range(0, len(all_layers), LAYERS_AT_ONCE), targets):
+        found = code_of(all_layers[first : first + LAYERS_AT_ONCE], target)
+        names |= found.names
+        kernels |= found.kernels
+        groups.update(found.kernels.keys())
+    kernels = {content: func for content, func in kernels.items() if groups[content] >= MIN_GROUPS}
+    kernels |= elementwise_kernels(target)
+    code = {}
+    with notify_on_new(names.add):
+        for content, func in kernels.items():
+            if len(func.params) > MAX_PARAMETERS:
+                continue
+            for cores in CORES_OF_KERNELS:
+                name, target = shipped_kernel_name(func, content, cores), target_of(model, cores)
+                if name not in code:
+                    code[name] = kernel_object_code(func, target, finisher(target))
     compiler = SubroutineCompiler(target_of(model), {}, None)
-    code = {name: compiler.code(name, lambda name=name: function(name)) for name in sorted(names)}
+    code |= {name: compiler.code(name, lambda name=name: function(name)) for name in sorted(names)}
     missing = {callee for each in code.values() for callee in names_in(each)} - set(code)
     if missing:
         raise RuntimeError(f"subroutines call {', '.join(sorted(missing))}, which no kernel was scheduled for")

@@ -44,12 +44,19 @@ def with_common_names(func: PrimFunc, symbol: str) -> PrimFunc:
     return PrimFunc(params, body, func.ret_type, func.attrs, func.span).with_attr(SYMBOL, symbol)
 
 
-def kernel_key(func: PrimFunc, target: Target, options: Mapping[str, Any]) -> str:
+def content_of(func: PrimFunc) -> str:
+    """Returns a text of everything in a kernel, which differs for kernels that differ in anything."""
+    return str(tvm.ir.save_json(func))
+
+
+def kernel_key(func: PrimFunc, target: Target, options: Mapping[str, Any], content: str | None = None) -> str:
     """Returns the key under which a kernel's object code is stored: a digest of everything that the code depends on.
+
+    ``content`` is the kernel's `content_of`, if the caller has it.
 
     ``tvm_ffi.structural_hash`` isn't safe enough. It has 64 bits, and the shapes (16, 128) and (17, 63) are likely to
     have the same hash (``StableHashCombine`` in tvm/ffi/base_details.h).
     """
     settings = sorted((option, str(value)) for option, value in options.items())
-    parts = (tvm.ir.save_json(func), str(target), choices_text(func, target), str(settings))
+    parts = (content or content_of(func), str(target), choices_text(func, target), str(settings))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]

@@ -23,11 +23,12 @@ from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.elf import with_symbol_renamed
 from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.hooks import Stored
-from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, kernel_key, with_common_names
+from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, content_of, kernel_key, with_common_names
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code, scratch_folder
 from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, with_less_unrolling
 from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, run_again, run_only_where
+from tvtf.passes.codegen.shipped_subroutines import may_be_shipped, shipped_kernel_code
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
 from tvtf.passes.codegen.vm import generate
@@ -91,6 +92,22 @@ def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
         path = folder / "kernels.so"
         link_code(objects.code, path)
         return tvm_ffi.get_global_func("ffi.Module.load_from_file.so")(str(path), "so")
+
+
+def kernels_to_ship(mod: IRModule) -> dict[str, tirx.PrimFunc]:
+    """Returns the kernels of a module that may be common to many programs, by the content that they are found by.
+
+    The module has been lowered without scheduling its kernels.
+    """
+    kernels = _with_global_symbols(generate(relax.ExecBuilder(), mod))
+    named = [with_common_names(func, common_name(str(func.attrs[SYMBOL]))) for _, func in kernels.functions_items()]
+    return {content_of(func): func for func in named if may_be_shipped(func)}
+
+
+def kernel_object_code(func: tirx.PrimFunc, target: Target, finish: Finish) -> bytes:
+    """Schedules and compiles a kernel with common names, and returns its object code, which may call subroutines."""
+    part = {ir.GlobalVar(str(func.attrs[SYMBOL])): func}
+    return _Objects(target, finish, None)._compile_part(part, KernelCost("kernel"))
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
@@ -279,14 +296,18 @@ class _Objects:
         symbol = str(func.attrs[SYMBOL])
         stored_name = common_name(symbol) if HAS_ELF else symbol
         kernel = with_common_names(func, stored_name)
-        key = kernel_key(kernel, self.target, self.options)
+        content = content_of(kernel)
+        key = kernel_key(kernel, self.target, self.options, content)
         with self.claims:
             is_first = key not in self.kernel_code
             shared = self.kernel_code.setdefault(key, Future())
         if is_first:
             part = {ir.GlobalVar(stored_name): kernel}
             try:
-                shared.set_result(self._with_subroutines(part, stored(key, lambda: self._compile_part(part, cost))))
+                code = shipped_kernel_code(kernel, content, self.target, self.options)
+                if code is None:
+                    code = stored(key, lambda: self._compile_part(part, cost))
+                shared.set_result(self._with_subroutines(part, code))
             except BaseException as error:
                 shared.set_exception(error)
                 raise

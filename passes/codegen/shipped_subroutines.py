@@ -1,7 +1,8 @@
-"""Object code of subroutines that a wheel holds, so that first calls needn't compile them.
+"""Object code of subroutines and of common kernels that a wheel holds, so that first calls needn't compile them.
 
 `tools/write_subroutines.py` compiles what the kernels of common layers call, when a wheel is built, for two models of
-processors. A subroutine's name is a digest of its content, and the archive of a model holds the object code by name.
+processors. A subroutine's name is a digest of its content, and the archive of a model holds the object code by name. It
+also holds kernels of any size, such as a sum along columns, and kernels of scalars.
 """
 
 from __future__ import annotations
@@ -18,8 +19,16 @@ from typing import Any
 
 import tvm
 from tvm.target import Target, codegen
+from tvm.tirx import IntImm, PrimFunc
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.passes.schedule.cpu.parallel_threshold import PARALLEL_SIZES
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.tuned_choices import choices_text
 
 FOLDER = Path(__file__).parent
+SOURCES = FOLDER.parent
+"""The folder of the compiler's sources, on which all object code depends."""
 AVX2 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 FEATURES = {
     "x86-64-v4": (*AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
@@ -28,13 +37,54 @@ FEATURES = {
 """The instructions of each model, the better one first (System V ABI, AMD64 supplement, table 3.1)."""
 
 
-def target_of(model: str) -> Target:
-    """Returns the target that the subroutines of a model's archive are compiled for."""
-    return Target({"kind": "llvm", "mcpu": model})
+def target_of(model: str, cores: int = 1) -> Target:
+    """Returns the target that the code of a model's archive is compiled for.
+
+    Subroutines don't depend on the number of cores.
+    """
+    return Target({"kind": "llvm", "mcpu": model, "num-cores": cores})
+
+
+def may_be_shipped(func: PrimFunc) -> bool:
+    """Returns whether a kernel may be common to many programs: its sizes are parameters, or its arrays have one element."""
+    arrays = [param for param in func.params if is_buffer_var(param)]
+    if len(arrays) < len(func.params):
+        return True
+    return all(isinstance(extent, IntImm) and int(extent) == 1 for array in arrays for extent in array.ty.shape)
+
+
+def shipped_kernel_name(func: PrimFunc, content: str, cores: int) -> str:
+    """Returns the name of a kernel's code in an archive: a digest of its `content_of`, and of the number of cores.
+
+    A parallel loop is split in parts for all cores. A kernel without parallel loops doesn't depend on their number.
+    """
+    cores = cores if func.attrs.get(PARALLEL_SIZES) else 1
+    return "kernel_" + hashlib.sha256(f"{cores}\0{content}".encode()).hexdigest()[:40]
+
+
+def shipped_kernel_code(func: PrimFunc, content: str, target: Target, options: Mapping[str, Any]) -> bytes | None:
+    """Returns the object code of a kernel that was compiled when tvtf was built, or None as `shipped_code` does.
+
+    None also if tuning chose another schedule for the kernel, or if the processor ``target`` is scheduled for otherwise
+    than its model.
+
+    Args:
+      func: the kernel, with common names.
+      content: the kernel's `content_of`.
+      target: the processor.
+      options: the options of TVM's passes.
+    """
+    model = _model_of(target) if target.kind.name == "llvm" and may_be_shipped(func) else None
+    if model is None or choices_text(func, target):
+        return None
+    facts = CpuTarget.of(target)
+    if facts != CpuTarget.of(target_of(model, facts.cores)):
+        return None
+    return shipped_code(shipped_kernel_name(func, content, facts.cores), target, options)
 
 
 def shipped_code(name: str, host: Target, options: Mapping[str, Any]) -> bytes | None:
-    """Returns the object code of a subroutine that was compiled when tvtf was built.
+    """Returns the object code of a subroutine or kernel that was compiled when tvtf was built.
 
     Returns None if there is none for the processor ``host``, if TVM's passes have ``options``, or if the environment's
     ``TVTF_SUBROUTINES`` is 0; and with a warning, if the archive is damaged.
@@ -112,8 +162,8 @@ def _model_of(target: Target) -> str | None:
 
 
 def _digest_of_compiler() -> str:
-    """Returns a digest of what a subroutine's object code depends on: TVM, the system, and tvtf's code generator."""
+    """Returns a digest of what object code depends on: TVM, the system, and tvtf's compiler."""
     digest = hashlib.sha256(f"{tvm.__version__} {codegen.llvm_get_system_triple()}".encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(SOURCES.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

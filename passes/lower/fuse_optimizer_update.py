@@ -9,6 +9,7 @@ end of the step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -346,8 +347,14 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
     """
     builder = relax.BlockBuilder(mod)
     updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
+    count_by_name: Counter[str] = Counter()
     for update in updates:
-        function = builder.add_func(update.grouped_function(), f"{update.name}_update")
+        # The name's number, if there are several, is of the form that `common_name` leaves out.
+        number = count_by_name[update.name]
+        count_by_name[update.name] += 1
+        function = builder.add_func(
+            update.grouped_function(), f"{update.name}_{number}_update" if number else f"{update.name}_update"
+        )
         updates_by_block.setdefault(update.calls[0].block, []).append((update.sort_key, update.replacement(function)))
     fused_vars = {call.var for update in updates for call in update.calls}
     blocks = []

@@ -10,9 +10,17 @@ import pytest
 from tvm.target import Target
 
 import tvtf as tf
-from tvtf.passes.codegen import shipped_subroutines, subroutines
-from tvtf.passes.codegen.shipped_subroutines import archive_for, shipped_code, target_of, write_archive
+from tvtf.passes.codegen import llvm, shipped_subroutines, subroutines
+from tvtf.passes.codegen.shipped_subroutines import (
+    archive_for,
+    shipped_code,
+    shipped_kernel_code,
+    shipped_kernel_name,
+    target_of,
+    write_archive,
+)
 from tvtf.passes.codegen.subroutines import SubroutineCompiler
+from tvtf.passes.pipeline import finisher
 from tvtf.passes.schedule.cpu import subroutine
 from tvtf.runtime import cache
 from tvtf.runtime.target import host_target
@@ -93,11 +101,80 @@ def test_subroutines_of_a_wheel_are_not_compiled_again_and_results_are_the_same(
 def test_the_tool_writes_an_archive_for_each_model(folder, tool, monkeypatch):
     layers = [tool.Layer(convolved, SHAPES), tool.Layer(lambda x, w: x @ w, ((32, 64), (64, 96)))]
     monkeypatch.setattr(tool, "layers", lambda _tf: iter(layers))
+    monkeypatch.setattr(tool, "elementwise", lambda _tf: iter([tool.Layer(tf.nn.relu, [(64, 100)])]))
     for model in shipped_subroutines.FEATURES:
         tool.write(model)
         names = archive_for(target_of(model)).namelist()
-        assert names and all(name.startswith(subroutine.PREFIX) for name in names)
-        assert shipped_code(names[0], target_of(model), {}).startswith(b"\x7fELF")
+        assert {name.split("_")[0] for name in names} == {"kernel", "tvtf"}
+        assert all(shipped_code(name, target_of(model), {}).startswith(b"\x7fELF") for name in names)
+
+
+SMALL, LARGE = (4, 5, 4), (64, 56, 56, 8)
+
+
+@pytest.fixture
+def compiled_kernels(monkeypatch):
+    """The names of the kernels that are compiled."""
+    names, compile_part = [], llvm._Objects._compile_part
+    monkeypatch.setattr(
+        llvm._Objects,
+        "_compile_part",
+        lambda self, part, cost: names.append(cost.name) or compile_part(self, part, cost),
+    )
+    return names
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE])
+def test_kernels_of_a_wheel_are_not_compiled_again_and_results_are_the_same(
+    own_cache, folder, compiled_kernels, tool, monkeypatch, shape
+):
+    model, cores = model_of_this_processor(), int(host_target().attrs["num-cores"])
+    monkeypatch.setattr(
+        tool, "elementwise", lambda _tf: iter([tool.Layer(tf.nn.gelu, [LARGE]), tool.Layer(tf.nn.gelu, [SMALL])])
+    )
+    target = target_of(model, cores)
+    kernels = tool.elementwise_kernels(target)
+    write_archive(
+        model,
+        {
+            shipped_kernel_name(func, content, cores): llvm.kernel_object_code(func, target, finisher(target))
+            for content, func in kernels.items()
+        },
+    )
+    compiled_kernels.clear()
+    x = tf.constant(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+    found = tf.function(tf.nn.gelu)(x)
+    assert not compiled_kernels
+    monkeypatch.setenv("TVTF_SUBROUTINES", "0")
+    monkeypatch.setenv("TVTF_CACHE_DIR", str(folder / "another"))
+    for loaded in ("_loaded", "_files"):
+        monkeypatch.setattr(cache, loaded, weakref.WeakValueDictionary())
+    np.testing.assert_array_equal(found, tf.function(tf.nn.gelu)(x))
+    assert compiled_kernels
+
+
+def test_kernels_without_parallel_loops_do_not_depend_on_the_number_of_cores(tool, monkeypatch):
+    monkeypatch.setattr(
+        tool, "elementwise", lambda _tf: iter([tool.Layer(tf.tanh, [SMALL]), tool.Layer(tf.tanh, [LARGE])])
+    )
+    kernels = tool.elementwise_kernels(target_of("x86-64-v3", 8))
+    for content, func in kernels.items():
+        targets = [target_of("x86-64-v3", cores) for cores in (2, 8)]
+        one, other = (llvm.kernel_object_code(func, target, finisher(target)) for target in targets)
+        names = [shipped_kernel_name(func, content, cores) for cores in (2, 8)]
+        assert (one == other) == (names[0] == names[1])
+
+
+def test_a_kernel_that_is_scheduled_otherwise_is_compiled(folder, tool, monkeypatch):
+    """One that was tuned, and one for a processor that executes wide vectors in halves."""
+    monkeypatch.setattr(tool, "elementwise", lambda _tf: iter([tool.Layer(tf.tanh, [SMALL])]))
+    (content, func), *_ = tool.elementwise_kernels(target_of("x86-64-v4", 2)).items()
+    write_archive("x86-64-v4", {shipped_kernel_name(func, content, 2): b"code"})
+    processor, halved = (Target({"kind": "llvm", "mcpu": name, "num-cores": 2}) for name in ("znver5", "znver4"))
+    assert shipped_kernel_code(func, content, processor, {}) == b"code"
+    assert shipped_kernel_code(func, content, halved, {}) is None
+    monkeypatch.setattr(shipped_subroutines, "choices_text", lambda func, target: "[1]")
+    assert shipped_kernel_code(func, content, processor, {}) is None
 
 
 def test_layers_are_of_many_kinds(tool):
