@@ -257,8 +257,11 @@ def _first_and_stride(var: Var, load_index: ir.Expr, conditions: list[ir.Expr]) 
     def is_selected(candidate: int) -> bool:
         return all(value_at(condition, candidate) for condition in conditions)
 
-    selected = [candidate for candidate in range(3 * MAX_STRIDE) if is_selected(candidate)]
-    for first, following in zip(selected, selected[1:], strict=False):
-        if value_at(load_index, first) == 0:
+    selected = (candidate for candidate in range(3 * MAX_STRIDE) if is_selected(candidate))
+    first = next(selected, None)
+    while first is not None:
+        following = next(selected, None)
+        if following is not None and value_at(load_index, first) == 0:
             return first, following - first
+        first = following
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from tvm.tirx import AllocBuffer, BufferStore, Evaluate, For, ForKind, IfThenEls
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import emit, subroutine
-from tvtf.passes.schedule.cpu.access import LinearAccess, linear_access, load_stride
+from tvtf.passes.schedule.cpu.access import MAX_CACHED_STRIDES, LinearAccess, linear_access, load_stride
 from tvtf.passes.schedule.cpu.kernel import loads, substitute, variables
 from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS, product_tile_of
 from tvtf.passes.schedule.cpu.subroutine import Array
@@ -91,9 +92,17 @@ def _strides(access: LinearAccess, loops: Loops) -> dict[Var, int]:
 
 def _is_gathered(store: BufferStore, loops: Loops) -> bool:
     """Returns whether the elements of a vector aren't contiguous in memory, so that they are loaded or stored one by one."""
-    if not loops or loops[-1].kind != ForKind.VECTORIZED:
-        return False
-    lane, accesses = loops[-1].loop_var, [emit.load(store.buffer, list(store.indices)), *loads(store.value)]
+    is_vector = bool(loops) and loops[-1].kind == ForKind.VECTORIZED
+    return is_vector and _is_gathered_along(store, loops[-1].loop_var)
+
+
+@lru_cache(maxsize=MAX_CACHED_STRIDES)
+def _is_gathered_along(store: BufferStore, lane: Var) -> bool:
+    """Returns whether an array of a store has another stride than 0 or 1 along the lanes of its vector.
+
+    Cached, since a store is looked at once for each loop around it.
+    """
+    accesses = [emit.load(store.buffer, list(store.indices)), *loads(store.value)]
     return any(load_stride(access, lane) not in (0, 1) for access in accesses)
 
 
