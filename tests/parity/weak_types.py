@@ -181,7 +181,14 @@ PAIRS = tuple(f"kind(tf.{name}({pair}))" for name in BINARY.split() for pair in 
     for name in (BINARY + OF_FLOAT_PAIRS).split()
     for pair in ("3, f", "f, i8", "h, f", "1.5, d")
 )
-LABELS = {"all": (*EXPRESSIONS, *IN_FLOATS, *PAIRS, *ROWS), "safe": ROWS, "off": ROWS[:3], "legacy": ROWS[:3]}
+ONCE_TAKEN = ("constant(5)", "repr(constant(5) + constant(2))")
+"""Calls of ``tf.constant`` that the program took before it set a mode."""
+LABELS = {
+    "all": (*EXPRESSIONS, *IN_FLOATS, *PAIRS, *ROWS, *ONCE_TAKEN),
+    "safe": ROWS,
+    "off": (*ROWS[:3], *ONCE_TAKEN),
+    "legacy": (*ROWS[:3], *ONCE_TAKEN),
+}
 """Mode -> expressions; "off" and "legacy" are set after the modes with weak types."""
 
 PROGRAM = """
@@ -190,7 +197,7 @@ warnings.simplefilter("ignore")
 sys.path[:0] = sys.argv[1:]
 import numpy as np, {name} as tf
 from parity_support import answer
-tnp = tf.experimental.numpy
+tnp, constant = tf.experimental.numpy, tf.constant
 tnp.experimental_enable_numpy_behavior(dtype_conversion_mode="all")
 i8, h, d = tf.constant(1, tf.int8), tf.constant(1, tf.float16), tf.constant(1, tf.float64)
 w, f, v = tf.constant(5), tf.constant(1.5), tf.constant([1, 2])

@@ -20,7 +20,7 @@ from tvtf.composites.extension.types import BatchableExtensionType
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.primitive import public_names
-from tvtf.core.tensor import Tensor, constant
+from tvtf.core.tensor import Tensor, constant_rule, plain_constant
 from tvtf.dtypes import DType
 from tvtf.ops import operators
 from tvtf.state.variable import Variable
@@ -170,8 +170,7 @@ def _make_promotion_rule(function: Any, arity: int, may_return_weak: bool) -> Ru
     return rule
 
 
-@functools.wraps(constant)
-def _promoting_constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const") -> Any:
+def _promoting_constant(value: Any, dtype: Any, shape: Any, name: str | None) -> Any:
     """Replaces ``tf.constant`` while promotion is on: a weakly typed value without a dtype gives a weak tensor.
 
     A tensor is cast if its promotion with ``dtype`` gives ``dtype``.
@@ -179,13 +178,13 @@ def _promoting_constant(value: Any, dtype: Any = None, shape: Any = None, name: 
     target = promoted(value, None if dtype is None else tf.as_dtype(dtype))
     value = _as_tensor(value)
     if target is None:
-        return constant(value, dtype, shape, name)
+        return plain_constant(value, dtype, shape, name)
     if dtype is None:
-        result = constant(value, None if isinstance(value, Tensor) else target.dtype, shape, name)
+        result = plain_constant(value, None if isinstance(value, Tensor) else target.dtype, shape, name)
         return _as_weak(result) if target.is_weak else result
     if isinstance(value, Tensor) and target.dtype == dtype:
         value = tf.cast(value, dtype)
-    return constant(value, dtype, shape, name)
+    return plain_constant(value, dtype, shape, name)
 
 
 def _promoting_assignment(assign: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,7 +221,7 @@ def enable(mode: str) -> None:
         _add_rule(names[path], 1, True)
     for path in _BINARY.split():
         _add_rule(names[path], 2, path not in _NEVER_RETURN_WEAK)
-    tf.constant = _promoting_constant
+    constant_rule.function = _promoting_constant
     operators.install(lambda operate: operate)
     for name, assign in _ASSIGNMENTS.items():
         setattr(Variable, name, _promoting_assignment(assign))
@@ -241,7 +240,7 @@ def _add_rule(function: Any, arity: int, may_return_weak: bool) -> None:
 def disable() -> None:
     """Removes what ``enable`` added, except for Python's operators."""
     setting.mode = None
-    tf.constant = constant
+    constant_rule.function = None
     for rules, rule in _added:
         rules.remove(rule)
     _added.clear()

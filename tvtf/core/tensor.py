@@ -891,6 +891,20 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/constant
     """
+    return (constant_rule.function or plain_constant)(value, dtype, shape, name)
+
+
+class ConstantRule:
+    """What `constant` calls instead of `plain_constant`, while the types of numbers are promoted without their dtypes."""
+
+    function: Callable[..., Any] | None = None
+
+
+constant_rule = ConstantRule()
+
+
+def plain_constant(value: Any, dtype: Any, shape: Any, name: str | None) -> Tensor:
+    """Creates a tensor as `constant` does, whatever `constant_rule` says."""
     if state.trace is not None and any(isinstance(each, SymbolicTensor) for each in _leaves(value)):
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
