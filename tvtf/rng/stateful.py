@@ -141,9 +141,9 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
     tensor = convert_to_tensor(value)
     if not tensor.ndim:
         return tensor
-    # Each row takes one random word, of which a Philox block has four.
+    # Each row but the last takes one random word, of which a Philox block has four.
     return shuffled(
-        reserve_blocks(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 3) // 4), tensor
+        reserve_blocks(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 2) // 4), tensor
     )
 
 
