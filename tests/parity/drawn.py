@@ -1,4 +1,4 @@
-"""Random numbers drawn by rejection sampling, which equal TensorFlow's."""
+"""Random numbers drawn by rejection sampling, and in functions, which equal TensorFlow's."""
 
 from parity_numbers import calls
 
@@ -14,7 +14,7 @@ def programs(tf):
         "poisson of long": (lambda: random.stateless_poisson([8], [5, 6], 100.0, tf.int64),),
         "poisson of floats": (lambda: random.stateless_poisson([8], [5, 6], 12.5, tf.float32),),
     }
-    return calls(tf, drawn) | _seeded(tf) | _errors(tf)
+    return calls(tf, drawn) | _seeded(tf) | _in_functions(tf) | _errors(tf)
 
 
 def _seeded(tf):
@@ -39,6 +39,23 @@ def _seeded(tf):
         for seed in (7, 1 << 70, (1, 2, 3))
     }
     return states | {"seeded gamma": gamma, "seeded poisson": poisson} | shapes
+
+
+def _in_functions(tf):
+    def seeded_after_tracing():
+        draw = tf.function(lambda: tf.random.uniform([2]))
+        seeded = tf.function(lambda: tf.random.uniform([2], seed=3))
+        numbers = []
+        for seed in (1, 2, 1):  # the functions keep the seed 1, with which they are traced
+            tf.random.set_seed(seed)
+            numbers.append([_rounded(x) for x in (draw(), seeded(), draw(), seeded())])
+        return numbers
+
+    return {"a seed set after tracing": seeded_after_tracing}
+
+
+def _rounded(x):
+    return str(x.numpy().round(5).tolist())
 
 
 def _errors(tf):

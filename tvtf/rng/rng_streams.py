@@ -45,7 +45,7 @@ class Stream:
         seeds.functions.add(self)
 
     def saved_start(self) -> np.ndarray | None:
-        """Returns the generator state at which the stream starts, or None where it is a random one."""
+        """Returns the generator state at which the stream starts, or None where each start is a random one."""
         raise NotImplementedError
 
     def restart(self) -> None:
@@ -60,18 +60,19 @@ class TracedStream(Stream):
     """The random stream of one op in a traced function."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
-        """Creates a stream. ``position`` is the index of the op among the function's ops without a seed."""
+        """Creates a stream. ``position`` is the index of the op among the function's ops without a seed.
+
+        Where the stream starts is decided now: a later `set_seed` starts the stream again, but at the same numbers, as
+        TensorFlow's graphs hold the global seed of their tracing. If a global seed is set, an op without a seed uses its
+        position among such ops as its seed. Without any seed, each start is a random one.
+        """
         self.op_seed = op_seed
-        self.position = position
+        start_seed = position if op_seed is None and seeds.seed is not None else op_seed
+        self.start = None if start_seed is None else first_state(start_seed)
         super().__init__()
 
     def saved_start(self) -> np.ndarray | None:
-        """Returns the generator state at which the stream starts, or None without any seed, where it is a random one.
-
-        If a global seed is set, an op without a seed uses its position among such ops as its seed.
-        """
-        op_seed = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
-        return None if seeds.seed is None and op_seed is None else first_state(op_seed)
+        return self.start
 
 
 class SavedStream(Stream):

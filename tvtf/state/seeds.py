@@ -54,7 +54,8 @@ def set_seed(seed: int | None) -> None:
     Ops without a seed of their own become reproducible. The random streams of ops with a seed restart.
 
     Eager ops then return the same numbers as in TensorFlow. In a ``tf.function`` an op with a seed returns TensorFlow's
-    numbers, too; one without a seed has a stream that depends on its position in the function.
+    numbers, too; one without a seed has a stream that depends on its position in the function. A function keeps the seed
+    that was set when it was traced: a later call starts its numbers again, and does not change them.
 
     Args:
       seed: an int; None for unpredictable numbers.
