@@ -1,4 +1,4 @@
-"""Random numbers drawn by rejection sampling, and in functions, which equal TensorFlow's."""
+"""Random numbers drawn by rejection sampling, in functions and in datasets, which equal TensorFlow's."""
 
 from parity_numbers import calls
 
@@ -14,7 +14,7 @@ def programs(tf):
         "poisson of long": (lambda: random.stateless_poisson([8], [5, 6], 100.0, tf.int64),),
         "poisson of floats": (lambda: random.stateless_poisson([8], [5, 6], 12.5, tf.float32),),
     }
-    return calls(tf, drawn) | _seeded(tf) | _in_functions(tf) | _errors(tf)
+    return calls(tf, drawn) | _seeded(tf) | _in_functions(tf) | _in_datasets(tf) | _errors(tf)
 
 
 def _seeded(tf):
@@ -52,6 +52,83 @@ def _in_functions(tf):
         return numbers
 
     return {"a seed set after tracing": seeded_after_tracing}
+
+
+def _in_datasets(tf):
+    """Elements of two iterations: random ops of a dataset start again with each iterator, but not with each repetition."""
+    data = tf.data.Dataset
+
+    def number(_):
+        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+
+    def heads(_):
+        return tf.random.uniform([]) < 0.5
+
+    def other(dataset):
+        return dataset.map(lambda x: x * 1000 + number(x))
+
+    datasets = {
+        "map": lambda: data.range(3).map(number),
+        "map with a seed": lambda: data.range(3).map(lambda _: _percent(tf.random.uniform([], seed=5))),
+        "parallel map": lambda: data.range(3).map(number, num_parallel_calls=1),
+        "shuffled rows": lambda: data.range(3).map(lambda _: tf.random.shuffle(tf.range(5))),
+        "two maps": lambda: other(data.range(3).map(number)),
+        "repeat": lambda: data.range(3).map(number).repeat(2),
+        "filter": lambda: data.range(9).filter(heads),
+        "scan": lambda: data.range(3).scan(0, lambda total, x: (total + number(x), total)),
+        "flat_map": lambda: data.range(2).flat_map(lambda _: data.range(3).map(number)),
+        "interleave": lambda: data.range(2).interleave(lambda _: data.range(3).map(number), cycle_length=2),
+        "cache": lambda: data.range(3).map(number).cache(),
+        "group_by_window": lambda: data.range(6).group_by_window(
+            lambda x: tf.cast(heads(x), tf.int64), lambda _, rows: rows.batch(9), window_size=9
+        ),
+    }
+
+    def _percent(x):
+        return tf.cast(x * 100, tf.int32)
+
+    def twice(make):
+        tf.random.set_seed(1)
+        dataset = make()
+        return [[x.tolist() for x in dataset.as_numpy_iterator()] for _ in range(2)]
+
+    def unfinished():
+        tf.random.set_seed(1)
+        dataset = data.range(5).map(number)
+        first = int(next(iter(dataset)))
+        return first, [x.tolist() for x in dataset.as_numpy_iterator()]
+
+    def in_function():
+        tf.random.set_seed(1)
+        dataset = data.range(3).map(number)
+
+        @tf.function
+        def digits():
+            total = 0
+            for x in dataset:
+                total = total * 100 + x
+            return total
+
+        return int(digits()), int(digits())
+
+    def reduced():
+        tf.random.set_seed(1)
+        dataset = data.range(3).map(number)
+        return [int(dataset.reduce(0, lambda total, x: total * 100 + x)) for _ in range(2)]
+
+    def seeded_later():
+        tf.random.set_seed(1)
+        dataset = data.range(3).map(number)
+        tf.random.set_seed(2)
+        return [x.tolist() for x in dataset.as_numpy_iterator()]
+
+    programs = {f"two iterations of {label}": lambda make=make: twice(make) for label, make in datasets.items()}
+    return programs | {
+        "an iteration after an unfinished one": unfinished,
+        "a dataset of a function's runs": in_function,
+        "a reduced dataset": reduced,
+        "a seed set after a dataset is made": seeded_later,
+    }
 
 
 def _rounded(x):

@@ -16,7 +16,7 @@ from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
 from tvtf.data.dataset_arguments import NumberedObject, in_traces
-from tvtf.data.random import SeedGenerator
+from tvtf.data.random import RandomFunction, SeedGenerator
 from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
 from tvtf.dtypes import int64
@@ -81,18 +81,36 @@ class Dataset(NumberedObject, abc.ABC):
 
     @cached_property
     def _seed_generators(self) -> list[SeedGenerator]:
-        """The seed generators of this dataset and of all datasets that it depends on.
+        """The seed generators of this dataset and of all datasets that it depends on."""
+        return [part for part in self._parts() if isinstance(part, SeedGenerator)]
 
-        Generators and datasets are found in the attributes of a dataset, which may be tuples or lists.
+    @cached_property
+    def _random_functions(self) -> list[RandomFunction]:
+        """The functions of elements of this dataset and of all datasets that it depends on."""
+        return [part for part in self._parts() if isinstance(part, RandomFunction)]
+
+    def _parts(self) -> Iterator[Any]:
+        """Yields the attributes of this dataset and of all datasets that it depends on.
+
+        Datasets are found in the attributes of a dataset, which may be tuples or lists.
         """
-        found: list[SeedGenerator] = []
         for attribute in list(vars(self).values()):  # a copy: another thread may set an attribute
             for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
-                if isinstance(each, SeedGenerator):
-                    found.append(each)
-                elif isinstance(each, Dataset):
-                    found += each._seed_generators
-        return found
+                if isinstance(each, Dataset):
+                    yield from each._parts()
+                else:
+                    yield each
+
+    def new_elements(self, position: int = 0) -> Iterator[Element]:
+        """Starts an iteration of the program's over elements: random ops of functions start again, as in TensorFlow.
+
+        TensorFlow's random ops of a dataset belong to the iterator. Here iterators that are open at once share them.
+        ``position`` elements are skipped without being computed.
+        """
+        for function in self._random_functions:
+            for stream in function.random_streams():
+                stream.restart()
+        return self._values(itertools.islice(self.handles(), position, None)) if position else self.elements()
 
     def __iter__(self) -> OwnedIterator:
         if state.trace is not None:
@@ -201,7 +219,7 @@ class OwnedIterator(NumberedObject, Trackable):
         self._dataset = dataset
         self._generators = dataset._seed_generators
         self._start = [number for g in self._generators for number in (*g.pair, g.drawn)]
-        self._elements = dataset.elements()
+        self._elements = dataset.new_elements()
         self.position = 0
         """The number of elements returned so far."""
 
@@ -215,8 +233,7 @@ class OwnedIterator(NumberedObject, Trackable):
         for at, generator in enumerate(self._generators):
             first, second, drawn = self._start[3 * at : 3 * at + 3]
             generator.restore((first, second), drawn)
-        handles = itertools.islice(self._dataset.handles(), self.position, None)
-        self._elements = map(self._dataset.value, handles)
+        self._elements = self._dataset.new_elements(self.position)
 
     @property
     def element_spec(self) -> Any:  # type: ignore[override]

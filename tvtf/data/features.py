@@ -172,5 +172,5 @@ class TFRecordWriter:
             )
         path = self._path.numpy().decode() if hasattr(self._path, "numpy") else self._path
         with RecordWriter(path, self._compression or "") as writer:
-            for element in dataset.elements():
+            for element in dataset.new_elements():
                 writer.write(element.numpy())

@@ -42,7 +42,7 @@ class DatasetInitializer(Initializer):
         self.key_dtype, self.value_dtype = key.dtype, value.dtype
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        keys, values = zip(*self.dataset.elements())
+        keys, values = zip(*self.dataset.new_elements())
         return _vector(keys, self.key_dtype), _vector(values, self.value_dtype)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tvtf.core import nest, thread_state
@@ -15,6 +15,7 @@ from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
+from tvtf.data.random import RandomFunction
 from tvtf.data.saved_elements import load, store
 from tvtf.data.specs import NumberedSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
@@ -22,19 +23,26 @@ from tvtf.dtypes import bool as bool_
 from tvtf.errors import OpError
 from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
+from tvtf.rng.rng_streams import Stream, TracedStream, continuing, stream_of
 
 
-class Eager:
+class Eager(RandomFunction):
     """A user's function of elements, run as Python; a tuple element is passed as several arguments."""
 
     def __init__(self, user: Callable[..., Any]) -> None:
         if not callable(user):
             raise ValueError(f"Argument `func` must be a callable. Received func={user!r} (of type {type(user)})")
         self.user = user
+        self._inner_streams: list[TracedStream] = []
+        """The random streams of the datasets that the function makes."""
 
     def __call__(self, *elements: Element) -> Any:
-        result = self.user(*_arguments(elements))
+        with continuing(self._inner_streams):
+            result = self.user(*_arguments(elements))
         return result if isinstance(result, Dataset) else result_of(result)
+
+    def random_streams(self) -> Sequence[Stream]:
+        return self._inner_streams
 
 
 class Traced(Eager):
@@ -64,6 +72,11 @@ class Traced(Eager):
         """Traces the user's function for arguments with these specs, and returns the concrete function."""
         traced = function(lambda *element: result_of(self.user(*_with_new_containers(element))))
         return traced.get_concrete_function(*_arguments(specs))
+
+    def random_streams(self) -> Sequence[Stream]:
+        variables = [] if self._traced is None else self._traced.variables
+        own = [stream for variable in variables if (stream := stream_of(variable)) is not None]
+        return [*own, *self._inner_streams]
 
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
         """Infers the spec of the function's result by a call on the first element, as Python.
@@ -490,7 +503,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
     if thread_state.state.trace is not None:
         return _traced_reduce(self, accumulator, reduce_func)
     step, _ = _trace_with_stable_state(reduce_func, self, spec_of(accumulator), lambda result: result)
-    for element in self.elements():
+    for element in self.new_elements():
         accumulator = step(accumulator, element)
     return accumulator
 

@@ -173,7 +173,7 @@ def save(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#save
     """
-    saved_elements.save_dataset(os.fspath(path), list(self.elements()), self.element_spec)
+    saved_elements.save_dataset(os.fspath(path), list(self.new_elements()), self.element_spec)
 
 
 @method
@@ -187,7 +187,7 @@ def get_single_element(self: Dataset, name: str | None = None) -> Element:
     """
     if state.trace is not None:
         return single_of(self, get_single_element)
-    elements = list(element_order.Take(self, 2).elements())  # two, to find out whether there is more than one
+    elements = list(element_order.Take(self, 2).new_elements())  # two, to find out whether there is more than one
     if len(elements) != 1:
         problem = "had more than one element" if elements else "was empty"
         raise InvalidArgumentError(None, "DatasetToSingleElement", f"Dataset {problem}. [Op:DatasetToSingleElement]")

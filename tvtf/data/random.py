@@ -5,8 +5,9 @@ Source: ``tensorflow/core/kernels/data/shuffle_dataset_op.cc`` and ``random_seed
 
 from __future__ import annotations
 
+import abc
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from tvtf.data.argument_conversion import int_argument
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
-from tvtf.rng.rng_streams import DEFAULT_SEED
+from tvtf.rng.rng_streams import DEFAULT_SEED, Stream
 from tvtf.state.seeds import MAX_INT32, seeds
 
 _CHUNK = 256
@@ -71,3 +72,11 @@ class SeedGenerator:
             return self.pair
         self.drawn += 1
         return next(self._words), next(self._words)
+
+
+class RandomFunction(abc.ABC):
+    """A user's function of elements, whose random ops start again with each iterator over the dataset."""
+
+    @abc.abstractmethod
+    def random_streams(self) -> Sequence[Stream]:
+        """Returns the streams of the function's random ops."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -67,6 +70,7 @@ class TracedStream(Stream):
         position among such ops as its seed. Without any seed, each start is a random one.
         """
         self.op_seed = op_seed
+        self.position = position
         start_seed = position if op_seed is None and seeds.seed is not None else op_seed
         self.start = None if start_seed is None else first_state(start_seed)
         super().__init__()
@@ -184,7 +188,42 @@ _streams_by_trace: weakref.WeakKeyDictionary[Any, list[TracedStream]] = weakref.
 
 
 def _new_stream(root: Any, op_seed: int | None) -> Stream:
-    """Creates the random stream of an op in a trace. The stream lives as long as the outermost trace, ``root``."""
+    """Returns the random stream of an op in a trace. The stream lives as long as the outermost trace, ``root``."""
     streams = _streams_by_trace.setdefault(root, [])
-    streams.append(TracedStream(op_seed, sum(stream.op_seed is None for stream in streams)))
+    position = sum(stream.op_seed is None for stream in streams)
+    known: KnownStreams | None = getattr(_thread, "known", None)
+    streams.append(TracedStream(op_seed, position) if known is None else known.next(op_seed, position))
     return streams[-1]
+
+
+class KnownStreams:
+    """The random streams, in order, of functions that a Python function traces in each of its calls.
+
+    Later calls continue the streams of the first. In TensorFlow such functions, as those of the datasets that the function
+    of ``flat_map`` returns, are traced once. With new streams, each call's functions would draw the same numbers.
+    """
+
+    def __init__(self, streams: list[TracedStream]) -> None:
+        self.streams, self.index = streams, 0
+
+    def next(self, op_seed: int | None, position: int) -> TracedStream:
+        """Returns the stream that the same op had in an earlier call, or creates it."""
+        known = self.streams[self.index] if self.index < len(self.streams) else None
+        if known is None or (known.op_seed, known.position) != (op_seed, position):
+            known = TracedStream(op_seed, position)
+            self.streams[self.index :] = [known]
+        self.index += 1
+        return known
+
+
+@contextmanager
+def continuing(streams: list[TracedStream]) -> Iterator[None]:
+    """Has functions that are traced in the context continue the streams of this list, to which new ones are added."""
+    outer, _thread.known = getattr(_thread, "known", None), KnownStreams(streams)
+    try:
+        yield
+    finally:
+        _thread.known = outer
+
+
+_thread = threading.local()
