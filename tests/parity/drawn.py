@@ -14,7 +14,7 @@ def programs(tf):
         "poisson of long": (lambda: random.stateless_poisson([8], [5, 6], 100.0, tf.int64),),
         "poisson of floats": (lambda: random.stateless_poisson([8], [5, 6], 12.5, tf.float32),),
     }
-    return calls(tf, drawn) | _seeded(tf) | _in_functions(tf) | _in_datasets(tf) | _errors(tf)
+    return calls(tf, drawn) | _seeded(tf) | _in_functions(tf) | _in_datasets(tf) | _beside_unused(tf) | _errors(tf)
 
 
 def _seeded(tf):
@@ -78,6 +78,12 @@ def _in_datasets(tf):
         "scan": lambda: data.range(3).scan(0, lambda total, x: (total + number(x), total)),
         "flat_map": lambda: data.range(2).flat_map(lambda _: data.range(3).map(number)),
         "interleave": lambda: data.range(2).interleave(lambda _: data.range(3).map(number), cycle_length=2),
+        "flat_map of shuffles": lambda: data.range(2).flat_map(lambda _: data.range(4).shuffle(4)),
+        "interleaved shuffles": lambda: data.range(2).interleave(lambda _: data.range(4).shuffle(4), cycle_length=2),
+        "flat_map of a number": lambda: data.range(2).flat_map(lambda x: data.from_tensors(number(x)).repeat(2)),
+        "flat_map of two shuffles": lambda: data.range(2).flat_map(
+            lambda _: data.range(4).shuffle(4).concatenate(data.range(4).shuffle(4))
+        ),
         "cache": lambda: data.range(3).map(number).cache(),
         "group_by_window": lambda: data.range(6).group_by_window(
             lambda x: tf.cast(heads(x), tf.int64), lambda _, rows: rows.batch(9), window_size=9
@@ -129,6 +135,61 @@ def _in_datasets(tf):
         "a reduced dataset": reduced,
         "a seed set after a dataset is made": seeded_later,
     }
+
+
+def _beside_unused(tf):
+    """An iterator that is made after one that is used later: each takes its order of shuffled elements when it is made."""
+    data = tf.data.Dataset
+
+    def shuffled(n=8):
+        return data.range(n).shuffle(n)
+
+    datasets = {
+        "shuffle": shuffled,
+        "batch": lambda: shuffled().batch(3),
+        "rebatch": lambda: shuffled().batch(3).rebatch([2, 3]),
+        "parallel batch": lambda: shuffled().batch(3, num_parallel_calls=2),
+        "map": lambda: shuffled().map(lambda x: x + 1),
+        "parallel map": lambda: shuffled().map(lambda x: x + 1, num_parallel_calls=2),
+        "filter": lambda: shuffled().filter(lambda x: x > 2),
+        "take": lambda: shuffled().take(5),
+        "skip": lambda: shuffled().skip(3),
+        "shard": lambda: shuffled().shard(2, 0),
+        "repeat": lambda: shuffled().repeat(2),
+        "endless repeat": lambda: shuffled().repeat().take(12),
+        "two shuffles": lambda: shuffled().shuffle(3),
+        "concatenate": lambda: shuffled().concatenate(shuffled(4)),
+        "zip": lambda: data.zip(shuffled(), shuffled(6)).map(lambda x, y: 10 * x + y),
+        "prefetch": lambda: shuffled().prefetch(2),
+        "cache": lambda: shuffled().cache(),
+        "unique": lambda: shuffled().unique(),
+        "take_while": lambda: shuffled().take_while(lambda x: x != 0),
+        "scan": lambda: shuffled().scan(tf.constant(0, tf.int64), lambda s, x: (s + x, s)),
+        "window": lambda: shuffled().window(3).flat_map(lambda w: w.batch(3)),
+        "group_by_window": lambda: shuffled().group_by_window(lambda x: x % 2, lambda _, d: d.batch(4), window_size=4),
+        "unbatch": lambda: shuffled().batch(2).unbatch(),
+        "flat_map": lambda: shuffled().flat_map(lambda x: data.from_tensors(x)),
+        "interleave": lambda: shuffled().interleave(lambda x: data.from_tensors(x), cycle_length=2),
+        "parallel interleave": lambda: shuffled().interleave(
+            lambda x: data.from_tensors(x), cycle_length=2, num_parallel_calls=2
+        ),
+        "enumerate": lambda: shuffled().enumerate().map(lambda i, x: 10 * i + x),
+        "ignore_errors": lambda: shuffled().ignore_errors(),
+        "padded_batch": lambda: shuffled().padded_batch(3),
+        "choose_from_datasets": lambda: data.choose_from_datasets([shuffled(4), shuffled(4)], data.range(2).repeat(4)),
+        "sample_from_datasets": lambda: data.sample_from_datasets([shuffled(4), shuffled(4)], [0.5, 0.5]),
+        "assert_cardinality": lambda: shuffled().apply(tf.data.experimental.assert_cardinality(8)),
+        "random": lambda: data.random(rerandomize_each_iteration=True).take(3),
+    }
+
+    def iterated(make):
+        tf.random.set_seed(4)
+        dataset = make()
+        first = iter(dataset)
+        second = [x.tolist() for x in dataset.as_numpy_iterator()]
+        return second, [next(first).numpy().tolist() for _ in range(2)]
+
+    return {f"{label} beside an unused iterator": lambda make=make: iterated(make) for label, make in datasets.items()}
 
 
 def _rounded(x):

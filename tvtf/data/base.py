@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -112,6 +113,14 @@ class Dataset(NumberedObject, abc.ABC):
                 stream.restart()
         return self._values(itertools.islice(self.handles(), position, None)) if position else self.elements()
 
+    def example_elements(self) -> Iterator[Element]:
+        """Yields the first element, if there is one, from an iteration that changes no order of later ones."""
+        before = [(g, g.pair, g.drawn) for g in self._seed_generators]
+        first = list(itertools.islice(self.elements(), 1))
+        for generator, pair, drawn in before:
+            generator.restore(pair, drawn)
+        return iter(first)
+
     def __iter__(self) -> OwnedIterator:
         if state.trace is not None:
             return in_traces.begin(self)
@@ -164,6 +173,25 @@ class Dataset(NumberedObject, abc.ABC):
                     f"{spec.value_type}"
                 )
         return NumpyIterator(self)
+
+
+Handles = Callable[[Any], Iterator[Any]]
+
+
+def started(handles: Handles) -> Handles:
+    """Has a generator `handles` run to its first ``yield``, which yields nothing, when it is called.
+
+    Before that the generator starts to iterate its sources. TensorFlow, too, starts all of a pipeline when an iterator is
+    made: `shuffle` takes its seeds then, even if the iterator is never used. Keras makes such iterators.
+    """
+
+    @functools.wraps(handles)
+    def start(self: Any) -> Iterator[Any]:
+        iterator = handles(self)
+        next(iterator)
+        return iterator
+
+    return start
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import bool_argument, int_argument
-from tvtf.data.base import UNKNOWN, Dataset, map_known_size, method
+from tvtf.data.base import UNKNOWN, Dataset, map_known_size, method, started
 from tvtf.data.mapped import Traced
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
@@ -78,9 +78,11 @@ class CyclingBatches(Dataset):
         static_size = counts[0] if drop_remainder and len(set(counts)) == 1 else None
         super().__init__(leading(source.element_spec, static_size), UNKNOWN)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields lists of handles, one list for each batch; the sizes of the lists cycle through ``counts``."""
         source = self.source.handles()
+        yield
         for count in itertools.cycle(self.counts):
             group = list(itertools.islice(source, count))
             if not group or (self.drop_remainder and len(group) < count):
@@ -312,6 +314,7 @@ class Window(Dataset):
         reach = (size - 1) * stride + 1 if drop_remainder else 1
         super().__init__(spec, map_known_size(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields windows of ``length`` elements.
 
@@ -319,6 +322,7 @@ class Window(Dataset):
         window's elements. ``shift`` is the distance between the starts of windows.
         """
         source, buffered = self.source.elements(), list[Element]()
+        yield
         reach = (self.length - 1) * self.stride + 1
         while True:
             buffered += itertools.islice(source, max(reach - len(buffered), 0))
@@ -389,13 +393,15 @@ class GroupByWindow(Dataset):
             )
         super().__init__(probe.element_spec, UNKNOWN)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Groups elements by key, and yields the elements of each group's reduced dataset.
 
         A group is reduced as soon as it is full. At the end of the source, the remaining groups are reduced.
         """
-        open_groups: dict[int, list[Element]] = {}
-        for element in self.source.elements():
+        source, open_groups = self.source.elements(), dict[int, list[Element]]()
+        yield
+        for element in source:
             key = int(self.key(element).numpy())
             group = open_groups.setdefault(key, [])
             group.append(element)

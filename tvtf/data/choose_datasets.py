@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method, started
 from tvtf.data.batching import Batch
 from tvtf.data.element_order import Take, Zip
 from tvtf.data.mapped import Map, Traced
@@ -35,6 +35,7 @@ class Choose(Dataset):
         self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields, for each element of the dataset of choices, the next element of the dataset with this index.
 
@@ -43,7 +44,9 @@ class Choose(Dataset):
         open_iterators: dict[int, Iterator[Element]] = {}
         for index, dataset in enumerate(self.datasets):
             open_iterators[index] = dataset.elements()
-        for choice_tensor in self.choices.elements():
+        choices = self.choices.elements()
+        yield
+        for choice_tensor in choices:
             choice = int(choice_tensor.numpy())
             if not 0 <= choice < len(self.datasets):
                 raise InvalidArgumentError(
@@ -127,10 +130,13 @@ class Resampled(Dataset):
         self.initial = None if initial is None else np.asarray(convert_to_tensor(initial).numpy(), np.float64)
         super().__init__((self.class_of.spec, source.element_spec), UNKNOWN)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields elements with their classes by rejection sampling, so that classes have the target frequencies."""
         counts = np.ones_like(self.target)
-        for element, draw in zip(self.source.elements(), self.draws.elements()):
+        elements_and_draws = zip(self.source.elements(), self.draws.elements())
+        yield
+        for element, draw in elements_and_draws:
             element_class = self.class_of(element)
             class_number = int(element_class)
             counts[class_number] += 1

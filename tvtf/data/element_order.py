@@ -14,7 +14,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import int_argument
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, map_known_size, method
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, map_known_size, method, started
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
@@ -109,11 +109,14 @@ class Repeat(PassThrough):
         if count == 0:
             self.size = 0
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields the source's handles ``count`` times, starting a new iteration each time; endlessly if negative."""
-        for _ in itertools.count() if self.count < 0 else range(self.count):
+        handles = self.source.handles() if self.count else iter(())
+        yield
+        for repetition in itertools.count() if self.count < 0 else range(self.count):
             empty = True
-            for handle in self.source.handles():
+            for handle in self.source.handles() if repetition else handles:
                 empty = False
                 yield handle
             if empty and self.count < 0:  # repeating nothing endlessly would never return
@@ -149,13 +152,15 @@ class Shuffle(PassThrough):
         self.seeds = SeedGenerator(None if seed is None else int_argument(seed), new_each_time)
         super().__init__(source, source.size)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields the source's handles in random order: draws each from a buffer, which the source refills.
 
         As in TensorFlow, the drawn handle is swapped with the first one, which then leaves the buffer.
         """
         random = words(self.seeds.next_pair())
-        source = self.source.handles()
+        yield
+        source = self.source.handles()  # which TensorFlow, too, starts with the first element
         buffer: deque[Any] = deque()
         while True:
             missing = None if self.buffer_size == UNKNOWN else self.buffer_size - len(buffer)
@@ -207,8 +212,13 @@ class Concatenate(Dataset):
         size = first.size + second.size if endless is None else endless
         super().__init__(relaxed(first.element_spec, second.element_spec), size)
 
+    @started
     def handles(self) -> Iterator[Any]:
-        return itertools.chain(*(part.elements() for part in self.parts))
+        first, second = self.parts
+        elements = first.elements()
+        yield
+        yield from elements
+        yield from second.elements()
 
     def size_of_batches(self) -> int | None:
         return _common_size_of_batches(self.parts)
@@ -363,10 +373,12 @@ class Unique(Dataset):
             raise ArgumentError("UniqueDataset only supports inputs with a single component.").for_op("UniqueDataset")
         super().__init__(source.element_spec, UNKNOWN)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields each element that equals none before it; elements are equal if dtype, shape and content are."""
-        seen = set()
-        for element in self.source.elements():
+        source, seen = self.source.elements(), set()
+        yield
+        for element in source:
             key = []
             for array in arrays(element):
                 # An array of strings has dtype object. Its bytes are addresses, which differ for equal strings.

@@ -13,7 +13,7 @@ from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
-from tvtf.data.base import UNKNOWN, Dataset, method
+from tvtf.data.base import UNKNOWN, Dataset, method, started
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
 from tvtf.data.random import RandomFunction
 from tvtf.data.saved_elements import load, store
@@ -84,7 +84,7 @@ class Traced(Eager):
         All dims of the spec are unknown, because they may differ for other elements. ``trace_error`` is the error that
         tracing raised. This error is raised again if the call fails, too.
         """
-        for element in source.elements():
+        for element in source.example_elements():
             try:
                 result_spec = nest.map_structure(_with_unknown_dims, spec_of(super().__call__(element)))
             except Exception as error:
@@ -273,8 +273,11 @@ class TakeWhile(Filter):
     def size_of_batches(self) -> int | None:
         return None
 
+    @started
     def handles(self) -> Iterator[Any]:
-        for element in self.source.elements():
+        source = self.source.elements()
+        yield
+        for element in source:
             if not self.function(element):
                 return
             yield element
@@ -309,7 +312,7 @@ class Interleave(Dataset):
 
     def _inner_spec(self) -> Any:
         """Returns the element spec of the dataset that the function returns for the first element."""
-        for element in self.source.elements():
+        for element in self.source.example_elements():
             return self._inner(element).element_spec
         return self.source.element_spec  # there is no element to call the function with
 
@@ -320,12 +323,14 @@ class Interleave(Dataset):
             raise TypeError(f"The `map_func` argument must return a `Dataset` object. Got {type(dataset).__name__}.")
         return dataset
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields blocks of elements from ``cycle`` open iterators in turn.
 
         When an iterator ends, the dataset of the source's next element replaces it. An empty slot holds None.
         """
         source = self.source.elements()
+        yield
         open_iterators = self._initial_iterators(source)
         exhausted, slot = False, 0
         while not exhausted or any(o is not None for o in open_iterators):
@@ -444,9 +449,11 @@ class Scan(Dataset):
         self.function, _ = _trace_with_stable_state(user, source, spec_of(self.initial), _scan_state)
         super().__init__(self.function.spec[1], source.size)
 
+    @started
     def handles(self) -> Iterator[Any]:
-        state = self.initial
-        for element in self.source.elements():
+        state, source = self.initial, self.source.elements()
+        yield
+        for element in source:
             state, output = self.function(state, element)
             yield output
 
@@ -551,12 +558,14 @@ class IgnoreErrors(Dataset):
         self.source, self.log_warning = source, log_warning
         super().__init__(source.element_spec, UNKNOWN)
 
+    @started
     def handles(self) -> Iterator[Any]:
         """Yields the elements that are computed without an error; logs errors if ``log_warning`` is set.
 
         The handles of this dataset (what ``value`` turns into elements) are the elements themselves.
         """
         source = self.source.elements()
+        yield
         # A `for` loop would end at the first error, but the source may have a next element.
         while True:
             try:
@@ -595,10 +604,12 @@ class Cache(Dataset):
             self.cached = load(self.path, self.element_spec)
         return self._compute_and_store() if self.cached is None else iter(self.cached)
 
+    @started
     def _compute_and_store(self) -> Iterator[Any]:
         """Yields the source's elements. At the end, stores all of them in memory, and in the file if there is one."""
-        seen = []
-        for element in self.source.elements():
+        source, seen = self.source.elements(), []
+        yield
+        for element in source:
             seen.append(element)
             yield element
         self.cached = seen

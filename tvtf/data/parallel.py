@@ -186,8 +186,7 @@ class UnorderedMerge(Iterator[Any]):
         self._queue: Queue[tuple[str, Any]] = Queue(ahead)
         self._stop = threading.Event()
         self._open = 0
-        for _ in range(count):
-            self._start()
+        self._unstarted = count  # none before the first element is asked for: the iterator may never be used
 
     def _start(self) -> None:
         """Starts the thread of the next iterator, if there is one."""
@@ -198,6 +197,9 @@ class UnorderedMerge(Iterator[Any]):
 
     def __next__(self) -> Any:
         """Returns the next element that any thread has put into the queue, or raises an iterator's error."""
+        for _ in range(self._unstarted):
+            self._start()
+        self._unstarted = 0
         while self._open:
             kind, payload = self._queue.get()
             if kind == "element":

@@ -19,7 +19,7 @@ from tvtf.data import features as _features  # noqa: F401 - adds names
 from tvtf.data import lookup_tables as _lookup_tables  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data.argument_conversion import bool_argument, int_argument
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods, started
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
 from tvtf.data.traced_datasets import deferring
@@ -298,13 +298,15 @@ def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset
 class Counted(element_order.PassThrough):
     """A dataset whose number of elements is checked against ``size``."""
 
+    @started
     def handles(self) -> Any:
         """Yields the source's elements (as handles).
 
         Raises an error if their number is not the asserted one, ``size``.
         """
-        count = 0
-        for handle in self.source.handles():
+        count, source = 0, self.source.handles()
+        yield
+        for handle in source:
             count += 1
             if count > self.size >= 0:  # a negative size is not a number of elements: infinite or unknown
                 raise self._wrong_count("at least", count)
