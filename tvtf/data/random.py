@@ -15,7 +15,7 @@ import numpy as np
 from tvtf.data.argument_conversion import int_argument
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
-from tvtf.rng.rng_streams import DEFAULT_SEED, Stream
+from tvtf.rng.rng_streams import DEFAULT_SEED, Stream, next_op_seed
 from tvtf.state.seeds import MAX_INT32, seeds
 
 _CHUNK = 256
@@ -32,7 +32,7 @@ def seed_pair(seed: Any) -> tuple[int, int]:
         return int(first), int(second)
     if seeds.seed is None:
         return DEFAULT_SEED, _as_31_bit_int(seed)
-    op_seed = seeds.next_op_seed() if seed is None else _as_31_bit_int(seed)
+    op_seed = next_op_seed() if seed is None else _as_31_bit_int(seed)
     pair = seeds.seed % MAX_INT32, op_seed % MAX_INT32
     return (0, MAX_INT32) if pair == (0, 0) else pair  # TensorFlow's kernels take (0, 0) for no seeds
 

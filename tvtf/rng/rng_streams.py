@@ -7,6 +7,7 @@ Variable of its own, which the function reads and assigns.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
@@ -53,6 +54,12 @@ class Stream:
 
     def restart(self) -> None:
         self.variable.assign(self._start())
+
+    def advance(self, blocks: int) -> np.ndarray:
+        """Returns the generator state, and advances it by ``blocks`` blocks."""
+        before: np.ndarray = self.variable.numpy().copy()
+        self.variable.assign(philox.skipped(before, blocks))
+        return before
 
     def _start(self) -> np.ndarray:
         start = self.saved_start()
@@ -175,6 +182,9 @@ def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
 
     An op without a seed has a new stream at each call.
     """
+    known: KnownStreams | None = getattr(_thread, "known", None)
+    if known is not None:
+        return known.next(op_seed, 0 if op_seed is not None else known.next_op_seed()).advance(blocks)
     with seeds.lock:
         if op_seed is None:
             return first_state(None if seeds.seed is None else seeds.next_op_seed())
@@ -197,14 +207,19 @@ def _new_stream(root: Any, op_seed: int | None) -> Stream:
 
 
 class KnownStreams:
-    """The random streams, in order, of functions that a Python function traces in each of its calls.
+    """The random streams, in order, of a Python function's ops, and of the functions that each of its calls traces.
 
-    Later calls continue the streams of the first. In TensorFlow such functions, as those of the datasets that the function
-    of ``flat_map`` returns, are traced once. With new streams, each call's functions would draw the same numbers.
+    The function of ``flat_map`` is such a function: it makes datasets. TensorFlow traces it, and theirs, only once.
+    Therefore later calls continue the streams of the first, and find the same op seeds: positions in the function.
     """
 
     def __init__(self, streams: list[TracedStream]) -> None:
         self.streams, self.index = streams, 0
+        self._op_seeds = itertools.count()
+
+    def next_op_seed(self) -> int:
+        """Returns the seed of the next op of the function that has none."""
+        return next(self._op_seeds)
 
     def next(self, op_seed: int | None, position: int) -> TracedStream:
         """Returns the stream that the same op had in an earlier call, or creates it."""
@@ -218,12 +233,18 @@ class KnownStreams:
 
 @contextmanager
 def continuing(streams: list[TracedStream]) -> Iterator[None]:
-    """Has functions that are traced in the context continue the streams of this list, to which new ones are added."""
+    """Has ops and traced functions of the context continue the streams of this list, to which new ones are added."""
     outer, _thread.known = getattr(_thread, "known", None), KnownStreams(streams)
     try:
         yield
     finally:
         _thread.known = outer
+
+
+def next_op_seed() -> int:
+    """Draws a seed for an op or dataset without one, from the global seed; in :func:`continuing`, its position there."""
+    known: KnownStreams | None = getattr(_thread, "known", None)
+    return seeds.next_op_seed() if known is None else known.next_op_seed()
 
 
 _thread = threading.local()
