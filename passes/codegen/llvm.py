@@ -151,7 +151,7 @@ def cpu_passes() -> tvm.transform.Pass:
             s_tir_passes.LowerMatchBuffer(),
             s_tir_passes.LowerOpaqueBlock(),
             FlattenBuffers,
-            run_again(vectorize, has_vector_indices, before=tir.NarrowDataType(32)),
+            run_again(vectorize, has_vector_indices, before=NarrowIndices),
             tir.StorageRewrite(),
             run_only_where(s_tir_passes.HoistIfThenElse(), has_invariant_branches),
             tir.UnrollLoop(),
@@ -162,6 +162,16 @@ def cpu_passes() -> tvm.transform.Pass:
             tir.BF16StorageLegalize(),
         ]
     )
+
+
+@tvm.transform.module_pass(opt_level=0, name="NarrowIndices")
+def NarrowIndices(mod: IRModule, _context: tvm.transform.PassContext) -> IRModule:
+    """Narrows indices to 32 bits, but not the numbers that subroutines take."""
+    functions = {
+        name: func.with_body(subroutine.with_int64_numbers(func.body)) if isinstance(func, tirx.PrimFunc) else func
+        for name, func in tirx.transform.NarrowDataType(32)(mod).functions_items()
+    }
+    return IRModule(functions, attrs=mod.attrs)
 
 
 def host_target(target: Target) -> Target:

@@ -14,8 +14,9 @@ from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
-from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, split_functions
+from tvtf.passes.codegen.llvm import NarrowIndices, build_library, host_target, lower_kernels, split_functions
 from tvtf.passes.codegen.vm import generate
+from tvtf.passes.schedule.cpu import subroutine
 
 
 def chain(lengths):
@@ -61,6 +62,23 @@ def test_kernels_are_compiled_alone_unless_they_call_each_other():
     together, *alone = split_functions(functions | {one: calling})
     assert set(together) == {one, other}
     assert [len(part) for part in alone] == [1] * len(rest)
+
+
+def test_where_indices_are_narrowed_a_subroutine_still_takes_64_bits_of_each_number():
+    # It reads 64 bits. Those above a narrower number are chance: loops with strided convolutions crashed.
+    source, result = (tirx.decl_buffer((64,), "float32") for _ in range(2))
+    row = tirx.Var("row", "int64")
+    numbers = [row * 3 - 5, 4]
+    elements = [tirx.BufferLoad(result, [row * 16]), tirx.BufferLoad(source, [tirx.IntImm("int64", 0)])]
+    copy = subroutine.call(subroutine.PREFIX + "copy", elements, numbers)
+    loop = tirx.For(row, tirx.IntImm("int64", 0), tirx.IntImm("int64", 4), tirx.ForKind.SERIAL, copy)
+    kernel = tirx.PrimFunc([source, result], loop).with_attr("global_symbol", "kernel")
+
+    narrowed = NarrowIndices(tvm.IRModule({"kernel": kernel}))["kernel"]
+
+    assert str(narrowed.body.loop_var.ty.dtype) == "int32"
+    _, _, widths = subroutine.arguments(narrowed.body.body.value)
+    assert [str(each.ty.dtype) for each in widths] == ["int64", "int64"]
 
 
 def kernels_of(mod):

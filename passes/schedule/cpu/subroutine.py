@@ -19,7 +19,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, DeclBuffer, PrimFunc, Stmt, Var
 
-from tvtf.core.tvm_visitor import structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.codegen.floats import exact
 from tvtf.passes.schedule.cpu import emit
 
@@ -141,6 +141,21 @@ def _as_int64(number: int | ir.Expr) -> ir.Expr:
     if isinstance(number, (int, tirx.IntImm)):
         return tirx.IntImm("int64", int(number))
     return number if str(number.ty.dtype) == "int64" else tirx.Cast("int64", number)
+
+
+def with_int64_numbers(stmt: Stmt) -> Stmt:
+    """Casts the numbers of calls to int64 again, where a pass has narrowed them as if they were indices.
+
+    A subroutine reads 64 bits of each. Of a narrower number, the others are what happens to lie on the stack.
+    """
+
+    def widened(node: ir.Call) -> ir.Call:
+        if not is_call(node):
+            return node
+        numbers = arguments(node)[2]
+        return tirx.call_extern("void", *node.args[: -len(numbers)], *map(_as_int64, numbers)) if numbers else node
+
+    return structural_map(stmt, (ir.Call, widened))
 
 
 def arguments(node: ir.Call) -> tuple[str, list[TensorLoad], list[ir.Expr]]:
