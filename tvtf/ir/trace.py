@@ -40,6 +40,9 @@ COMPUTE = "tvtf.compute"
 GRADIENT_FUNCTIONS = ("backward",)
 """Function attributes that only the gradient runs: their side effects do not make the primitive's call impure."""
 
+CONTROL_FLOW = ("cond", "while")
+"""Primitives whose functions all take the call's last operands, among them what they capture."""
+
 EMBEDDED_ELEMENTS = 16
 """Eager tensors up to this size become constants of the IR; larger ones become parameters, to keep data out of the IR."""
 
@@ -69,6 +72,13 @@ class Graph:
     @property
     def output_types(self) -> tuple[TensorType, ...]:
         return tuple(t._type for t in self.outputs)
+
+    def capturing(self, captured: Sequence[Any]) -> Graph:
+        """Returns the graph with a parameter for each object in ``captured``, in this order, and for no other capture."""
+        for outer in captured:
+            self._trace.capture(outer, outer._type, "captured")
+        self._trace.captures = {id(outer): self._trace.captures[id(outer)] for outer in captured}
+        return self._trace.finish(self.outputs)
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """Converts the graph to a GraphDef message, for TensorBoard and other readers. Each primitive becomes a node.
@@ -755,6 +765,9 @@ class Trace(TracedOperations):
         graphs: dict[str, Graph] = {}
         for name in filter(lambda name: _is_function(attrs[name]), attrs):
             graphs[name] = self._graph_of(prim, name, operands, attrs | graphs)
+        if (captured := self._captured_by(graphs, attrs)) and prim.name.removeprefix("effect_") in CONTROL_FLOW:
+            graphs = {name: graph.capturing(captured) for name, graph in graphs.items()}
+            operands += map(self.own, captured)
         types = prim.typed(*(x._type for x in operands), **(attrs | graphs))
         for result_type in [types] if type(types) is TensorType else types:
             require_countable(result_type, prim.tf_name)
@@ -864,6 +877,15 @@ class Trace(TracedOperations):
                 *[function_trace.add_param(t, p.name) for t, p in zip(with_readable_dims(types), params)]
             )
         return function_trace.finish(outputs)
+
+    def _captured_by(self, graphs: Mapping[str, Graph], attrs: Mapping[str, Any]) -> list[Any]:
+        """Returns what functions of a call capture from this trace while they are traced again, each once.
+
+        The call's operands hold what was captured when the functions were first traced. Tracing them again may capture
+        more: a deferred call in a loop's body may become a call of Python, which is a parameter of the program.
+        """
+        traced_again = (graph for name, graph in graphs.items() if graph is not attrs[name])
+        return list({id(outer): outer for graph in traced_again for outer, _ in graph.captures}.values())
 
     def _graph_var(self, graph: Graph) -> ir.GlobalVar:
         """Returns the GlobalVar by which calls in this trace refer to a subgraph; adds the subgraph on its first use."""
