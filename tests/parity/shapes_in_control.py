@@ -4,7 +4,7 @@ from parity_calls import result_or_kind
 
 
 def programs(tf):
-    return _branches(tf) | _loops(tf) | _slices(tf) | _rejected(tf)
+    return _branches(tf) | _loops(tf) | _slices(tf) | _computed(tf) | _rejected(tf)
 
 
 def _each(function, *calls):
@@ -129,6 +129,65 @@ def _slices(tf):
         return lambda: [run(x, c(i)) for i in (2, 0, -1, 9)]
 
     return {f"sliced {name}": sliced(key) for name, key in keys.items()}
+
+
+def _computed(tf):
+    x = tf.constant([1.0, -2.0, 3.0, -4.0, 5.0, 6.0])
+
+    def counted(x, i):
+        """How many numbers are above ``i``: a size that only the program knows."""
+        return tf.size(tf.where(x > tf.cast(i, tf.float32)))
+
+    met = {
+        "scattered": lambda x, n: tf.tensor_scatter_nd_update(x, tf.range(n)[:, None], x[:n] * 2.0),
+        "stitched": lambda x, n: tf.dynamic_stitch([tf.range(n)], [x[:n]]),
+        "summed": lambda x, n: tf.math.unsorted_segment_sum(x[:n], tf.range(n) % 2, 2),
+        "multiplied": lambda x, n: tf.matmul(x[None, :n], tf.ones([n, 2])),
+        "contracted": lambda x, n: tf.einsum("i,i->", x[:n], tf.ones([n])),
+        "concatenated": lambda x, n: tf.concat([x[:n, None], tf.ones([n, 2])], 1),
+        "gathered": lambda x, n: tf.gather(x[:n, None], tf.zeros([n, 1], tf.int32), batch_dims=1),
+        "rolled": lambda x, n: tf.roll(x, n, 0),
+        "factored": lambda x, n: tf.linalg.lu(x[0] * tf.eye(n))[0],
+    }
+
+    def total(of, x, i):
+        return tf.reduce_sum(of(x, counted(x, i)) ** 2)
+
+    def looped(of, x):
+        return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + total(of, x, i)), [0, 0.0])[1]
+
+    def branched(of, x):
+        return tf.cond(x[0] > 0.0, lambda: total(of, x, 1), lambda: 0.0)
+
+    def derived(run, of):
+        @tf.function
+        def program(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = run(of, x)
+            return y, tape.gradient(y, x)
+
+        return lambda: program(x)
+
+    @tf.function
+    def unequal(x):
+        n = counted(x, 1)
+        return tf.tensor_scatter_nd_update(x, tf.range(n)[:, None], x[: n + 1])
+
+    programs = {
+        f"computed sizes {name} in a {place}": derived(run, of)
+        for name, of in met.items()
+        for place, run in (("loop", looped), ("branch", branched))
+        if name != "factored"
+    }
+    factored = tf.function(lambda x: (looped(met["factored"], x), branched(met["factored"], x)))
+    return programs | {
+        "computed sizes factored": lambda: factored(x),
+        "computed sizes that differ": lambda: result_or_kind(lambda: unequal(x)),
+        "the top of a computed count": lambda: tf.function(
+            lambda x: tf.math.in_top_k([1, 0], [[0.1, 0.9], [0.2, 0.8]], tf.size(tf.where(x < -3.0)))
+        )(x),
+    }
 
 
 def _rejected(tf):

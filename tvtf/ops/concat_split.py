@@ -15,6 +15,7 @@ from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.extents import agree_or_check
 from tvtf.ops.operands import at_least, attributes, integers
 from tvtf.ops.rules import (
     attribute_int,
@@ -68,7 +69,7 @@ def _require_concatenable(first: tuple[Dim, ...], shape: tuple[Dim, ...], axis: 
     if len(first) != len(shape):
         raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
     for i, (first_dim, dim) in enumerate(zip(first, shape)):
-        if i != axis and not agree_dim(first_dim, dim):
+        if i != axis and not agree_or_check(first_dim, dim):
             raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {shapes}")
 
 

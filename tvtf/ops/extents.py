@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentValueError
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import Sample, primitive
-from tvtf.core.shape import Dim, TensorType
+from tvtf.core.shape import Dim, TensorType, agree_dim
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.dtypes import bool as bool_dtype
@@ -41,13 +42,13 @@ def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
 
     Dims of the program's arguments fit anyway, because the arrays exist.
     """
-    computed = tuple(d for d in dims if _is_computed(d))
+    computed = tuple(d for d in dims if _is_computed(d, state.trace))
     fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
     return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
 
 
-def _is_computed(dim: Dim) -> bool:
-    """Returns whether the program computes a dim, instead of reading it from the shapes of its arguments.
+def _is_computed(dim: Dim, trace: Any) -> bool:
+    """Returns whether the program computes a dim, instead of reading it from the shapes of a trace's arguments.
 
     Such a dim depends on symbols that the trace's parameters don't have.
     """
@@ -56,8 +57,9 @@ def _is_computed(dim: Dim) -> bool:
     from tvm import tirx
 
     parameter_symbols: set[Any] = set()
-    for param in state.trace.params:
-        for param_dim in param._type.shape:
+    shapes = [param._type.shape for param in trace.params]
+    for shape in shapes:
+        for param_dim in () if isinstance(shape, AnyShape) else shape:
             parameter_symbols.update(symbols_in(param_dim))
     return not parameter_symbols.issuperset(tirx.analysis.undefined_vars(dim))
 
@@ -122,3 +124,29 @@ def memory_fits(sizes: tuple[Dim, ...]) -> Any:
     The limits are what a process can address and a few times the machine's memory.
     """
     return (), {"sizes": sizes}
+
+
+def agree_or_check(a: Dim, b: Dim) -> bool:
+    """Returns whether two dims agree, as ``agree_dim`` says; sizes that the program computes it compares at run time.
+
+    ``agree_dim`` assumes that dims are equal by setting a symbol, and of ``n`` and ``min(n, 6)`` none can be set. To trace
+    the function for the sizes of a call would not help where the program computes ``n``, so the program compares the two.
+    """
+    if agree_dim(a, b):
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return False
+    if state.trace is None:  # TVM infers the type of a call that is in the program, after the comparison
+        return True
+    if not any(_is_computed(dim, state.trace.root) for dim in (a, b)):
+        return False
+    # ``told_dims`` computes those of its dims that are symbols, and checks a number or an expression.
+    computed, checked = (a, b) if _is_symbol(a) else (b, a)
+    bind.told_dims(bind.dims_vector(dims=(computed,), dtype=int64), dims=(checked,))
+    return True
+
+
+def _is_symbol(dim: Dim) -> bool:
+    from tvm import tirx
+
+    return isinstance(dim, tirx.Var)

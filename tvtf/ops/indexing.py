@@ -9,12 +9,13 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive
-from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
+from tvtf.core.shape import Dim, TensorType, agree_shape, brackets, size_of
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.extents import agree_or_check
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexed_slices import rows_of
 from tvtf.ops.operands import attributes
@@ -77,7 +78,7 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
             f"batch_dims ({batch_dims}) must be at most axis ({axis}) and the rank of indices ({index_rank})"
         )
     for i in range(batch_dims):
-        if not agree_dim(params.shape[i], indices.shape[i]):
+        if not agree_or_check(params.shape[i], indices.shape[i]):
             raise ArgumentError(
                 f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}"
             )

@@ -12,6 +12,7 @@ from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
+from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import COMPILED, int32, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
@@ -412,7 +413,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
         x = (
             _rolled_by_int(x, amount, axis_number % x.ndim)
             if isinstance(amount, int)
-            else _rolled_by_tensor(x, amount, axis_number % x.ndim)
+            else _rolled_by_tensor(x, scalar_of(amount) if is_dim(amount) else amount, axis_number % x.ndim)
         )
     return x
 

@@ -27,7 +27,6 @@ from tvtf.ops.rules import (
     require_rank,
     require_same_dtype,
     size_argument,
-    static_int,
     static_value,
     stretch,
 )
@@ -344,7 +343,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     Args:
       targets: int32 or int64 vector of class numbers.
       predictions: float32 tensor of shape (batch, classes).
-      k: int.
+      k: int or scalar integer tensor.
 
     >>> import tvtf as tf
     >>> tf.math.in_top_k([1, 0], [[0.1, 0.9], [0.2, 0.8]], 1).numpy()
@@ -361,6 +360,9 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
         raise ArgumentError(
             f"First dimension of predictions {rows} must match length of targets {classes_of_rows._type.shape[0]}"
         )
+    limit = convert_to_tensor(k, classes_of_rows.dtype)
+    if limit.ndim:
+        raise ArgumentError(f"k must be 0-D, got shape {brackets(limit._type.shape)}").for_op("InTopKV2")
     on, off = EagerTensor(np.array(True)), EagerTensor(np.array(False))
     is_target = bind.one_hot(bind.cast(classes_of_rows, dtype=int64), on, off, depth=classes, axis=1)
     zero = EagerTensor(np.zeros((), scores.dtype.np))
@@ -370,7 +372,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     is_finite = bind.reduce_all(bind.is_finite(bind.select(is_target, scores, zero)), axis=(1,), keepdims=False)
     is_valid = bind.logical_and(is_finite, bind.reduce_any(is_target, axis=(1,), keepdims=False))
     larger_count = bind.reduce_sum(is_larger, axis=(1,), keepdims=False)
-    return bind.logical_and(is_valid, bind.less(larger_count, EagerTensor(np.array(static_int(k, "k"), np.int32))))
+    return bind.logical_and(is_valid, bind.less(bind.cast(larger_count, dtype=int64), bind.cast(limit, dtype=int64)))
 
 
 # -- searchsorted
