@@ -597,6 +597,8 @@ class Net:
 net = Net()
 arguments = tf_inspect.getcallargs(net.call, 1, training=True)
 print(arguments.pop("self") is net, sorted(arguments.items()))
+spec = tf_inspect.getargspec(net.call)
+print(spec.args, spec.varargs, spec.keywords, spec.defaults)
 """
     assert printed(tmp_path, program) == [
         "[3, [4], [1, 2]] False True",
@@ -616,6 +618,7 @@ print(arguments.pop("self") is net, sorted(arguments.items()))
         "1",
         "0 [] True",
         "True [('state', ()), ('step', 3), ('training', True), ('x', 1)]",
+        "['self', 'x', 'state', 'step'] None None ((), 3)",
     ]
 
 

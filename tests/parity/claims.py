@@ -128,6 +128,7 @@ def _dims(tf):
         "in a shape": lambda: (tf.TensorShape([two, unknown]), tf.zeros([two, 1]).shape),
         "values": lambda: [v1.dimension_value(d) for d in (two, 3, None, unknown)],
         "at an index": lambda: [v1.dimension_at_index(tf.TensorShape(s), 0) for s in ([1], [None], None)],
+        "at an index, in TensorFlow 2": lambda: tf.compat.dimension_at_index(tf.TensorShape([1, 2]), 1).value,
         "what is on": lambda: (v1.resource_variables_enabled(), v1.control_flow_v2_enabled()),
         "outside functions": lambda: v1.executing_eagerly_outside_functions(),
     }

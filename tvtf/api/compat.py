@@ -11,6 +11,8 @@ import numpy as np
 
 from tvtf.core.log import logger
 from tvtf.core.primitive import export, exports
+from tvtf.core.shape import TensorShape
+from tvtf.core.v1_dimension import Dimension
 
 exports["compat.integral_types"] = (numbers.Integral, np.integer)
 exports["compat.real_types"] = (numbers.Real, np.integer, np.floating)
@@ -97,6 +99,19 @@ def dimension_value(dimension: Any) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/dimension_value
     """
     return dimension
+
+
+@export("compat.dimension_at_index")
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Returns the ``Dimension`` at an index of a shape. It is unknown if the rank is unknown.
+
+    >>> import tvtf as tf
+    >>> tf.compat.dimension_at_index(tf.TensorShape([1, None]), 1)
+    Dimension(None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/dimension_at_index
+    """
+    return Dimension(None) if shape.rank is None else Dimension(shape[index])
 
 
 @export("compat.forward_compatible")

@@ -303,6 +303,22 @@ def getfullargspec(obj: Any) -> inspect.FullArgSpec:
     return spec._replace(annotations={}) if _is_own(function) else spec
 
 
+class ArgSpec(NamedTuple):
+    """The arguments of a function as Python 2's ``inspect.getargspec`` told them: ``keywords`` names ``**kwargs``."""
+
+    args: list[str]
+    varargs: str | None
+    keywords: str | None
+    defaults: tuple[Any, ...] | None
+
+
+def getargspec(obj: Any) -> ArgSpec:
+    """Returns :func:`getfullargspec` in the form of Python 2, with keyword-only arguments among the positional ones."""
+    spec = getfullargspec(obj)
+    defaults = (*(spec.defaults or ()), *(spec.kwonlydefaults or {}).values())
+    return ArgSpec(spec.args + spec.kwonlyargs, spec.varargs, spec.varkw, defaults or None)
+
+
 def getcallargs(*func_and_positional: Any, **named: Any) -> dict[str, Any]:
     """Returns the arguments of a call by name, with defaults, for the function within decorators.
 
@@ -529,7 +545,8 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.util.tf_inspect": {
         **_inspect_names(),
         "_inspect": inspect,
-        "getargspec": getfullargspec,
+        "ArgSpec": ArgSpec,
+        "getargspec": getargspec,
         "getcallargs": getcallargs,
         "getfullargspec": getfullargspec,
     },

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tvtf.api.compat import dimension_at_index
 from tvtf.core import nest
 from tvtf.core.primitive import public_names
-from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.shape import as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.tensorboard_protos import proto
@@ -301,18 +302,6 @@ def enable_tensor_equality() -> None:
 def disable_tensor_equality() -> None:
     """Makes ``==`` of tensors and Variables test identity from now on, so that Variables can be keys of dicts."""
     equality.by_identity = True
-
-
-def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
-    """Returns the ``Dimension`` at an index of a shape. It is unknown if the rank is unknown.
-
-    >>> import tvtf as tf
-    >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)
-    Dimension(None)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_at_index
-    """
-    return Dimension(None) if shape.rank is None else Dimension(shape[index])
 
 
 names |= {
