@@ -47,7 +47,7 @@ from tvtf.frontend.function.sample_shapes import (
 )
 from tvtf.frontend.function.signature import spec_if_composite
 from tvtf.ir.dialect import example_shape
-from tvtf.ir.interpreter import Subfunction
+from tvtf.ir.interpreter import Instance, Subfunction
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.extents import symbols_in
@@ -418,7 +418,7 @@ def _constant(leaf: Any) -> Any:
     """Returns a graph of the trace as a function that any trace can call."""
     if not hasattr(leaf, "all_params"):
         return leaf
-    return Subfunction(leaf.module(), "main")
+    return Subfunction(leaf.module(), "main", Instance)
 
 
 def _with_known_dims(tensor_type: TensorType, known: Any) -> tuple[TensorType, Any]:

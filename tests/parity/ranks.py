@@ -98,12 +98,20 @@ def _squeezed(tf):
 
 def _captured(tf):
     """Functions inside a function of unknown rank that use its argument without taking it."""
+
+    def ones_of_rows(x):
+        return tf.ones(tf.shape(x)[:-1])
+
     bodies = {
         "its shape": lambda x: tf.shape(x),
         "its rank": lambda x: tf.rank(x),
         "its sum": lambda x: tf.reduce_sum(x, -1),
         "its elements": lambda x: tf.reshape(x, [-1]) * 2,
         "its shape among others": lambda x: tf.concat([[7], tf.shape(x)], 0),
+        "its rows in a loop": lambda x: tf.while_loop(
+            lambda i, y: i < 2, lambda i, y: (i + 1, y + ones_of_rows(x)), [0, ones_of_rows(x)]
+        ),
+        "its rows in a branch": lambda x: tf.cond(tf.size(x) > 2, lambda: ones_of_rows(x), lambda: x[..., 0]),
     }
 
     def inside(body, is_concrete):
