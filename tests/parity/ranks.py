@@ -111,6 +111,11 @@ def _captured(tf):
         "its rows in a loop": lambda x: tf.while_loop(
             lambda i, y: i < 2, lambda i, y: (i + 1, y + ones_of_rows(x)), [0, ones_of_rows(x)]
         ),
+        "its places in a loop": lambda x: tf.while_loop(
+            lambda i, y: i < 2,
+            lambda i, y: (i + 1, tf.tensor_scatter_nd_add(y, tf.where(y > 1.0), tf.gather_nd(x, tf.where(y > 1.0)))),
+            [0, x],
+        ),
         "its rows in a branch": lambda x: tf.cond(tf.size(x) > 2, lambda: ones_of_rows(x), lambda: x[..., 0]),
     }
 
@@ -122,14 +127,19 @@ def _captured(tf):
 
         return [outer(tf.ones([2, 3])), outer(tf.ones([4]))]
 
-    def in_graph(body):
+    def at_distinct_indices(x):
+        return tf.gather_nd(tf.stack([x, x]), tf.unique(tf.cast(0.0 * tf.reshape(x, [-1]), tf.int32))[0])
+
+    def in_graph(body, in_function=True):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             x = tf.compat.v1.placeholder(tf.float32, None)
-            y = tf.function(lambda: body(x), autograph=False)()
+            y = tf.function(lambda: body(x), autograph=False)() if in_function else body(x)
             return [session.run(y, {x: [1.0, 2.0]}), session.run(y, {x: [[1.0, 2.0, 3.0]]})]
 
     return {
         **{f"a captured tensor, {label}": lambda b=body: inside(b, False) for label, body in bodies.items()},
         **{f"a captured tensor, {label}, concrete": lambda b=body: inside(b, True) for label, body in bodies.items()},
         **{f"a captured placeholder, {label}": lambda b=body: in_graph(b) for label, body in bodies.items()},
+        "a computed index of any length": lambda: in_graph(at_distinct_indices, False),
+        **{f"a placeholder, {label}": lambda b=body: in_graph(b, False) for label, body in bodies.items()},
     }

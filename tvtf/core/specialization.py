@@ -133,7 +133,8 @@ def unknown_size(error: Exception, is_required: bool = True) -> BaseException:
     if state.trace is not None:
         specialization = state.trace.specialization
         # In a trace for one call's shapes, the program itself computes the size: Python executes the call then.
-        if specialization.may_know_more or specialization.level is Level.SHAPES:
+        knows_more = specialization.may_know_more or specialization.level is Level.SHAPES
+        if knows_more or (is_required and specialization.runs_eagerly):
             return UnknownSize(error, is_required)
     return error
 
