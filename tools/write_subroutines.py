@@ -427,10 +427,10 @@ def main() -> None:
     """Writes the archives into the package that is imported, from the folder that the command names if it names one."""
     sys.path[:0] = sys.argv[1:]
     os.environ["TVTF_SUBROUTINES"] = "0"  # all are compiled, whatever archives there are
-    from tvtf.passes.codegen.shipped_subroutines import FEATURES
+    from tvtf.passes.codegen.processor_models import MODELS
 
-    with ProcessPoolExecutor(len(FEATURES), mp_context=get_context("spawn")) as processes:
-        for path in processes.map(write, FEATURES):
+    with ProcessPoolExecutor(len(MODELS), mp_context=get_context("spawn")) as processes:
+        for path in processes.map(write, [model.name for model in MODELS]):
             print(path, path.stat().st_size)
 
 

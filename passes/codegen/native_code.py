@@ -16,6 +16,7 @@ from tvm.tirx.build import codegen_build
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.elf import without_unused
 from tvtf.passes.codegen.memory_file import object_code
+from tvtf.passes.codegen.processor_models import model_of_vector_width
 from tvtf.passes.schedule.cpu.subroutine import has_calls
 
 LEVEL, SAFE_LEVEL = 2, 1
@@ -25,8 +26,6 @@ noise. At level 1, without loops turned to selections, arg max and max pooling t
 LEVEL_WITHOUT_STORES = 0
 """The level for functions that only call subroutines, whose loops are what takes time: LLVM takes a quarter of the time. Also
 for a module without functions, which takes 0.7 ms instead of 3.3."""
-MODELS = (("avx512f", "x86-64-v4"), ("avx2", "x86-64-v3"))
-"""Models of processors by a feature, the better one first."""
 HAS_ELF = sys.platform not in ("darwin", "win32")
 """Whether object files are ELF, in which symbols can be renamed."""
 _CONVERSIONS = ("__truncsfhf2", "__extendhfsf2")
@@ -82,17 +81,17 @@ def with_less_unrolling(host: Target) -> Target:
     more than there are, so that LLVM spills some to the stack. The target names a generic processor model, and lists the
     instructions of the actual processor.
     """
-    model = next((model for feature, model in MODELS if codegen.target_has_features(feature, host)), None)
+    model = model_of_vector_width(host)
     if model is None or "mcpu" not in host.attrs:
         return host
     own_features, model_features = (
-        set(map(str, codegen.llvm_get_cpu_features(target))) for target in (host, _of_model(host, model))
+        set(map(str, codegen.llvm_get_cpu_features(target))) for target in (host, _of_model(host, model.name))
     )
     changes = [
         *(f"+{name}" for name in sorted(own_features - model_features)),
         *(f"-{name}" for name in sorted(model_features - own_features)),
     ]
-    return _of_model(host, model, changes)
+    return _of_model(host, model.name, changes)
 
 
 def _of_model(host: Target, model: str, features: Sequence[str] = ()) -> Target:

@@ -22,6 +22,7 @@ from tvm.target import Target, codegen
 from tvm.tirx import IntImm, PrimFunc
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.passes.codegen.processor_models import supported_model
 from tvtf.passes.schedule.cpu.parallel_threshold import PARALLEL_SIZES
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import choices_text
@@ -29,12 +30,6 @@ from tvtf.passes.schedule.tuned_choices import choices_text
 FOLDER = Path(__file__).parent
 SOURCES = FOLDER.parent
 """The folder of the compiler's sources, on which all object code depends."""
-AVX2 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
-FEATURES = {
-    "x86-64-v4": (*AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-    "x86-64-v3": AVX2,
-}
-"""The instructions of each model, the better one first (System V ABI, AMD64 supplement, table 3.1)."""
 
 
 def target_of(model: str, cores: int = 1) -> Target:
@@ -153,12 +148,8 @@ def _model_of(target: Target) -> str | None:
     """
     if "mtriple" in target.attrs or "mcpu" not in target.attrs:
         return None
-    models = (
-        model
-        for model, features in FEATURES.items()
-        if all(codegen.target_has_features(feature, target) for feature in features)
-    )
-    return next(models, None)
+    model = supported_model(target)
+    return None if model is None else model.name
 
 
 def _digest_of_compiler() -> str:

@@ -11,6 +11,7 @@ from tvm.target import Target
 
 import tvtf as tf
 from tvtf.passes.codegen import llvm, shipped_subroutines, subroutines
+from tvtf.passes.codegen.processor_models import MODELS
 from tvtf.passes.codegen.shipped_subroutines import (
     archive_for,
     shipped_code,
@@ -26,6 +27,7 @@ from tvtf.runtime import cache
 from tvtf.runtime.target import host_target
 
 TOOL = Path(__file__).parents[2] / "tools" / "write_subroutines.py"
+MODEL_NAMES = [model.name for model in MODELS]
 SHAPES = (2, 9, 9, 16), (3, 3, 16, 40), (40,)
 
 
@@ -102,7 +104,7 @@ def test_the_tool_writes_an_archive_for_each_model(folder, tool, monkeypatch):
     layers = [tool.Layer(convolved, SHAPES), tool.Layer(lambda x, w: x @ w, ((32, 64), (64, 96)))]
     monkeypatch.setattr(tool, "layers", lambda _tf: iter(layers))
     monkeypatch.setattr(tool, "elementwise", lambda _tf: iter([tool.Layer(tf.nn.relu, [(64, 100)])]))
-    for model in shipped_subroutines.FEATURES:
+    for model in MODEL_NAMES:
         tool.write(model)
         names = archive_for(target_of(model)).namelist()
         assert {name.split("_")[0] for name in names} == {"kernel", "tvtf"}
@@ -195,7 +197,7 @@ def test_layers_are_of_many_kinds(tool):
     ],
 )
 def test_a_processor_gets_the_code_of_a_model_whose_instructions_it_has(folder, processor, model):
-    for each in shipped_subroutines.FEATURES:
+    for each in MODEL_NAMES:
         write_archive(each, {"tvtf_sub_a": each.encode()})
     code = shipped_code("tvtf_sub_a", Target({"kind": "llvm", **processor}), {})
     assert code == (None if model is None else model.encode())
