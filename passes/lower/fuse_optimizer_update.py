@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 import tvm
 import tvm_ffi
 from tvm import ir, relax
-from tvm.ir import TensorLoad
 
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.lower.fuse_kernels import with_named_dims
-from tvtf.passes.memory.buffer_donation import DONATE, is_at_own_point
+from tvtf.passes.memory.buffer_donation import DONATE, copied_param
 from tvtf.passes.memory.memory_plan import variables
-from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
+from tvtf.passes.schedule.cpu.kernel import read_kernel
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _BROADCAST, _REDUCTIONS = 1, (3, 4)
@@ -88,7 +87,7 @@ class _MainCalls:
         Args:
           block: the number of the binding's block.
           is_dataflow: whether this is a dataflow block; calls in other blocks aren't added.
-          known: earlier results of `_copied_operand`, by the kernel's name.
+          known: earlier results of `copied_param`, by the kernel's name.
         """
         position = len(self.positions_of)
         self._record_readers(binding.value)
@@ -97,7 +96,7 @@ class _MainCalls:
             name, tensors = binding.value.args
             kernel, operands = mod[name], list(tensors.fields)
             if name not in known:
-                known[name] = _copied_operand(kernel)
+                known[name] = copied_param(kernel, read_kernel(kernel))
             copied_position = known[name]
             pattern = int(kernel.attrs["op_pattern"])
             copied = None if copied_position is None else operands[copied_position]
@@ -312,22 +311,6 @@ def _is_tensor(value: Any) -> bool:
 
 def _same_shape(x: Any, y: Any) -> bool:
     return tvm_ffi.structural_equal(x.ty.shape, y.ty.shape)
-
-
-def _copied_operand(func: Any) -> int | None:
-    """Returns the position of the operand that a kernel copies, or None for any other kernel.
-
-    Such a kernel is a single loop nest, which stores each loaded element at the same indices. Copies of an optimizer's
-    new values into Variables have this form, and the fused update can do without them.
-    """
-    kernel = read_kernel(func)
-    stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
-    if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
-        return None
-    if not is_at_own_point(stage.value, stage):
-        return None
-    source = stage.value.source
-    return next((i for i, param in enumerate(func.params) if param.same_as(source)), None)
 
 
 def _results(main: relax.Function) -> list[Any]:

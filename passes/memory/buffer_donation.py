@@ -40,10 +40,11 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
     for var, func in mod.functions.items():
         kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
         if kernel is not None:
+            copied = copied_param(func, kernel)
             attrs = {
                 INPLACE_PAIRS: inplace_pairs(func, kernel),
                 ONLY_RESHAPES: _only_reshapes(func),
-                COPIED_PARAM: _only_copied_param(func, kernel),
+                COPIED_PARAM: -1 if copied is None else copied,
             }
             marked.update_func(var, func.with_attrs(attrs))
         # A kernel that isn't read as stages may say, by annotated loops, that it first copies an operand.
@@ -52,18 +53,28 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
     return marked
 
 
-def _only_copied_param(func: tirx.PrimFunc, kernel: Kernel) -> int:
-    """Returns the position of the parameter that a kernel copies to its result, or -1 for any other kernel.
+def copied_param(func: tirx.PrimFunc, kernel: Kernel | None) -> int | None:
+    """Returns the position of the parameter that a kernel copies to its result, or None if it does anything else.
 
-    Such a kernel is a single loop nest, which stores each loaded element at the same indices and with the same type.
-    The copy can be eliminated if the copied value is computed in the result's memory.
+    A copy is a single loop nest, which stores each loaded element at the same indices of a buffer of the same type. It
+    can be eliminated if the copied value is computed in the result's memory.
+
+    Args:
+      func: the kernel's function.
+      kernel: the function as stages; None if it can't be read as stages.
     """
-    stage, *other_stages = kernel.stages
-    if other_stages or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
-        return -1
-    if not is_at_own_point(stage.value, stage) or not _same_buffer_type(stage.value.source, stage.buffer):
-        return -1
-    return next((i for i, param in enumerate(func.params) if param.same_as(stage.value.source)), -1)
+    if kernel is None or len(kernel.stages) != 1:
+        return None
+    (stage,) = kernel.stages
+    if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
+        return None
+    source = stage.value.source
+    if not is_at_own_point(stage.value, stage) or not _same_buffer_type(source, stage.buffer):
+        return None
+    for position, param in enumerate(func.params):
+        if param.same_as(source):
+            return position
+    return None
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
