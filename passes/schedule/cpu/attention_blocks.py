@@ -177,10 +177,10 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
         """
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.has_blocks_of_rows:
-            return emit.fused(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)
+            return emit.fused_loops(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)
         rows_per_block, block_count = _rows_and_count_of_blocks(blocks, target)
         versions = list(_versions_of_blocks(blocks, rows_per_block, stored_buffers))
-        return emit.fused(
+        return emit.fused_loops(
             [*extents[:-1], block_count],
             lambda row_indices: _select_block_version(versions, row_indices, rows_per_block, write_block),
             parallel,

@@ -127,7 +127,7 @@ def emit_image_copies(stage: Stage, target: CpuTarget, parallel: bool) -> Stmt |
         calls.append(call)
         return call or emit.sequence([])
 
-    copied = emit.fused(images, copy_image, parallel)
+    copied = emit.fused_loops(images, copy_image, parallel)
     return copied if all(calls) else None
 
 

@@ -245,7 +245,7 @@ def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
         image, band_index = image_and_band
         return _emit_band(bands, image, band_index, replace(target, cores=1), emit_all)
 
-    return is_parallel(bands.stages, target, lambda parallel: emit.fused([images, bands.count], band, parallel))
+    return is_parallel(bands.stages, target, lambda parallel: emit.fused_loops([images, bands.count], band, parallel))
 
 
 def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:

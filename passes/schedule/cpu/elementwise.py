@@ -90,7 +90,7 @@ def _emit_nest(
         return _innermost_loop(stages, innermost, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer_loops] + ([chunks] if chunks != 1 else [])
-    return emit.fused(extents, task, parallel, TASKS_PER_CORE * target.cores)
+    return emit.fused_loops(extents, task, parallel, TASKS_PER_CORE * target.cores)
 
 
 def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, target: CpuTarget) -> int:

@@ -93,7 +93,7 @@ def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt])
     return unrolled(extents[0], lambda outer: unrolled_nest(extents[1:], lambda inner: body([outer, *inner])))
 
 
-def fused(
+def fused_loops(
     extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool, enough: int | None = None
 ) -> Stmt:
     """Emits a nest of loops, fused into one parallel loop if `parallel`, so that its tasks occupy all cores.
@@ -112,7 +112,9 @@ def fused(
         while depth < len(extents) and (static(volume(extents[:depth])) or 0) < enough:
             depth += 1
         inner_extents = extents[depth:]
-        return fused(extents[:depth], lambda outer: nest(inner_extents, lambda inner: body([*outer, *inner])), True)
+        return fused_loops(
+            extents[:depth], lambda outer: nest(inner_extents, lambda inner: body([*outer, *inner])), True
+        )
     total = volume(extents)
     # A single task needs no loop.
     if static(total) == 1:

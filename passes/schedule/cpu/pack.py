@@ -200,7 +200,7 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
         return _pack_chunk(operand, piece, point, start)
 
     chunk_order = [operand.count, chunk_count] if operand.is_transposed else [chunk_count, operand.count]
-    return emit.fused([*outer_extents, *chunk_order], task, parallel)
+    return emit.fused_loops([*outer_extents, *chunk_order], task, parallel)
 
 
 def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:

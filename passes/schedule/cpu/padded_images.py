@@ -261,7 +261,7 @@ def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, par
     planned = PlannedReduction(contraction, epilogue_stages, replace(plan, packed=()), combiner(contraction), target)
     image_count = images.source.spatial[0].extent
     band_count = int(images.fused_stages[0].spatial[1].extent) // images.band.rows
-    loop = emit.fused(
+    loop = emit.fused_loops(
         [image_count, band_count],
         lambda image_and_band: _emit_band(images, planned, copy, image_and_band[0], image_and_band[1], target),
         parallel,

@@ -115,7 +115,7 @@ def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> St
         epilogue = None if has_no_epilogue else run_tiles(replace(planned, start=sums_stage), None)
         return emit.sequence([run_tiles(summing, None), sum_steps, epilogue])
 
-    nest = emit.fused([index(panels.chunk_counts[axis.var]) for axis in tiled], task, parallel)
+    nest = emit.fused_loops([index(panels.chunk_counts[axis.var]) for axis in tiled], task, parallel)
     return nest if has_no_epilogue else emit.sequence([emit.allocate(sums_stage.buffer), nest])
 
 

@@ -156,7 +156,7 @@ def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stm
     if _has_short_rows(chain, target):
         return emit_stacked(chain.stages, chain.depth, stored_buffers, target, emit_row)
     row_extents = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
-    return is_parallel(chain.stages, target, lambda parallel: emit.fused(row_extents, emit_row, parallel))
+    return is_parallel(chain.stages, target, lambda parallel: emit.fused_loops(row_extents, emit_row, parallel))
 
 
 def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:

@@ -125,10 +125,10 @@ def emit_stacked(
 
     def write(parallel: bool) -> Stmt:
         """Emits the loop over full blocks, then the loop over the remaining rows."""
-        main = emit.fused([*outer, blocks], write_block, parallel)
+        main = emit.fused_loops([*outer, blocks], write_block, parallel)
         parts = [None if emit.static(blocks) == 0 else main]
         return emit.sequence(
-            [*parts, None if emit.static(remaining) == 0 else emit.fused(outer, remaining_rows, False)]
+            [*parts, None if emit.static(remaining) == 0 else emit.fused_loops(outer, remaining_rows, False)]
         )
 
     return is_parallel(stages, target, write)

@@ -111,7 +111,7 @@ def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: boo
     task_extents = [axis.extent for axis in task_axes]
     block_extents = [index(block_counts[axis.var]) for axis in block_order]
     extents = [*block_extents, *task_extents] if keeps_panel else [*task_extents, *block_extents]
-    return emit.fused(extents, task, parallel)
+    return emit.fused_loops(extents, task, parallel)
 
 
 def _point(axes: Sequence[Axis], indices: Sequence[ir.Expr]) -> Point:

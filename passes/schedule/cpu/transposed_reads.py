@@ -108,7 +108,7 @@ def emit_transposed(
 
         return emit_tiles_along_axis(row_axis, _tile_extents(row_axis, lanes), task_counts[1], part, row_of_tiles)
 
-    return emit.fused([*(loop.extent for loop in transposed.outer), *map(index, task_counts)], task, parallel)
+    return emit.fused_loops([*(loop.extent for loop in transposed.outer), *map(index, task_counts)], task, parallel)
 
 
 def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[int]:

@@ -444,7 +444,7 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
     writer = _WindowWriter(windows, stores, tile)
     # The last two axes, the windows of a row and the channels, are tiled within a row.
     extents = [axis.extent for axis in windows.fused_stages[0].spatial[:-2]]
-    return is_parallel(windows.fused_stages, target, lambda parallel: emit.fused(extents, writer.row, parallel))
+    return is_parallel(windows.fused_stages, target, lambda parallel: emit.fused_loops(extents, writer.row, parallel))
 
 
 class _WindowWriter:

@@ -339,12 +339,12 @@ class _WinogradWriter:
             return emit.sequence([
                 emit.allocate(self.input_buffer),
                 *transpose,
-                emit.fused(
+                emit.fused_loops(
                     [self.tiles_per_task // self.tile_columns],
                     lambda tile_rows: self._with_allocation(self.band_buffer, transform_row(tile_rows[0])),
                     parallel,
                 ),
-                emit.fused(
+                emit.fused_loops(
                     [self.tiling.groups], lambda panels: self._panel_in_blocks(filter_load, panels[0]), parallel
                 ),
             ])  # fmt: skip
@@ -352,7 +352,7 @@ class _WinogradWriter:
             emit.allocate(self.filter_buffer),
             *transpose,
             self._transform_filter(filter_load, parallel),
-            emit.fused([row_blocks, self.tiling.groups], lambda numbers: self._task(*numbers), parallel),
+            emit.fused_loops([row_blocks, self.tiling.groups], lambda numbers: self._task(*numbers), parallel),
         ])  # fmt: skip
 
     def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
@@ -381,7 +381,7 @@ class _WinogradWriter:
             panel, channel = panel_and_channel
             return self._transform_window(filter_load, panel, channel, panel_and_channel)
 
-        return emit.fused([self.tiling.panels(self.shape), self.shape.in_channels], transform_window, parallel)
+        return emit.fused_loops([self.tiling.panels(self.shape), self.shape.in_channels], transform_window, parallel)
 
     def _transform_window(
         self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_position: Sequence[ir.Expr]

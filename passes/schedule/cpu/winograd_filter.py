@@ -377,7 +377,7 @@ class _FilterGradientWriter:
             *(emit.allocate(operand.buffer) for operand in both_operands),
             *([] if self.is_local else [emit.allocate(self.sum_buffer), self._clear_sums(parallel)]),
             emit.loop(block_count, lambda block: self._transform_and_multiply_block(block, parallel)),
-            None if self.is_local else emit.fused(self.panel_counts, lambda at: self._write_results(at, at), parallel),
+            None if self.is_local else emit.fused_loops(self.panel_counts, lambda at: self._write_results(at, at), parallel),
         ])  # fmt: skip
 
     def _clear_sums(self, parallel: bool) -> Stmt:
@@ -392,7 +392,9 @@ class _FilterGradientWriter:
                 self.tiling.results, lambda start, lane: emit.store(self.sum_buffer, zero, [*indices, lane + start])
             )
 
-        return emit.fused([*self.panel_counts, self.transforms.products, self.tiling.channels], clear_channel, parallel)
+        return emit.fused_loops(
+            [*self.panel_counts, self.transforms.products, self.tiling.channels], clear_channel, parallel
+        )
 
     def _in_vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
         """Emits `body(start, lane)` for [0, extent) in vectors; the last vector may be shorter."""
@@ -411,18 +413,20 @@ class _FilterGradientWriter:
         """
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
-            return emit.fused([self.tiling.rows], lambda rows: self._transform_row(operand, block, rows[0]), parallel)
+            return emit.fused_loops(
+                [self.tiling.rows], lambda rows: self._transform_row(operand, block, rows[0]), parallel
+            )
 
         transforms = [transform_rows(operand) for operand in (self.input_operand, self.cotangent_operand)]
         if self.is_local:
-            return emit.sequence([*transforms, emit.fused(self.panel_counts, self._write_panel, parallel)])
+            return emit.sequence([*transforms, emit.fused_loops(self.panel_counts, self._write_panel, parallel)])
 
         def write_product(indices: list[ir.Expr]) -> Stmt:
             *panel, position = indices
             # The buffer holds the sums of all panels, so a panel's sums are at the panel's own indices.
             return self._write_product(panel, sums_at=panel, position=position)
 
-        products = emit.fused([*self.panel_counts, self.transforms.products], write_product, parallel)
+        products = emit.fused_loops([*self.panel_counts, self.transforms.products], write_product, parallel)
         return emit.sequence([*transforms, products])
 
     def _transform_row(self, operand: _TransformedOperand, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
