@@ -18,7 +18,7 @@ from tvtf.passes.schedule.cpu.conv_bands import bands_of, is_convolution
 from tvtf.passes.schedule.cpu.inline import inline_stages
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.vector_axis import terms_of
+from tvtf.passes.schedule.cpu.vector_axis import operands_of
 
 SHARE_OF_LEVEL2 = 0.2
 """Share of a core's level-2 cache above which an intermediate counts as too large: the next kernel distributes its work
@@ -105,7 +105,7 @@ def _is_depthwise(stage: Stage) -> bool:
     if not is_convolution(stage) or len(stage.spatial) != 4:
         return False
     channel = stage.spatial[3]  # the layout is NHWC
-    return channel.size != 1 and all(access.load_stride(term, channel.var) == 1 for term in terms_of(stage))
+    return channel.size != 1 and all(access.load_stride(term, channel.var) == 1 for term in operands_of(stage))
 
 
 def _operands(binding: Any) -> list[Any]:

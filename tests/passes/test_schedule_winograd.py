@@ -12,7 +12,7 @@ from tvm.target import Target
 from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.cpu import schedule, winograd_transforms
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.winograd_cuts import Shape, fastest_filter_tiling, fastest_tiling
+from tvtf.passes.schedule.cpu.winograd_tiling import Shape, fastest_filter_tiling, fastest_tiling
 
 MOSTLY_HOST = [TARGETS[0], pytest.param(TARGETS[1], marks=pytest.mark.sweep)]
 """Filters' gradients run on both always."""

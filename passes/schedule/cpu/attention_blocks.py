@@ -24,7 +24,7 @@ from tvtf.passes.schedule.cpu.row_strips import block_versions, emit_strips, str
 from tvtf.passes.schedule.cpu.substage import block_buffer, redirected_to_whole, restricted_stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_masked_columns, without_masked_columns
-from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, operands_of
 
 MIN_ROWS, MAX_ROWS = 32, 128
 TASKS_PER_CORE = 2
@@ -155,7 +155,7 @@ def _rows_share_operand(stage: Stage, depth: int) -> bool:
     """Returns whether a stage is a contraction whose rows along the last row axis read the same operand."""
     last_row_axis = stage.spatial[depth - 1]
     return has_reused_operand(stage) and any(
-        access.load_stride(term, last_row_axis.var) == 0 for term in terms_of(stage)
+        access.load_stride(term, last_row_axis.var) == 0 for term in operands_of(stage)
     )
 
 

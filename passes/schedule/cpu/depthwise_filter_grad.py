@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.border_clips import all_clips
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
 from tvtf.passes.schedule.cpu.reduction import without_unit_axes
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.vector_axis import terms_of
+from tvtf.passes.schedule.cpu.vector_axis import operands_of
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,6 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
 
 def _are_vectors_of_channels(gradient: Stage, lanes: int) -> bool:
     """Returns whether both factors are contiguous along the channels, and the channels fill at least half a vector."""
-    channel, terms = gradient.spatial[-1], terms_of(gradient)
+    channel, terms = gradient.spatial[-1], operands_of(gradient)
     fills_half_vector = channel.size is not None and 2 * channel.size >= lanes
     return fills_half_vector and len(terms) == 2 and all(access.load_stride(term, channel.var) == 1 for term in terms)

@@ -61,6 +61,16 @@ def round_up(value: int, multiple: int) -> int:
     return ceil_div(value, multiple) * multiple
 
 
+def power_of_two_ceil(value: int) -> int:
+    """Returns the smallest power of two that isn't less than `value`."""
+    return 1 << max(0, value - 1).bit_length()
+
+
+def power_of_two_floor(value: int) -> int:
+    """Returns the largest power of two that isn't greater than `value`; 1 if there is none."""
+    return 1 << (max(1, value).bit_length() - 1)
+
+
 def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
     """Builds a loop over [0, extent), whose body is `body(variable)`. For extent 1, returns only the body at index 0."""
     if static(extent) == 1:

@@ -39,7 +39,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
-from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
+from tvtf.passes.schedule.cpu.vector_axis import operands_of, vector_operand_bytes
 
 TASKS_THAT_SUFFICE = 4
 # Depthwise convolutions keep one padded copy of up to this many level-2 caches, which outer caches hold: bands were
@@ -136,7 +136,7 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
     image_rows = contraction.spatial[1].size
     if row_items is None or source.spatial[1].size is None or image_rows is None:
         return None
-    other_operands = [term for term in terms_of(contraction) if not term.source.same_as(source.buffer)]
+    other_operands = [term for term in operands_of(contraction) if not term.source.same_as(source.buffer)]
     # The other operand must be the same for all bands of an image.
     if any(
         contraction.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices)))

@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Point, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
-from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, operands_of
 
 
 def emit_reduction(
@@ -112,7 +112,7 @@ def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
-    operand_offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]
+    operand_offsets = [access.flat_offset(term.source, list(term.indices)) for term in operands_of(stage)]
     return all(access.moves_as_one_axis(offset, outer, inner) for offset in operand_offsets)
 
 

@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Range
-from tvtf.passes.schedule.cpu.vector_axis import UNKNOWN_SIZE, has_reused_operand, terms_of
+from tvtf.passes.schedule.cpu.vector_axis import UNKNOWN_SIZE, has_reused_operand, operands_of
 
 # Each step loads and stores the partial sums of all results, so short steps aren't profitable.
 MIN_TERMS_OF_A_STEP = 128
@@ -108,7 +108,7 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
     of a step while these are in the cache.
     """
     sizes = {axis.var: _size_or_default(axis) for axis in stage.axes}
-    operands = [_ReadExtents.of(term) for term in terms_of(stage)]
+    operands = [_ReadExtents.of(term) for term in operands_of(stage)]
 
     def growth_along(axis: Axis, loop_sizes: Mapping[Var, int]) -> list[float]:
         """Returns, for each operand, by which factor a loop over `axis` increases the number of elements read."""
@@ -139,7 +139,7 @@ def _longest_that_fit(
     axis. If none fits, the shortest steps are returned; None for a reduction without a reused operand.
     """
     candidates = list(_possible_steps(stage, max_first_size)) if has_reused_operand(stage) else []
-    operands = [_ReadExtents.of(term) for term in terms_of(stage)]
+    operands = [_ReadExtents.of(term) for term in operands_of(stage)]
     max_bytes = target.level2_bytes // PART_FOR_OPERANDS
 
     def fits(steps: Steps) -> bool:

@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.reduction_steps import Steps, steps_of
 from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, PlannedReduction, emit_tasks, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import is_long_sum
-from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, operands_of
 
 TILES_PER_CORE_THAT_SUFFICE = 8
 MAX_SLICES_IN_ONE_VALUE = 16
@@ -63,7 +63,7 @@ def _is_read_once_or_cached(planned: PlannedReduction) -> bool:
 def _operand_bytes(planned: PlannedReduction) -> int:
     """Returns the size in bytes of all operands of a reduction. Symbolic extents count as 512."""
     extents = [
-        [emit.static(extent) or UNKNOWN_SIZE for extent in term.source.ty.shape] for term in terms_of(planned.stage)
+        [emit.static(extent) or UNKNOWN_SIZE for extent in term.source.ty.shape] for term in operands_of(planned.stage)
     ]
     return sum(prod(shape) for shape in extents) * planned.stage.item_bytes
 

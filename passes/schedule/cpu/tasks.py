@@ -20,7 +20,7 @@ from tvtf.passes.schedule.cpu.product_tile import call_product_tile
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clip_range, emit_row_tile
 from tvtf.passes.schedule.cpu.tile_plan import Plan
-from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
+from tvtf.passes.schedule.cpu.vector_axis import operands_of, vector_operand_bytes
 
 TASKS_PER_CORE = 4
 UNKNOWN_SIZE = 512
@@ -321,7 +321,7 @@ def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> Ten
     Tiles must read the operand in memory order: only then is it known which elements are needed soon.
     """
     stage, vector_axis = planned.stage, planned.plan.vector
-    vector_operands = [term for term in terms_of(stage) if access.load_stride(term, vector_axis.var) != 0]
+    vector_operands = [term for term in operands_of(stage) if access.load_stride(term, vector_axis.var) != 0]
     if len(vector_operands) != 1 or vector_operand_bytes(stage, vector_axis) <= planned.target.level2_bytes:
         return None
     # The vectors of a term directly follow those of the term before in memory.

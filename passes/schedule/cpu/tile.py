@@ -350,7 +350,7 @@ def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     while extent:
-        lanes = 1 << (extent.bit_length() - 1)
+        lanes = emit.power_of_two_floor(extent)
         spans.append((sum(size for _first, size in spans), lanes))
         extent -= lanes
     return spans

@@ -43,7 +43,7 @@ from tvtf.passes.schedule.cpu.reduction import without_unit_axes
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import emit_tiles_along_axis
 from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile
-from tvtf.passes.schedule.cpu.vector_axis import terms_of
+from tvtf.passes.schedule.cpu.vector_axis import operands_of
 
 MAX_UNROLLED_TERMS = 512
 # With more results in registers LLVM loads terms long before their use, and spills them; tiles of 28 results did.
@@ -188,7 +188,11 @@ def _without_own_bounds(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     than its operands. Returns None for others.
     """
     term = reduced_term(reduction)
-    if term is None or combiner(reduction) is None or any(_is_reused(load, reduction) for load in terms_of(reduction)):
+    if (
+        term is None
+        or combiner(reduction) is None
+        or any(_is_reused(load, reduction) for load in operands_of(reduction))
+    ):
         return None
     if is_choice(term) and tvm_ffi.structural_equal(term.args[2], reduction.init):
         # The term is `if_then_else(is_inside, value, init)`.
@@ -210,7 +214,7 @@ def _is_narrower(reduction: Stage) -> bool:
 
 def _has_windows(reduction: Stage) -> bool:
     """Returns whether each reduction axis is a tap of a sliding window: some index is a sum such as `row + tap`."""
-    index_variables = [variables(position) for load in terms_of(reduction) for position in load.indices]
+    index_variables = [variables(position) for load in operands_of(reduction) for position in load.indices]
     position_axes = {axis.var for axis in reduction.spatial[1:-1]}
     return all(
         any(
@@ -374,7 +378,7 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     stage, sliding_axis = windows.bare, windows.sliding_axes[-1]
     channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
     window_count, channel_count = sliding_axis.position.size or 1, channel.size or 1
-    if 2 * channel_count < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
+    if 2 * channel_count < lanes or not all(access.is_contiguous(term, channel.var) for term in operands_of(stage)):
         return None
     max_vectors = emit.ceil_div(channel_count, lanes)
     max_results, max_along_channels = _max_results(stage, sliding_axis.taps, target)
@@ -401,7 +405,7 @@ def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
     if not has_calls(stage.value):
         return target.vector_registers // PARTS_OF_REGISTERS, 1
     max_results = target.vector_registers // PARTS_OF_REGISTERS_TO_CHOOSE
-    return max_results, max_results if len(terms_of(stage)) > 1 else max(1, max_results // 2)
+    return max_results, max_results if len(operands_of(stage)) > 1 else max(1, max_results // 2)
 
 
 def _item_bytes(load: TensorLoad) -> int:

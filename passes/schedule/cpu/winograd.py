@@ -40,9 +40,9 @@ from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Epilogue
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
-from tvtf.passes.schedule.cpu.vector_axis import terms_of
-from tvtf.passes.schedule.cpu.winograd_cuts import FLOAT32_BYTES, Shape, Tiling, fastest_tiling
+from tvtf.passes.schedule.cpu.vector_axis import operands_of
 from tvtf.passes.schedule.cpu.winograd_products import Products
+from tvtf.passes.schedule.cpu.winograd_tiling import FLOAT32_BYTES, Shape, Tiling, fastest_tiling
 from tvtf.passes.schedule.cpu.winograd_transforms import (
     BY_WINDOW,
     Matrix,
@@ -137,7 +137,7 @@ def _factors(stage: Stage) -> Operands | None:
     if (len(stage.spatial), len(stage.reduce)) not in (is_2d, is_3d, is_grouped) or stage.dtype != "float32":
         return None
     # The stage must be the reduction `sum = sum + image * filter` from 0.
-    update, terms = stage.value, terms_of(stage)
+    update, terms = stage.value, operands_of(stage)
     if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
         return None
     product = update.b
@@ -368,7 +368,7 @@ class _WinogradWriter:
         plan = Plan(stage.spatial[-1], False, self.lanes, self.tiling.width // self.lanes, packed=(packing,))
         stage_on_copy, statements = pack_operands(stage, plan, self.target, parallel)
         image = self.conv.operands.image.source
-        return next(term for term in terms_of(stage_on_copy) if not term.source.same_as(image)), statements
+        return next(term for term in operands_of(stage_on_copy) if not term.source.same_as(image)), statements
 
     def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
         """Emits a loop that applies the Winograd transform to the complete filter.

@@ -30,7 +30,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
-from tvtf.passes.schedule.cpu.vector_axis import terms_of
+from tvtf.passes.schedule.cpu.vector_axis import operands_of
 from tvtf.passes.schedule.cpu.winograd import (
     Operands,
     is_equal_index,
@@ -39,7 +39,7 @@ from tvtf.passes.schedule.cpu.winograd import (
     shape_of_sizes,
     square_window_size,
 )
-from tvtf.passes.schedule.cpu.winograd_cuts import FilterTiling, Shape, fastest_filter_tiling
+from tvtf.passes.schedule.cpu.winograd_tiling import FilterTiling, Shape, fastest_filter_tiling
 from tvtf.passes.schedule.cpu.winograd_transforms import Matrix, transform_and_store_tile, transform_tiles
 
 
@@ -146,7 +146,7 @@ def _input_and_cotangent(stage: Stage) -> Operands | None:
     if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
         return None
     # The stage must be the reduction `sum = sum + input * cotangent` from 0.
-    update, terms = stage.value, terms_of(stage)
+    update, terms = stage.value, operands_of(stage)
     if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
         return None
     product = update.b

@@ -148,7 +148,7 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, emit_iteration: Threa
     """
     known = emit.static(points)
     # With fewer iterations than a block has threads, the block is smaller.
-    threads = target.threads if known is None or known >= target.threads else power_of_two(known)
+    threads = target.threads if known is None or known >= target.threads else emit.power_of_two_ceil(known)
 
     def body(block: Block) -> Stmt:
         """Emits the work of one block: each thread runs one iteration, and threads beyond the last iteration do nothing."""
@@ -170,8 +170,3 @@ def ceil_div(value: int | ir.Expr, size: int) -> int | ir.Expr:
     if known_value is not None:
         return emit.ceil_div(known_value, size)
     return emit.simplified(emit.ceil_div(emit.as_expr(value), size))
-
-
-def power_of_two(least: int) -> int:
-    """Returns the smallest power of two that isn't less than ``least``."""
-    return 1 << max(0, least - 1).bit_length()

@@ -13,11 +13,12 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
+from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis
 from tvtf.passes.schedule.gpu import tensorcore
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
 from tvtf.passes.schedule.gpu.elementwise import emit_vector, most_lanes
 from tvtf.passes.schedule.gpu.epilogue import InRegisters, Point, stores_at
-from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile, last_long_axis, volume_of
+from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction
 from tvtf.passes.schedule.gpu.tiles import instruction_for, tile_of
@@ -320,7 +321,7 @@ class _TileKernel:
         if axis is None or axis.size is None or axis.size % NEIGHBOURS:
             return 1
         # All stages have the same axes. The last one is contiguous.
-        if last_long_axis(stores[0].spatial) is not axis:
+        if last_non_unit_axis(stores[0].spatial) is not axis:
             return 1
         epilogue_stages = [stage for stage in stores if stage is not self.product.stage]
         # The product's own stage stores results, but its operands were loaded before.
@@ -330,7 +331,7 @@ class _TileKernel:
 
     @property
     def _last_column_axis(self) -> Axis | None:
-        return last_long_axis(self.product.right.side)
+        return last_non_unit_axis(self.product.right.side)
 
     def _position_of_accumulator(self, thread: ir.Expr, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column in the block's tile of one of a thread's accumulators.

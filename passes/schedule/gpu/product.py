@@ -19,6 +19,7 @@ from tvm.tirx import Var
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, variables
+from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis
 from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, VECTOR_BYTES
 
 SMALLEST_SIDE = 16
@@ -61,7 +62,7 @@ class Operand:
 
     def _contiguous(self, axes: tuple[Axis, ...]) -> int:
         """Counts the loads of the operand that are contiguous in memory along the last of ``axes``."""
-        last = last_long_axis(axes)
+        last = last_non_unit_axis(axes)
         return 0 if last is None else sum(access.load_stride(load, last.var) == 1 for load in loads(self.value))
 
     @property
@@ -73,7 +74,7 @@ class Operand:
 
         The vectors must be full and aligned, and a bounds check must have the same result for all elements of a vector.
         """
-        contiguous = last_long_axis(self.terms if self.runs_along_terms else self.side)
+        contiguous = last_non_unit_axis(self.terms if self.runs_along_terms else self.side)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
             return False
         # Some elements of a vector might be outside of the bounds.
@@ -142,7 +143,7 @@ def as_contraction(stage: Stage) -> Contraction | None:
     used_axes = (*batch, *left.side, *right.side)
     units = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
     # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
-    if last_long_axis(stage.spatial) in left.side:
+    if last_non_unit_axis(stage.spatial) in left.side:
         left, right = right, left
     return Contraction(stage, left, right, (*units, *batch))
 
@@ -168,11 +169,6 @@ def _axes_in(value: ir.Expr, axes: Sequence[Axis]) -> set[Var]:
     """Returns the variables of the axes that an expression uses."""
     used = variables(value)
     return {axis.var for axis in axes if axis.var in used}
-
-
-def last_long_axis(axes: Sequence[Axis]) -> Axis | None:
-    """Returns the last axis of more than one element, or None."""
-    return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
 def size_of(axes: Sequence[Axis]) -> int:

@@ -12,8 +12,8 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import Combine, combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
-from tvtf.passes.schedule.cpu.vector_axis import terms_of
-from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch, power_of_two
+from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis, operands_of
+from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
 from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
@@ -220,17 +220,17 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
     term_count = access.iteration_count(stage.reduce) or UNKNOWN_SIZE
     result_count = UNKNOWN_SIZE if results is None else results
     if combine is None:
-        return Split(1, min(threads, power_of_two(result_count)), along_terms=False)
+        return Split(1, min(threads, emit.power_of_two_ceil(result_count)), along_terms=False)
     # A thread reduces about `TERMS_PER_THREAD` terms, or more.
-    max_slices = power_of_two(emit.ceil_div(term_count, TERMS_PER_THREAD))
+    max_slices = emit.power_of_two_ceil(emit.ceil_div(term_count, TERMS_PER_THREAD))
     along_terms = runs_along_terms(stage)
     if along_terms:
         slices = min(threads, max_slices)
     else:
         # A warp's threads have neighbouring results. More slices than occupy the GPU only add combinations.
         threads_per_result = max(1, target.resident_threads // max(1, result_count))
-        slices = min(threads // target.warp, power_of_two(threads_per_result), max_slices)
-    results_per_block = max(1, min(threads // slices, power_of_two(result_count)))
+        slices = min(threads // target.warp, emit.power_of_two_ceil(threads_per_result), max_slices)
+    results_per_block = max(1, min(threads // slices, emit.power_of_two_ceil(result_count)))
     return Split(slices, results_per_block, along_terms)
 
 
@@ -239,20 +239,15 @@ def runs_along_terms(stage: Stage) -> bool:
 
     Neighbouring threads should access neighbouring elements.
     """
-    last_term_axis, last_result_axis = _last_long_axis(stage.reduce), _last_long_axis(stage.spatial)
+    last_term_axis, last_result_axis = last_non_unit_axis(stage.reduce), last_non_unit_axis(stage.spatial)
     if last_term_axis is None:
         return False
     if last_result_axis is None:
         return True
-    terms = terms_of(stage)
+    terms = operands_of(stage)
     along_terms = sum(access.load_stride(term, last_term_axis.var) == 1 for term in terms)
     along_results = sum(access.load_stride(term, last_result_axis.var) == 1 for term in terms)
     return along_terms > along_results
-
-
-def _last_long_axis(axes: tuple[Axis, ...]) -> Axis | None:
-    """Returns the last axis of more than one element, or None."""
-    return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
 
 def _chunk_count(stage: Stage, target: GpuTarget) -> int:

@@ -8,34 +8,50 @@ from dataclasses import dataclass, replace
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile_plan import CYCLES_PER_LOAD, Loads, pieces_of, tile_cycles
+from tvtf.passes.schedule.cpu.tile_plan import CYCLES_PER_LOAD, Loads, covering_tiles, tile_cycles
 from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, Transforms
 
-# Positions in the transformed tiles of a task: sixteen vectors of each, with their sums, fit the level-2 cache.
-MAX_POSITIONS = 1152
-OPERATIONS_PER_CYCLE = 2
 FLOAT32_BYTES = 4
-# Share of the peak that direct sums and products of transformed tiles reach, measured.
+
+# The core's speed.
+MULTIPLY_ADDS_PER_CYCLE = 2
+"""Vectors that a core multiplies and adds per cycle, at most."""
 EFFICIENCY = 0.85
+"""The share of that peak which direct sums and products of transformed tiles reach, measured."""
 CYCLES_PER_TASK = 2000
-CYCLES_PER_LEVEL2_BYTE, CYCLES_PER_LEVEL3_BYTE, CYCLES_PER_FAR_BYTE = 0.02, 0.04, 0.15
-# For a byte of a line that is fetched, filled and written back to memory.
+"""Of starting a parallel task, and waiting for the last one."""
+
+# Memory traffic, in cycles per byte.
+CYCLES_PER_LEVEL2_BYTE = 0.02
+CYCLES_PER_LEVEL3_BYTE = 0.04
+CYCLES_PER_MEMORY_BYTE = 0.15
 CYCLES_PER_WRITTEN_BYTE = 0.28
-# To transform a tile of vectors, by its side, and store it: loads, arithmetic and stores of both passes.
+"""For a byte of a cache line that is fetched from memory, filled and written back."""
+
+# Transforms, in cycles per vector of channels, by the side of a tile.
 CYCLES_PER_TILE_TRANSFORM = {4: 45, 6: 120}
-REQUIRED_SPEEDUP = 1.15
-TILINGS_TO_TRY = 8
-# With fewer channels per block, sums are read and written too often.
-MIN_BLOCK = 64
-# To transform the filter where it is used: nine streams of short rows, and stores all over the block.
+"""To transform and store a tile: loads, arithmetic and stores of both passes."""
 CYCLES_PER_FILTER_TRANSFORM = {4: 200, 6: 400}
-# For a filter's gradient: the bytes of all panels' sums, in level-2 caches, beyond which a panel's sums stay on one core.
-MAX_LEVEL2_SIZES_OF_SUMS = 4
-# Blocks of twice the size are no faster, and take memory that no plan of a step's peak counts.
-MAX_LEVEL2_SIZES_OF_BLOCK = 2
-WIDEST_PANEL = 64
-# To copy a tile and transform it, in units of one transform.
+"""To transform a window where it is used: nine streams of short rows, and stores all over the block."""
 TRANSFORMS_PER_COPY = 2.5
+"""The cycles to copy a tile and transform it, in units of a transform's."""
+
+# Limits of tilings.
+MAX_POSITIONS_PER_TASK = 1152
+"""Positions in the transformed tiles of a task: sixteen vectors of each, with their sums, fit the level-2 cache."""
+MIN_CHANNELS_PER_BLOCK = 64
+"""Input channels of a block, at least: with fewer, sums are read and written too often."""
+MAX_PANEL_CHANNELS = 64
+"""Channels of a panel of a filter's gradient, at most."""
+MAX_LEVEL2_SIZES_OF_SUMS = 4
+"""The sums of all panels of a filter's gradient, in sizes of a level-2 cache: beyond this, a panel's sums stay on one core."""
+MAX_LEVEL2_SIZES_OF_BLOCK = 2
+"""A block of transformed tiles, in sizes of a level-2 cache: blocks of twice the size are no faster, and take memory that no
+plan of a step's peak counts."""
+REQUIRED_SPEEDUP = 1.15
+"""By how much the estimate must be faster than direct sums."""
+TILINGS_TO_TRY = 8
+"""Of the tilings with the fewest estimated cycles, the number among which tuning chooses."""
 
 
 @dataclass(frozen=True)
@@ -89,20 +105,19 @@ def fastest_tiling(shape: Shape, is_constant: bool, target: CpuTarget, needed_sh
     # Transforms run along vectors of channels.
     if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
-    tilings = {
-        tiling: _estimated_cycles(shape, tiling, is_constant, target) for tiling in _candidate_tilings(shape, target)
-    }
-    best = min(tilings, key=tilings.__getitem__, default=None)
+    cycles: dict[Tiling, float] = {}
+    for tiling in _candidate_tilings(shape, target):
+        cycles[tiling] = _estimated_cycles(shape, tiling, is_constant, target)
     direct_cycles = needed_share * _direct_cycles(shape, is_constant, target)
-    is_worthwhile = best is not None and tilings[best] * REQUIRED_SPEEDUP < direct_cycles
-    return choice(
-        "winograd", best if is_worthwhile else None, lambda: [None, *_fastest_tilings(tilings)], _describe_tiling
-    )
+    default = min(cycles, key=cycles.__getitem__, default=None)
+    if default is not None and cycles[default] * REQUIRED_SPEEDUP >= direct_cycles:
+        default = None
+    return choice("winograd", default, lambda: [None, *_fastest_tilings(cycles)], _describe_tiling)
 
 
-def _fastest_tilings(tilings: dict[Tiling, float]) -> list[Tiling]:
+def _fastest_tilings(cycles: dict[Tiling, float]) -> list[Tiling]:
     """Returns the few tilings with the fewest estimated cycles, among which tuning chooses."""
-    return sorted(tilings, key=tilings.__getitem__)[:TILINGS_TO_TRY]
+    return sorted(cycles, key=cycles.__getitem__)[:TILINGS_TO_TRY]
 
 
 def _describe_tiling(tiling: Tiling | None) -> str:
@@ -131,9 +146,9 @@ def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
             positions_per_row = tiling.tiles(shape.width) * transforms.products
             group_counts = [count for count in _divisors(panels) if count <= 2 * target.cores]
             for rows in _divisors(all_rows):
-                if rows == 1 or rows * positions_per_row <= MAX_POSITIONS:
+                if rows == 1 or rows * positions_per_row <= MAX_POSITIONS_PER_TASK:
                     yield from (replace(tiling, rows=rows, groups=count) for count in group_counts)
-            if all_rows * positions_per_row <= MAX_POSITIONS:
+            if all_rows * positions_per_row <= MAX_POSITIONS_PER_TASK:
                 yield from _with_blocks_of_channels(shape, replace(tiling, rows=all_rows, groups=panels), target)
 
 
@@ -150,7 +165,7 @@ def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) ->
         for channels in _divisors(shape.in_channels)
         if products * channels * tiling.width * FLOAT32_BYTES <= free_bytes
     ]
-    if blocks and blocks[-1] >= min(MIN_BLOCK, shape.in_channels):
+    if blocks and blocks[-1] >= min(MIN_CHANNELS_PER_BLOCK, shape.in_channels):
         yield replace(tiling, block=blocks[-1])
 
 
@@ -184,28 +199,24 @@ def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float =
     if shape.out_channels < lanes or shape.in_channels < lanes:
         return None
     tile_rows, tile_columns = (emit.ceil_div(extent, transforms.size) for extent in (shape.height, shape.width))
-    most_sum_bytes = MAX_LEVEL2_SIZES_OF_SUMS * target.level2_bytes
-    most_block_bytes = MAX_LEVEL2_SIZES_OF_BLOCK * target.level2_bytes
+    sum_bytes = products * shape.in_channels * shape.out_channels * shape.groups * FLOAT32_BYTES
     # Sums of all panels that exceed the caches would be read and written again in every block.
-    is_local = products * shape.in_channels * shape.out_channels * shape.groups * FLOAT32_BYTES > most_sum_bytes
-    results = _least_padded_width(shape.out_channels, WIDEST_PANEL // (2 if is_local else 1), lanes)
-    bytes_per_row = products * tile_columns * (shape.in_channels + shape.out_channels) * shape.groups * FLOAT32_BYTES
-    all_rows = shape.images * tile_rows
-    rows = (
-        all_rows
-        if is_local
-        else max(count for count in _divisors(all_rows) if count == 1 or count * bytes_per_row <= most_block_bytes)
-    )
-    tiling = FilterTiling(
-        transforms, rows, _least_padded_width(shape.in_channels, WIDEST_PANEL // 2, lanes), results, is_local
-    )
+    is_local = sum_bytes > MAX_LEVEL2_SIZES_OF_SUMS * target.level2_bytes
+    results = _least_padded_width(shape.out_channels, MAX_PANEL_CHANNELS // (2 if is_local else 1), lanes)
+    channels = _least_padded_width(shape.in_channels, MAX_PANEL_CHANNELS // 2, lanes)
+    rows = shape.images * tile_rows
+    if not is_local:
+        max_block_bytes = MAX_LEVEL2_SIZES_OF_BLOCK * target.level2_bytes
+        operand_channels = (shape.in_channels + shape.out_channels) * shape.groups
+        bytes_per_row = products * tile_columns * operand_channels * FLOAT32_BYTES
+        rows = max(count for count in _divisors(rows) if count == 1 or count * bytes_per_row <= max_block_bytes)
+    tiling = FilterTiling(transforms, rows, channels, results, is_local)
     positions = shape.images * shape.height * shape.width
     direct_products = positions * shape.window**2 * shape.in_channels * shape.out_channels * shape.groups
-    direct_cycles = needed_share * direct_products / lanes / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
-    is_worthwhile = _filter_gradient_cycles(shape, tiling, target) * REQUIRED_SPEEDUP < direct_cycles
-    return choice(
-        "winograd", tiling if is_worthwhile else None, lambda: [None, tiling], lambda tiling: "yes" if tiling else "no"
-    )
+    direct_cycles = needed_share * direct_products / lanes / MULTIPLY_ADDS_PER_CYCLE / target.cores / EFFICIENCY
+    is_faster = _filter_gradient_cycles(shape, tiling, target) * REQUIRED_SPEEDUP < direct_cycles
+    default = tiling if is_faster else None
+    return choice("winograd", default, lambda: [None, tiling], lambda option: "yes" if option else "no")
 
 
 def _least_padded_width(extent: int, limit: int, lanes: int) -> int:
@@ -230,7 +241,7 @@ def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarge
     operand_channels = (in_channels + out_channels) * shape.groups
     filter_items = in_channels * out_channels * shape.groups
     blocks = shape.images * tiling.tiles(shape.height) // tiling.rows
-    cycles_per_product_of_tiles = tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY
+    cycles_per_product_of_tiles = tiles / lanes / MULTIPLY_ADDS_PER_CYCLE / EFFICIENCY
     # Each block of tiles loads and stores all sums.
     cycles_per_sum = blocks * 2 / lanes
     products_and_sums = products * filter_items * (cycles_per_product_of_tiles + cycles_per_sum)
@@ -262,30 +273,30 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
         return _estimated_cycles_with_blocks(shape, tiling, target)
     lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
-    # The tiles and the output channels of one task.
-    tiles, results = tiling.rows * tiling.tiles(shape.width), tiling.panels(shape) * tiling.width / tiling.groups
-    tasks = shape.images * tiling.tiles(shape.height) // tiling.rows * tiling.groups
-    tasks_per_core = emit.ceil_div(tasks, target.cores)
-    transforms = tiles * (shape.in_channels * shape.groups + results) / lanes * transform_cycles
+    # Of one task:
+    tiles = tiling.rows * tiling.tiles(shape.width)
+    out_channels = tiling.panels(shape) * tiling.width / tiling.groups
+    transforms = tiles * (shape.in_channels * shape.groups + out_channels) / lanes * transform_cycles
     panel_cycles = _matrix_product_cycles(tiles, tiling.width // lanes, shape.in_channels, target)
-    sums = products * results / tiling.width * panel_cycles
-    filter_bytes = products * shape.in_channels * results * FLOAT32_BYTES
+    matrix_products = products * out_channels / tiling.width * panel_cycles
+    filter_bytes = products * shape.in_channels * out_channels * FLOAT32_BYTES
     is_cached = filter_bytes * min(tiling.groups, target.cores) <= target.level2_bytes // 2
-    fetch_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE)
+    fetch_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_MEMORY_BYTE)
     # Transformed inputs that don't stay in the level-2 cache are fetched again for each panel.
     if _task_bytes(shape, tiling) > target.level2_bytes:
-        fetch_cycles += (
-            products * tiles * shape.in_channels * FLOAT32_BYTES * results / tiling.width * CYCLES_PER_LEVEL3_BYTE
-        )
-    total = tasks_per_core * (transforms + max(sums / EFFICIENCY, fetch_cycles) + CYCLES_PER_TASK)
+        input_bytes = products * tiles * shape.in_channels * FLOAT32_BYTES
+        fetch_cycles += input_bytes * out_channels / tiling.width * CYCLES_PER_LEVEL3_BYTE
+    task_cycles = transforms + max(matrix_products / EFFICIENCY, fetch_cycles) + CYCLES_PER_TASK
+    tasks = shape.images * tiling.tiles(shape.height) // tiling.rows * tiling.groups
+    total = emit.ceil_div(tasks, target.cores) * task_cycles
     # A constant filter is transformed once, before the first call.
     if is_constant:
         return total
-    filter_transforms = shape.in_channels * shape.out_channels * shape.groups / lanes / target.cores
-    cycles_per_byte = (
-        CYCLES_PER_LEVEL2_BYTE if filter_bytes * tiling.groups <= target.level2_bytes // 2 else CYCLES_PER_WRITTEN_BYTE
-    )
-    return total + filter_transforms * (transform_cycles + products * lanes * FLOAT32_BYTES * cycles_per_byte)
+    # Vectors of windows that each core transforms and stores.
+    vectors = shape.in_channels * shape.out_channels * shape.groups / lanes / target.cores
+    fits_cache = filter_bytes * tiling.groups <= target.level2_bytes // 2
+    cycles_per_byte = CYCLES_PER_LEVEL2_BYTE if fits_cache else CYCLES_PER_WRITTEN_BYTE
+    return total + vectors * (transform_cycles + products * lanes * FLOAT32_BYTES * cycles_per_byte)
 
 
 def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarget) -> float:
@@ -295,27 +306,18 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
     """
     lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
+    filter_transform_cycles = CYCLES_PER_FILTER_TRANSFORM[tiling.transforms.side]
     tiles, width = tiling.rows * tiling.tiles(shape.width), tiling.width
+    # All cores transform the inputs, then each task computes a panel.
     input_cycles = tiles * shape.in_channels * shape.groups / lanes * transform_cycles / target.cores
-    sums = (
-        products
-        * shape.in_channels
-        // tiling.block
-        * _matrix_product_cycles(tiles, width // lanes, tiling.block, target)
-    )
+    block_cycles = _matrix_product_cycles(tiles, width // lanes, tiling.block, target)
+    matrix_products = products * shape.in_channels // tiling.block * block_cycles
     fetched_inputs = products * tiles * shape.in_channels * FLOAT32_BYTES * CYCLES_PER_LEVEL3_BYTE
-    fetched_filter = shape.window**2 * shape.in_channels * width * FLOAT32_BYTES * CYCLES_PER_FAR_BYTE
-    transforms = (
-        (shape.in_channels * CYCLES_PER_FILTER_TRANSFORM[tiling.transforms.side] + tiles * transform_cycles)
-        * width
-        / lanes
-    )
+    fetched_filter = shape.window**2 * shape.in_channels * width * FLOAT32_BYTES * CYCLES_PER_MEMORY_BYTE
+    transforms = (shape.in_channels * filter_transform_cycles + tiles * transform_cycles) * width / lanes
+    task_cycles = matrix_products / EFFICIENCY + fetched_inputs + fetched_filter + transforms + CYCLES_PER_TASK
     tasks_per_core = emit.ceil_div(tiling.panels(shape), target.cores)
-    return (
-        input_cycles
-        + tasks_per_core * (sums / EFFICIENCY + fetched_inputs + fetched_filter + transforms + CYCLES_PER_TASK)
-        + CYCLES_PER_TASK
-    )
+    return input_cycles + tasks_per_core * task_cycles + CYCLES_PER_TASK
 
 
 def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
@@ -324,11 +326,12 @@ def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuT
     A panel is `vectors` vectors of output channels. As many tiles are processed at once as there are registers for
     their sums.
     """
-    most_tiles = max(1, (target.vector_registers - 2 - vectors) // vectors)
-    passes = emit.ceil_div(tiles, most_tiles)
+    # Besides the sums, a vector of the filter for each column and two temporaries take registers.
+    max_height = max(1, (target.vector_registers - 2 - vectors) // vectors)
+    passes = emit.ceil_div(tiles, max_height)
     cycles_per_channel = sum(
-        times * tile_cycles(height, vectors, Loads(CYCLES_PER_LOAD))
-        for height, times in pieces_of(tiles, emit.ceil_div(tiles, passes))
+        count * tile_cycles(height, vectors, Loads(CYCLES_PER_LOAD))
+        for height, count in covering_tiles(tiles, emit.ceil_div(tiles, passes))
     )
     # Each vector of sums is loaded and stored once.
     return cycles_per_channel * channels + 2 * tiles * vectors
@@ -342,10 +345,10 @@ def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
     """
     positions, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.in_channels
     all_out_channels = shape.out_channels * shape.groups
-    multiply_adds = positions * taps * all_out_channels
-    arithmetic_cycles = multiply_adds / target.lanes(FLOAT32_BYTES) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
+    vector_multiply_adds = positions * taps * all_out_channels / target.lanes(FLOAT32_BYTES)
+    arithmetic_cycles = vector_multiply_adds / MULTIPLY_ADDS_PER_CYCLE / target.cores / EFFICIENCY
     filter_bytes = taps * all_out_channels * FLOAT32_BYTES / target.cores
     is_cached = filter_bytes <= target.level2_bytes // 2
-    load_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_FAR_BYTE)
+    load_cycles = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_cached else CYCLES_PER_MEMORY_BYTE)
     packing_cycles = 0.0 if is_constant or is_cached else filter_bytes * CYCLES_PER_WRITTEN_BYTE
     return packing_cycles + max(arithmetic_cycles, load_cycles)
