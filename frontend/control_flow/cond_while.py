@@ -493,7 +493,6 @@ def traced_while(
         these sizes unknown; those that an iteration keeps are made static afterwards on the IR, so that the body's
         Python (prints, appends) runs once, as in TensorFlow.
     """
-    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, carried_variables, lift, variable_value
     from tvtf.frontend.control_flow.trip_count import trip_count
 
     loop_vars = typed_as_returned(loop_vars, body)
@@ -506,65 +505,125 @@ def traced_while(
     for position, shape in growth.shapes.items():
         shapes[position] = shape
 
-    def unpacked(*tensors: SymbolicTensor) -> Any:
-        _show_shapes(tensors, entry, declared)
-        return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
-
-    def trace_functions() -> tuple[TracedFunction, TracedFunction, list[TensorType]]:
-        """Traces the condition and the body for the present shape invariants.
-
-        Returns both traces, and the types of the condition's parameters.
-        """
-        types = _types(entry, shapes)
-        traced_condition = TracedFunction("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
-        body_types = _own_types(types, shapes)
-        traced_body = TracedFunction(
-            "while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), body_types
-        )
-        return traced_condition, traced_body, types
-
-    declared = list(shapes)
-    for position in claimed:
-        shapes[position] = TensorShape([None] * entry[position].ndim)
-    traced_condition, traced_body, types = trace_functions()
-    if claimed:
-        for position in claimed:
-            shapes[position] = _invariant_shape(
-                entry[position], traced_body.params[position], traced_body.leaves[position]
-            )
-        types, params = _types(entry, shapes), traced_body.params
-        traced_condition, traced_body = (
-            traced_condition.with_types(types),
-            traced_body.with_types(_own_types(types, shapes)),
-        )
-        growth.rename(params, traced_body.params)
-    while (generalized := _generalized_shapes(entry, traced_body, shapes)) is not None:
-        growth.forget()
-        shapes = generalized
-        traced_condition, traced_body, types = trace_functions()
+    loop = _WhileTracer(cond, body, loop_vars, entry, shapes, growth)
+    loop.trace_with_sizes_unknown(claimed)
+    loop.generalize_shapes()
     if growth.is_partial():
-        body = _without_preallocation(body)
-        traced_condition, traced_body, types = trace_functions()
-    _check_carried(entry, traced_body, names, shapes)
+        loop.trace_without_preallocation()
+    _check_carried(entry, loop.traced_body, names, loop.shapes)
     if bound is None:
-        bound = _usable_bound(trip_count(entry, traced_condition, traced_body))
-    variables = carried_variables([traced_condition, traced_body])
+        bound = _usable_bound(trip_count(entry, loop.traced_condition, loop.traced_body))
+    outputs = _bind_while(loop, bound)
+    _show_shapes(outputs, entry, loop.declared)
+    return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
+
+
+class _WhileTracer:
+    """Traces a while loop's condition and body, until an iteration ends with the types with which it starts."""
+
+    traced_condition: TracedFunction
+    traced_body: TracedFunction
+    types: list[TensorType]
+    """Of the condition's parameters."""
+
+    def __init__(
+        self,
+        cond: Callable[..., Any],
+        body: Callable[..., Any],
+        loop_vars: Any,
+        entry: Sequence[Tensor],
+        shapes: list[Any],
+        growth: Growth,
+    ) -> None:
+        """Takes the parts of a loop; nothing is traced yet.
+
+        Args:
+          cond, body: the functions of the loop variables, as for ``tf.while_loop``.
+          loop_vars: the loop variables before the loop, in their structure.
+          entry: their tensors.
+          shapes: the shape invariant of each tensor; None means that the shape stays.
+          growth: of the arrays among the loop variables.
+        """
+        self.cond, self.body = cond, body
+        self.loop_vars, self.entry = loop_vars, entry
+        self.shapes, self.declared = shapes, list(shapes)
+        self.growth = growth
+
+    def trace(self) -> None:
+        """Traces the condition and the body for the present shape invariants."""
+        from tvtf.frontend.control_flow.closure_conversion import TracedFunction
+
+        def run_condition(*tensors: SymbolicTensor) -> Any:
+            return self.cond(*self._packed(tensors))
+
+        def run_body(*tensors: SymbolicTensor) -> Any:
+            return _as_loop_vars(self.body(*self._packed(tensors)), self.loop_vars)
+
+        self.types = _types(self.entry, self.shapes)
+        self.traced_condition = TracedFunction("while_cond", run_condition, self.types)
+        self.traced_body = TracedFunction("while_body", run_body, _own_types(self.types, self.shapes))
+
+    def _packed(self, tensors: Sequence[SymbolicTensor]) -> Any:
+        """Returns the loop variables in their structure, for tensors in the loop."""
+        _show_shapes(tensors, self.entry, self.declared)
+        return nest.pack_sequence_as(self.loop_vars, tensors, expand_composites=True)
+
+    def trace_with_sizes_unknown(self, positions: Sequence[int]) -> None:
+        """Traces with unknown sizes of the tensors at some positions, then makes the sizes static that an iteration keeps."""
+        for position in positions:
+            self.shapes[position] = TensorShape([None] * self.entry[position].ndim)
+        self.trace()
+        if not positions:
+            return
+        params, results = self.traced_body.params, self.traced_body.leaves
+        for position in positions:
+            self.shapes[position] = _invariant_shape(self.entry[position], params[position], results[position])
+        self.types = _types(self.entry, self.shapes)
+        self.traced_condition = self.traced_condition.with_types(self.types)
+        self.traced_body = self.traced_body.with_types(_own_types(self.types, self.shapes))
+        self.growth.rename(params, self.traced_body.params)
+
+    def generalize_shapes(self) -> None:
+        """Traces again with unknown sizes in place of those that an iteration changes, until no more are found."""
+        while (generalized := _generalized_shapes(self.entry, self.traced_body, self.shapes)) is not None:
+            self.growth.forget()
+            self.shapes = generalized
+            self.trace()
+
+    def trace_without_preallocation(self) -> None:
+        """Traces again with TensorArrays that grow on write instead of being allocated before the loop."""
+        self.body = _without_preallocation(self.body)
+        self.trace()
+
+
+def _bind_while(loop: _WhileTracer, bound: Any) -> tuple[Tensor, ...]:
+    """Emits the ``while`` primitive for a traced loop, and assigns the Variables that its body assigns.
+
+    Returns the final loop variables, followed by other results of the primitive.
+
+    Args:
+      loop: the traced loop.
+      bound: the greatest number of iterations, or None if it is unknown.
+    """
+    from tvtf.frontend.control_flow.closure_conversion import carried_variables, lift, variable_value
+
+    entry, functions = loop.entry, [loop.traced_condition, loop.traced_body]
+    variables = carried_variables(functions)
     with state.trace.seeing_assignments_before(entry):
-        carried_values = _carry_variables((traced_condition, traced_body), variables)
-        updates = [variable_value(traced_body, v) for v in variables]
-        captured = lift([traced_condition, traced_body])
+        carried_values = _carry_variables(functions, variables)
+        updates = [variable_value(loop.traced_body, v) for v in variables]
+        captured = lift(functions)
     with state.trace.together():
         outputs = while_primitive.bind(
             *entry, *carried_values, *captured,
-            condition=traced_condition.graph(), body=traced_body.graph(updates),
+            condition=loop.traced_condition.graph(), body=loop.traced_body.graph(updates),
             carried=len(entry) + len(variables), bound=bound,
-            shapes=_final_shapes([*types, *(v._type for v in carried_values)], shapes),
-            arrays=growth.arrays(traced_body.params, traced_body.leaves),
+            shapes=_final_shapes([*loop.types, *(v._type for v in carried_values)], loop.shapes),
+            arrays=loop.growth.arrays(loop.traced_body.params, loop.traced_body.leaves),
         )  # fmt: skip
         for variable, value in zip(variables, outputs[len(entry) :]):
             traced_assign(variable, value, read_value=False)
-    _show_shapes(outputs, entry, declared)
-    return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
+    return outputs
 
 
 def _usable_bound(bound: Any) -> Any:
