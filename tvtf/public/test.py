@@ -21,6 +21,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.errors import OpError
 from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.ops.central_differences import central_differences
 from tvtf.state.seeds import set_seed
 
 SEED = 87654321
@@ -498,22 +499,18 @@ def _tape_jacobians(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarra
 def _numerical_jacobian(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
     """Computes the Jacobian of ``f`` with respect to the argument at ``index`` by central differences.
 
-    ``values`` are the arguments at which the Jacobian is computed, and ``delta`` is the step of the differences. The error
-    falls with the square of the step.
+    ``values`` are the arguments at which the Jacobian is computed, and ``delta`` is the step of the differences.
     """
-    base = values[index].numpy()
+    argument = values[index].numpy()
 
-    def output_at(position: int, step: float) -> np.ndarray:
-        """Returns the result of ``f`` as a vector after one element of the argument is changed by ``step``."""
-        perturbed = base.copy().reshape(-1)
-        perturbed[position] += step
-        arguments = [
-            convert_to_tensor(perturbed.reshape(base.shape)) if i == index else value for i, value in enumerate(values)
-        ]
+    def result_at(elements: np.ndarray) -> np.ndarray:
+        """Returns the result of ``f`` as a vector, for the elements of the argument as a vector."""
+        arguments = list(values)
+        arguments[index] = convert_to_tensor(elements.reshape(argument.shape))
         return f(*arguments).numpy().reshape(-1).astype(np.float64)
 
-    columns = [(output_at(i, delta) - output_at(i, -delta)) / (2 * delta) for i in range(base.size)]
-    return np.stack(columns, axis=1).astype(base.dtype)
+    columns = central_differences(result_at, argument.reshape(-1), delta)
+    return np.stack(columns, axis=1).astype(argument.dtype)
 
 
 @export("test.is_built_with_cuda")

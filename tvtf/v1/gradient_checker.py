@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.tensor import convert_to_tensor
+from tvtf.ops.central_differences import central_differences
 from tvtf.v1.names import gradients, placeholder_with_default
 from tvtf.v1.registry import tf_, v1
 
@@ -145,14 +146,10 @@ def _by_gradients(x: Any, point: np.ndarray, result: Any, output_gradient: Any, 
 def _by_differences(x: Any, point: np.ndarray, y: Any, delta: float, extra: Mapping[Any, Any]) -> np.ndarray:
     """Computes a Jacobian by central differences of step ``delta``, one row for each element of ``x``."""
 
-    def output_at(position: int, step: float) -> np.ndarray:
-        """Returns ``y`` as a vector of reals after one element of ``x`` is changed by ``step``."""
-        moved = point.copy()
-        _reals(moved, x.dtype)[position] += step
-        return _reals(np.ascontiguousarray(y.eval({**extra, x: moved})), y.dtype)
+    def result_at(reals: np.ndarray) -> np.ndarray:
+        """Returns ``y`` as a vector of reals, for ``x`` as a vector of reals."""
+        value = reals.view(x.dtype.np).reshape(point.shape)
+        return _reals(np.ascontiguousarray(y.eval({**extra, x: value})), y.dtype)
 
-    rows = [
-        (output_at(i, delta) - output_at(i, -delta)) / y.dtype.real_dtype.np.type(2 * delta)
-        for i in range(_reals(point, x.dtype).size)
-    ]
+    rows = central_differences(result_at, _reals(point, x.dtype), delta)
     return np.array(rows, x.dtype.real_dtype.np)
