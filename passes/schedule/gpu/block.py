@@ -78,10 +78,12 @@ class Block:
 
     def with_barriers(self, *phases: Stmt) -> Stmt:
         """Emits phases in sequence, separated by barriers, so that a phase may read what earlier ones wrote."""
-        parts: list[Stmt] = []
+        statements: list[Stmt | None] = []
         for phase in phases:
-            parts += [self.barrier(), phase] if parts else [phase]
-        return emit.sequence(parts)
+            if statements:
+                statements.append(self.barrier())
+            statements.append(phase)
+        return emit.sequence(statements)
 
     def loop(self, extent: int | ir.Expr, phases: Callable[[ir.Expr], Stmt]) -> Stmt:
         """Emits a loop around phases, with a barrier at the end of each iteration."""
@@ -98,27 +100,30 @@ def _all_threads(threads: int, emit_thread: ThreadBody) -> Stmt:
     return For(thread, emit.index(0), emit.index(threads), ForKind.SERIAL, emit.sequence([emit_thread(thread)]))
 
 
-def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callable[[Block], Stmt]) -> Stmt:
+def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, emit_block: Callable[[Block], Stmt]) -> Stmt:
     """Emits the launch of a GPU kernel with a grid of ``blocks`` blocks of ``threads`` threads.
 
-    ``body`` emits the work of a block. The number of blocks may be known only at run time, and may be zero.
+    ``emit_block`` emits the work of a block. The number of blocks may be known only at run time, and may be zero.
     """
     # An emulation runs the blocks one after another.
     if target.emulated:
-        return emit.loop(blocks, lambda index: _with_allocations(Block(target, threads, index, index), body))
+        return emit.loop(blocks, lambda index: _with_allocations(Block(target, threads, index, index), emit_block))
     index, thread = Var("block", "int64"), Var("thread", "int64")
     block = Block(target, threads, index, thread)
     threads_loop = _thread_loop(
-        thread, emit.index(threads), "threadIdx.x", _with_allocations(block, body, _empty_grid_guard(index, blocks))
+        thread,
+        emit.index(threads),
+        "threadIdx.x",
+        _with_allocations(block, emit_block, _empty_grid_guard(index, blocks)),
     )
     return _thread_loop(index, _at_least_one(blocks), "blockIdx.x", threads_loop)
 
 
 def _with_allocations(
-    block: Block, body: Callable[[Block], Stmt], guard: Callable[[Stmt], Stmt] = lambda stmt: stmt
+    block: Block, emit_block: Callable[[Block], Stmt], guard: Callable[[Stmt], Stmt] = lambda stmt: stmt
 ) -> Stmt:
     """Emits the work of a block, after the allocations of the registers and shared memory that it uses."""
-    statement = body(block)
+    statement = emit_block(block)
     return emit.sequence([*block.allocations, guard(statement)])
 
 
@@ -141,27 +146,29 @@ def _thread_loop(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
     return For(var, zero, extent, ForKind.THREAD_BINDING, body, thread_axis)
 
 
-def threads_over(target: GpuTarget, points: int | ir.Expr, emit_iteration: ThreadBody) -> Stmt:
-    """Emits a GPU kernel with one thread for each iteration of a parallel loop of ``points`` iterations.
+def threads_over(target: GpuTarget, iterations: int | ir.Expr, emit_iteration: ThreadBody) -> Stmt:
+    """Emits a GPU kernel with one thread for each iteration of a parallel loop of ``iterations`` iterations.
 
     ``emit_iteration`` returns the statement of an iteration, or None.
     """
-    known = emit.static(points)
+    static_count = emit.static(iterations)
     # With fewer iterations than a block has threads, the block is smaller.
-    threads = target.threads if known is None or known >= target.threads else emit.power_of_two_ceil(known)
+    threads = target.threads
+    if static_count is not None and static_count < target.threads:
+        threads = emit.power_of_two_ceil(static_count)
 
-    def body(block: Block) -> Stmt:
+    def emit_block(block: Block) -> Stmt:
         """Emits the work of one block: each thread runs one iteration, and threads beyond the last iteration do nothing."""
 
         def emit_thread(thread: ir.Expr) -> Stmt | None:
             iteration = block.index * threads + thread
             stmt = emit_iteration(iteration)
-            is_exact = known is not None and known % threads == 0
-            return stmt if is_exact or stmt is None else emit.when(iteration < points, stmt)
+            is_exact = static_count is not None and static_count % threads == 0
+            return stmt if is_exact or stmt is None else emit.when(iteration < iterations, stmt)
 
         return block.for_each_thread(emit_thread)
 
-    return launch(target, ceil_div(points, threads), threads, body)
+    return launch(target, ceil_div(iterations, threads), threads, emit_block)
 
 
 def ceil_div(value: int | ir.Expr, size: int) -> int | ir.Expr:

@@ -17,8 +17,8 @@ from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis
 from tvtf.passes.schedule.gpu import tensorcore
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
 from tvtf.passes.schedule.gpu.elementwise import emit_vector, most_lanes
-from tvtf.passes.schedule.gpu.epilogue import InRegisters, Point, stores_at
-from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile, volume_of
+from tvtf.passes.schedule.gpu.epilogue import AxisIndices, InRegisters, emit_stages_at, indices_of_axes
+from tvtf.passes.schedule.gpu.product import Contraction, Tile, TileLayout, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction
 from tvtf.passes.schedule.gpu.tiles import instruction_for, tile_of
@@ -45,16 +45,15 @@ def emit_contraction(
     across, down = ceil_div(product.columns, tile.columns), ceil_div(product.rows, tile.rows)
     extents = [volume_of(product.batch), down, across]
 
-    def body(block: Block) -> Stmt:
+    def emit_block(block: Block) -> Stmt:
         """Emits the work of one block: it computes one tile of the product."""
         batch, row, column = emit.unflatten(block.index, extents)
-        indices = emit.unflatten(batch, [axis.extent for axis in product.batch])
-        point = {axis.var: index for axis, index in zip(product.batch, indices, strict=True)}
+        batch_indices = indices_of_axes(product.batch, batch)
         first_row, first_column = row * tile.rows, column * tile.columns
-        kernel = _TileKernel(block, product, tile, instruction, point, first_row, first_column, local)
+        kernel = _TileKernel(block, product, tile, instruction, batch_indices, first_row, first_column, local)
         return kernel.emit(stores, needed)
 
-    return launch(target, emit.volume(extents), tile.threads, body)
+    return launch(target, emit.volume(extents), tile.threads, emit_block)
 
 
 class _TileKernel:
@@ -66,7 +65,7 @@ class _TileKernel:
         product: Contraction,
         tile: Tile,
         instruction: Instruction | None,
-        batch: Point,
+        batch_indices: AxisIndices,
         row: ir.Expr,
         column: ir.Expr,
         local: Sequence[Var],
@@ -74,19 +73,22 @@ class _TileKernel:
         """Lays out both operands' tiles in shared memory, and allocates registers for the accumulators of each thread.
 
         Args:
-          batch: the indices of the batch axes.
+          batch_indices: the indices of the batch axes.
           row, column: the first row and column of the block's tile.
           local: buffers that only this function uses.
         """
-        self.block, self.product, self.tile, self.instruction, self.batch = block, product, tile, instruction, batch
+        self.block, self.product, self.tile, self.instruction = block, product, tile, instruction
+        self.batch_indices = batch_indices
         # Padding puts neighbouring lines of a tile into different banks of shared memory.
         left_pad, right_pad = (
             instruction.pad(operand.runs_along_terms) if instruction else (1 if operand.runs_along_terms else 4)
             for operand in (product.left, product.right)
         )
         is_swizzled = instruction is not None and instruction.is_swizzled
-        self.left = Side(product.left, row, tile.rows, tile, 0, left_pad, is_swizzled, local)
-        self.right = Side(product.right, column, tile.columns, tile, self.left.stop, right_pad, is_swizzled, local)
+        self.left = TileLayout(product.left, row, tile.rows, tile, 0, left_pad, is_swizzled, local)
+        self.right = TileLayout(
+            product.right, column, tile.columns, tile, self.left.stop, right_pad, is_swizzled, local
+        )
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
         self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
         self.accumulators = block.registers([tile.accumulators], product.stage.dtype, "sums")
@@ -165,38 +167,38 @@ class _TileKernel:
 
     def copy_tiles(self, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits a copy of both operands' tiles of a step to shared memory."""
-        return emit.sequence([self._copy_tile(side, thread, step, stage) for side in (self.left, self.right)])
+        return emit.sequence([self._copy_tile(layout, thread, step, stage) for layout in (self.left, self.right)])
 
-    def _copy_tile(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
+    def _copy_tile(self, layout: TileLayout, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits a copy of one operand's tile to shared memory, in which all threads of the block take part.
 
         A thread copies one element or vector per round. Neighbouring threads copy neighbours in memory.
 
         Args:
-          side: the operand, and the layout of its tiles in shared memory.
+          layout: the operand, and the layout of its tiles in shared memory.
           thread: the thread's index in the block.
           step: the iteration of the loop over tiles of terms.
           stage: the pipeline stage to fill.
         """
-        width = side.vector_width if side.copies_vectors else 1
-        count = side.line_count * side.line_length // width
+        width = layout.vector_width if layout.copies_vectors else 1
+        count = layout.line_count * layout.line_length // width
         rounds = emit.ceil_div(count, self.tile.threads)
 
         def copy_one(copy_round: ir.Expr) -> Stmt:
             """Emits a thread's copy of one vector (or element) in one round; the last round may have fewer vectors."""
             index = copy_round * self.tile.threads + thread
-            row_or_column, term = side.position_of(index, width)
+            row_or_column, term = layout.position_of(index, width)
             # An asynchronous copy permutes the vectors itself.
             is_permuted_by_copy = width > 1 and not self.block.target.emulated
-            indices_of = side.indices_before_swizzling if is_permuted_by_copy else side.indices_of
+            indices_of = layout.indices_before_swizzling if is_permuted_by_copy else layout.indices_of
             indices = indices_of(stage, row_or_column, term)
-            stmt = self._copy_element(side, row_or_column, step * self.tile.terms + term, indices, width)
+            stmt = self._copy_element(layout, row_or_column, step * self.tile.terms + term, indices, width)
             return stmt if count % self.tile.threads == 0 else emit.when(index < count, stmt)
 
         return emit.loop(rounds, copy_one, name="turn")
 
     def _copy_element(
-        self, side: Side, row_or_column: ir.Expr, term: ir.Expr, indices: list[ir.Expr], width: int
+        self, layout: TileLayout, row_or_column: ir.Expr, term: ir.Expr, indices: list[ir.Expr], width: int
     ) -> Stmt:
         """Emits a copy of one element or vector of an operand to shared memory.
 
@@ -208,40 +210,38 @@ class _TileKernel:
           indices: the position in shared memory.
           width: the number of elements.
         """
-        point, inside = self._point_of(side, side.first + row_or_column, term)
+        axis_indices, inside = self._indices_of_element(layout, layout.first + row_or_column, term)
         if width == 1 or self.instruction is None:
-            value = substitute(side.operand.value, point)
-            value = self.instruction.shared_value(value, self.block.target) if self.instruction else value
-            zero = tirx.const(0, str(self.shared.ty.dtype.dtype))
-            return emit.store(
-                self.shared, value if _is_true(inside) else tirx.if_then_else(inside, value, zero), indices
-            )
-        load = substitute(side.operand.load, point)
-        if side.operand.is_guarded:
+            value = substitute(layout.operand.value, axis_indices)
+            if self.instruction is not None:
+                value = self.instruction.shared_value(value, self.block.target)
+            if not _is_true(inside):
+                value = tirx.if_then_else(inside, value, tirx.const(0, str(self.shared.ty.dtype.dtype)))
+            return emit.store(self.shared, value, indices)
+        load = substitute(layout.operand.load, axis_indices)
+        if layout.operand.is_guarded:
             # The operand's value is `if_then_else(condition, load, 0)`.
-            inside = tirx.all(inside, substitute(side.operand.value.args[0], point))
+            inside = tirx.all(inside, substitute(layout.operand.value.args[0], axis_indices))
         return self.instruction.copy_vector(self.block.target, self.shared, indices, load, inside, width)
 
-    def _point_of(self, side: Side, row_or_column: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
+    def _indices_of_element(
+        self, layout: TileLayout, row_or_column: ir.Expr, term: ir.Expr
+    ) -> tuple[AxisIndices, ir.Expr]:
         """Returns the indices of an operand's element, by axis variable, and the condition that the element is inside.
 
         ``row_or_column`` and ``term`` are positions along the operand's own axes and along the summed axes.
         """
-        point = dict(self.batch)
-        checks: list[ir.Expr] = []
-
-        def add_indices(axes: Sequence[Axis], flat_index: ir.Expr, tile_size: int) -> None:
-            extents = [axis.extent for axis in axes]
-            point.update(zip((axis.var for axis in axes), emit.unflatten(flat_index, extents), strict=True))
-            total = emit.volume(extents)
-            static_total = emit.static(total)
-            # Full tiles need no bounds check.
-            if static_total is None or static_total % tile_size:
-                checks.append(flat_index < total)
-
-        add_indices(side.operand.side, row_or_column, side.width)
-        add_indices(side.operand.terms, term, self.tile.terms)
-        return point, tirx.all(*checks) if checks else tirx.const(True, "bool")
+        operand = layout.operand
+        axis_indices = {
+            **self.batch_indices,
+            **indices_of_axes(operand.free_axes, row_or_column),
+            **indices_of_axes(operand.reduction_axes, term),
+        }
+        checks = [
+            *_bounds_check(operand.free_axes, row_or_column, layout.width),
+            *_bounds_check(operand.reduction_axes, term, self.tile.terms),
+        ]
+        return axis_indices, tirx.all(*checks) if checks else tirx.const(True, "bool")
 
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits the product of two tiles in shared memory, by a tensor-core instruction or element by element.
@@ -331,7 +331,7 @@ class _TileKernel:
 
     @property
     def _last_column_axis(self) -> Axis | None:
-        return last_non_unit_axis(self.product.right.side)
+        return last_non_unit_axis(self.product.right.free_axes)
 
     def _position_of_accumulator(self, thread: ir.Expr, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column in the block's tile of one of a thread's accumulators.
@@ -368,26 +368,33 @@ class _TileKernel:
           stores: the stages.
           needed: the buffers to store.
         """
-        point, checks = dict(self.batch), []
-        for side, position in ((self.left, row), (self.right, column)):
-            extents = [axis.extent for axis in side.operand.side]
-            point.update(zip((axis.var for axis in side.operand.side), emit.unflatten(position, extents), strict=True))
-            total = emit.volume(extents)
-            static_total = emit.static(total)
-            # Full tiles need no bounds check.
-            if static_total is None or static_total % side.width:
-                checks.append(position < total)
+        axis_indices, checks = dict(self.batch_indices), []
+        for layout, position in ((self.left, row), (self.right, column)):
+            axis_indices |= indices_of_axes(layout.operand.free_axes, position)
+            checks += _bounds_check(layout.operand.free_axes, position, layout.width)
 
         def accumulators_at(lane: ir.Expr) -> InRegisters:
             return {self.product.stage.buffer: self.accumulators.load(thread, first + lane)}
 
         axis = self._last_column_axis
         if lanes == 1 or axis is None:
-            stmt = stores_at(stores, needed, point, accumulators_at(emit.index(0)))
+            stmt = emit_stages_at(stores, needed, axis_indices, accumulators_at(emit.index(0)))
         else:
-            at = lambda lane: {**point, axis.var: point[axis.var] + lane}  # noqa: E731
-            stmt = emit_vector(stores, needed, axis, at, lanes, accumulators_at)
+
+            def indices_of_lane(lane: ir.Expr) -> AxisIndices:
+                return {**axis_indices, axis.var: axis_indices[axis.var] + lane}
+
+            stmt = emit_vector(stores, needed, axis, indices_of_lane, lanes, accumulators_at)
         return emit.when(tirx.all(*checks), stmt) if checks else stmt
+
+
+def _bounds_check(axes: Sequence[Axis], flat_index: ir.Expr, tile_size: int) -> list[ir.Expr]:
+    """Returns the condition that a flat index over axes is within them, as a list; empty if tiles end where the axes do."""
+    total = emit.volume([axis.extent for axis in axes])
+    static_total = emit.static(total)
+    if static_total is not None and static_total % tile_size == 0:
+        return []
+    return [flat_index < total]
 
 
 def _is_true(value: ir.Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Elementwise nests: each thread computes a few neighbouring points, which it loads and stores as one vector."""
+"""Elementwise nests: each thread computes a few neighbouring elements, which it loads and stores as one vector."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import merged_loops, on_same_axes
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, with_value
 from tvtf.passes.schedule.gpu.block import threads_over
-from tvtf.passes.schedule.gpu.epilogue import InRegisters, Point, stores_at
+from tvtf.passes.schedule.gpu.epilogue import AxisIndices, InRegisters, emit_stages_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
-"""Number of threads that occupy a GPU; a thread computes fewer points rather than leave fewer threads."""
+"""Number of threads that occupy a GPU; a thread computes fewer elements rather than leave fewer threads."""
 LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "bfloat16": 4, "float64": 2, "int64": 2, "uint64": 2}
 """Number of elements of a dtype in the widest CUDA vector type for it."""
 
@@ -32,11 +32,11 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
     lanes = 1 if axis is None else _lane_count(aligned, needed, axis)
     if axis is None or lanes == 1:
-        return _emit_by_point(aligned, needed, target)
+        return _emit_by_element(aligned, needed, target)
     return _emit_by_vector(aligned, needed, axis, lanes, target)
 
 
-def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
+def _emit_by_element(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
     """Emits elementwise stages (loop nests) as one GPU kernel, with a thread for each element of the results.
 
     It is used where elements aren't neighbours in memory, or are too few for vectors.
@@ -46,10 +46,10 @@ def _emit_by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> 
 
     def emit_element(flat_index: ir.Expr) -> Stmt:
         """Emits the computation of the result at a row-major (flat) index."""
-        point: Point = {}
+        axis_indices: AxisIndices = {}
         for loop, index in zip(loops, emit.unflatten(flat_index, extents), strict=True):
-            point.update(loop.point(index))
-        return stores_at(stages, needed, point, {})
+            axis_indices.update(loop.point(index))
+        return emit_stages_at(stages, needed, axis_indices, {})
 
     return threads_over(target, emit.volume(extents), emit_element)
 
@@ -86,9 +86,9 @@ def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
 
 
 def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
-    """Returns whether a stage (loop nest) does a load at every point, and not only if a condition holds.
+    """Returns whether a stage (loop nest) does a load in every iteration, and not only if a condition holds.
 
-    A conditional load can't be moved before the condition, since it may be out of bounds at some points.
+    A conditional load can't be moved before the condition, since it may be out of bounds in some iterations.
     """
     calls: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: calls.append(call)))
@@ -105,23 +105,23 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 
-    def emit_vector_of_points(vector_index: ir.Expr) -> Stmt:
+    def emit_thread(vector_index: ir.Expr) -> Stmt:
         """Emits the computation of the vector of results at a row-major (flat) index."""
         indices = {other.var: index for other, index in zip(axes, emit.unflatten(vector_index, extents), strict=True)}
 
-        def point(lane: ir.Expr) -> Point:
+        def indices_of_lane(lane: ir.Expr) -> AxisIndices:
             return {**indices, axis.var: indices[axis.var] * lanes + lane}
 
-        return emit_vector(stages, needed, axis, point, lanes)
+        return emit_vector(stages, needed, axis, indices_of_lane, lanes)
 
-    return threads_over(target, emit.volume(extents), emit_vector_of_points)
+    return threads_over(target, emit.volume(extents), emit_thread)
 
 
 def emit_vector(
     stages: Sequence[Stage],
     needed: set[Var],
     axis: Axis,
-    point: Callable[[ir.Expr], Point],
+    indices_of_lane: Callable[[ir.Expr], AxisIndices],
     lanes: int,
     in_registers: Callable[[ir.Expr], InRegisters] = lambda lane: {},
 ) -> Stmt:
@@ -130,7 +130,7 @@ def emit_vector(
     Lanes are computed one by one, because CUDA's vector types have no arithmetic.
 
     Args:
-      point: returns the indices of a lane's point.
+      indices_of_lane: returns the index along each axis for a lane.
       in_registers: returns the values of buffers that needn't be loaded, for a lane.
     """
     lane = Var("lane", "int64")
@@ -142,21 +142,21 @@ def emit_vector(
     results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored_stages}
 
     def load_vector(load: TensorLoad, register: Var) -> Stmt:
-        return emit.vectorized(lanes, lambda at: emit.store(register, substitute(load, point(at)), [at]))
+        return emit.vectorized(lanes, lambda i: emit.store(register, substitute(load, indices_of_lane(i)), [i]))
 
     def store_lane(stage: Stage, value: ir.Expr) -> Stmt:
         return emit.store(results[stage.buffer], value, [lane])
 
     def store_vector(stage: Stage) -> Stmt:
-        return emit.vectorized(lanes, lambda at: _stored_lane(stage, results[stage.buffer], point(at), at))
+        return emit.vectorized(lanes, lambda i: _store_of_lane(stage, results[stage.buffer], indices_of_lane(i), i))
 
     stages_on_registers = [
         with_value(stage, _from_registers(stage.value, load_registers, lane)) if stage in computed else stage
         for stage in stages
     ]
-    lane_stmt = stores_at(stages_on_registers, needed, point(lane), values, store_lane)
+    lane_stmt = emit_stages_at(stages_on_registers, needed, indices_of_lane(lane), values, store_lane)
     buffers = [*(register for _, register in load_registers), *results.values()]
-    unrolled = emit.unrolled(lanes, lambda at: substitute(lane_stmt, {lane: at}))
+    unrolled = emit.unrolled(lanes, lambda i: substitute(lane_stmt, {lane: i}))
     moves = [load_vector(load, register) for load, register in load_registers]
     return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored_stages)])
 
@@ -180,6 +180,6 @@ def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]]
     return structural_map(value, (TensorLoad, replace))
 
 
-def _stored_lane(stage: Stage, register: Var, point: Point, lane: ir.Expr) -> Stmt:
+def _store_of_lane(stage: Stage, register: Var, axis_indices: AxisIndices, lane: ir.Expr) -> Stmt:
     """Returns the store of one lane of a stage's results, from registers to the stage's buffer."""
-    return emit.store(stage.buffer, emit.load(register, [lane]), [point[axis.var] for axis in stage.spatial])
+    return emit.store(stage.buffer, emit.load(register, [lane]), [axis_indices[axis.var] for axis in stage.spatial])

@@ -1,4 +1,4 @@
-"""Emits the stages of a fused group at one point; later stages read a stage's value from a register."""
+"""Emits one iteration of the stages of a fused group; later stages read a stage's value from a register."""
 
 from __future__ import annotations
 
@@ -10,31 +10,47 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import Stage, loads, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute
 
-Point = dict[Var, ir.Expr]
+AxisIndices = dict[Var, ir.Expr]
+"""The index along each axis of a loop nest, by the axis's variable."""
 InRegisters = dict[Var, ir.Expr]
+"""Elements that are in registers, by the buffer that they belong to."""
 Store = Callable[[Stage, ir.Expr], Stmt]
 
 
-def stores_at(
-    stages: Sequence[Stage], needed: set[Var], point: Point, in_registers: InRegisters, store: Store | None = None
+def indices_of_axes(axes: Sequence[Axis], flat_index: ir.Expr) -> AxisIndices:
+    """Returns the index along each axis, for a row-major (flat) index over all of them."""
+    indices = emit.unflatten(flat_index, [axis.extent for axis in axes])
+    return {axis.var: index for axis, index in zip(axes, indices, strict=True)}
+
+
+def emit_stages_at(
+    stages: Sequence[Stage],
+    needed: set[Var],
+    axis_indices: AxisIndices,
+    in_registers: InRegisters,
+    store: Store | None = None,
 ) -> Stmt:
-    """Emits the computation and the stores of elementwise stages at one point.
+    """Emits the computation and the stores of elementwise stages in one iteration of their axes.
 
     Args:
       stages: the stages, in order.
       needed: the buffers to store; other values are only read by later stages.
-      point: the indices of the point, by axis variable.
+      axis_indices: the iteration.
       in_registers: the values of buffers that needn't be loaded.
       store: emits the store of a stage's value; by default, the value goes to the stage's buffer.
     """
     in_registers, statements = dict(in_registers), []
-    store = store or (lambda stage, value: emit.store(stage.buffer, value, [point[a.var] for a in stage.spatial]))
+
+    def store_to_buffer(stage: Stage, value: ir.Expr) -> Stmt:
+        return emit.store(stage.buffer, value, [axis_indices[axis.var] for axis in stage.spatial])
+
+    store = store or store_to_buffer
     for position, stage in enumerate(stages):
         value = in_registers.get(stage.buffer)
         if value is None:
-            value = with_register_loads(substitute(stage.value, point), in_registers)
+            value = with_register_loads(substitute(stage.value, axis_indices), in_registers)
             # A value that later stages read is computed once, into a register.
             if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
                 register = emit.scratch([1], stage.dtype, "held", "local")

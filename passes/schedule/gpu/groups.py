@@ -72,5 +72,5 @@ def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuT
     """Emits a GPU kernel for each stage of a chain whose rows don't fit in shared memory."""
     intermediates = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
     stored = {*needed, *intermediates}
-    parts = [_emit_group(Group((stage,)), stored, kernel, target) for stage in chain.stages]
-    return emit.sequence([*map(emit.allocate, intermediates), *parts])
+    kernels = [_emit_group(Group((stage,)), stored, kernel, target) for stage in chain.stages]
+    return emit.sequence([*map(emit.allocate, intermediates), *kernels])

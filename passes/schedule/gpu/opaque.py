@@ -29,10 +29,12 @@ def _declarations_and_loops(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
     # A loop of one iteration around the others is dropped.
     if isinstance(body, For) and emit.static(body.extent) == 1:
         return _declarations_and_loops(substitute(body.body, {body.loop_var: body.min}))
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
-    declarations = [part for part in parts if isinstance(part, DECLARATIONS)]
-    loops = [part for part in parts if isinstance(part, For)]
-    return (declarations, loops) if len(declarations) + len(loops) == len(parts) else ([], [body])
+    statements = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    declarations = [stmt for stmt in statements if isinstance(stmt, DECLARATIONS)]
+    loops = [stmt for stmt in statements if isinstance(stmt, For)]
+    if len(declarations) + len(loops) < len(statements):
+        return [], [body]
+    return declarations, loops
 
 
 def _emit_kernel(body: Stmt, declarations: list[Stmt], target: GpuTarget) -> Stmt:

@@ -19,21 +19,26 @@ from tvm.tirx import Var
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, variables
-from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis
+from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis, non_unit_axes
 from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, VECTOR_BYTES
 
-SMALLEST_SIDE = 16
-SMALLEST_SUM = 8
+MIN_ROWS_AND_COLUMNS = 16
+MIN_TERMS = 8
 UNKNOWN_SIZE = 512
+"""The size that is assumed for an axis whose size is known only at run time."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of the product: the expression of its elements, by row (or column) and term."""
+    """An operand of the product: the expression of its elements, by row (or column) and term.
+
+    The free axes are those of the rows (of the left operand) or columns (of the right one), which the other operand
+    doesn't have.
+    """
 
     value: ir.Expr
-    side: tuple[Axis, ...]
-    terms: tuple[Axis, ...]
+    free_axes: tuple[Axis, ...]
+    reduction_axes: tuple[Axis, ...]
 
     @cached_property
     def load(self) -> TensorLoad | None:
@@ -50,17 +55,14 @@ class Operand:
         value = self.value
         if not isinstance(value, ir.Call) or str(getattr(value.op, "name", "")) not in access.FREE_CALLS:
             return False
-        return (
-            len(value.args) == 3 and isinstance(value.args[2], (tirx.FloatImm, tirx.IntImm)) and _is_zero(value.args[2])
-        )
+        return len(value.args) == 3 and _is_zero(value.args[2])
 
     @cached_property
     def runs_along_terms(self) -> bool:
         """Whether neighbouring terms are contiguous in memory, rather than neighbouring rows or columns."""
-        by_term, by_side = (self._contiguous(axes) for axes in (self.terms, self.side))
-        return by_term > by_side
+        return self._contiguous_loads(self.reduction_axes) > self._contiguous_loads(self.free_axes)
 
-    def _contiguous(self, axes: tuple[Axis, ...]) -> int:
+    def _contiguous_loads(self, axes: tuple[Axis, ...]) -> int:
         """Counts the loads of the operand that are contiguous in memory along the last of ``axes``."""
         last = last_non_unit_axis(axes)
         return 0 if last is None else sum(access.load_stride(load, last.var) == 1 for load in loads(self.value))
@@ -74,7 +76,7 @@ class Operand:
 
         The vectors must be full and aligned, and a bounds check must have the same result for all elements of a vector.
         """
-        contiguous = last_non_unit_axis(self.terms if self.runs_along_terms else self.side)
+        contiguous = last_non_unit_axis(self.reduction_axes if self.runs_along_terms else self.free_axes)
         if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
             return False
         # Some elements of a vector might be outside of the bounds.
@@ -92,10 +94,10 @@ def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
     offset = access.flat_offset(load.source, list(load.indices))
     start_of_row = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
     other_vars = variables(start_of_row)
-    constant_part = emit.static(emit.simplified(substitute(start_of_row, {var: emit.index(0) for var in other_vars})))
+    constant_offset = emit.static(emit.simplified(substitute(start_of_row, {var: emit.index(0) for var in other_vars})))
     strides = [access.stride(start_of_row, var) for var in other_vars]
     static_strides = [None if stride is None else emit.static(stride) for stride in strides]
-    return all(part is not None and part % width == 0 for part in (constant_part, *static_strides))
+    return all(offset is not None and offset % width == 0 for offset in (constant_offset, *static_strides))
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,11 @@ class Contraction:
 
     @property
     def rows(self) -> ir.Expr:
-        return volume_of(self.left.side)
+        return volume_of(self.left.free_axes)
 
     @property
     def columns(self) -> ir.Expr:
-        return volume_of(self.right.side)
+        return volume_of(self.right.free_axes)
 
     @property
     def terms(self) -> ir.Expr:
@@ -125,25 +127,22 @@ def as_contraction(stage: Stage) -> Contraction | None:
     factors = _factors(stage)
     if factors is None or not stage.reduce:
         return None
-    used = [_axes_in(factor, stage.axes) for factor in factors]
-    used_by_left, used_by_right = used
-    batch = tuple(axis for axis in stage.spatial if axis.var in used_by_left and axis.var in used_by_right)
-    sides = [
-        tuple(axis for axis in stage.spatial if axis.var in own and axis.var not in other)
-        for own, other in ((used_by_left, used_by_right), (used_by_right, used_by_left))
-    ]
+    used_by_left, used_by_right = (_axes_in(factor, stage.axes) for factor in factors)
+    batch = tuple(axis for axis in stage.spatial if axis.var in used_by_left & used_by_right)
+    left_axes = tuple(axis for axis in stage.spatial if axis.var in used_by_left - used_by_right)
+    right_axes = tuple(axis for axis in stage.spatial if axis.var in used_by_right - used_by_left)
     # Each result must depend on all of its axes, and each factor on all summed axes.
-    if any(axis.var not in used_by_left | used_by_right and axis.size != 1 for axis in stage.spatial):
+    if any(axis.var not in used_by_left | used_by_right for axis in non_unit_axes(stage.spatial)):
         return None
-    if not all(axis.var in own or axis.size == 1 for own in used for axis in stage.reduce):
+    if any(axis.var not in used_by_left & used_by_right for axis in non_unit_axes(stage.reduce)):
         return None
-    if min(size_of(side) for side in sides) < SMALLEST_SIDE or size_of(stage.reduce) < SMALLEST_SUM:
+    if min(size_of(left_axes), size_of(right_axes)) < MIN_ROWS_AND_COLUMNS or size_of(stage.reduce) < MIN_TERMS:
         return None
-    left, right = (Operand(factor, side, stage.reduce) for factor, side in zip(factors, sides, strict=True))
-    used_axes = (*batch, *left.side, *right.side)
+    left, right = Operand(factors[0], left_axes, stage.reduce), Operand(factors[1], right_axes, stage.reduce)
+    used_axes = (*batch, *left_axes, *right_axes)
     units = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
     # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
-    if last_non_unit_axis(stage.spatial) in left.side:
+    if last_non_unit_axis(stage.spatial) in left_axes:
         left, right = right, left
     return Contraction(stage, left, right, (*units, *batch))
 
@@ -182,7 +181,10 @@ def volume_of(axes: Sequence[Axis]) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Tile:
-    """The rows, columns and terms that a block computes at once, and the rows and columns of each warp or thread."""
+    """The rows, columns and terms that a block computes at once, and the own rows and columns of each warp or thread.
+
+    ``warps`` says that warps compute them, by tensor cores. ``stages`` is the number of stages of the software pipeline.
+    """
 
     rows: int
     columns: int
@@ -199,19 +201,19 @@ class Tile:
 
     @property
     def accumulators(self) -> int:
-        """The number of accumulators of each thread: the 32 threads of a warp share the results of the warp's part."""
+        """The number of accumulators of each thread: the 32 threads of a warp share the results of the warp's tile."""
         return self.own_rows * self.own_columns // (32 if self.warps else 1)
 
 
-class Side:
+class TileLayout:
     """The layout of an operand's tiles in shared memory: one tile per pipeline stage, each of ``line_count`` lines.
 
     A line has ``line_length`` elements that are contiguous, and padding up to ``line_stride``; it holds terms if
     ``along_terms``, else rows (of the left operand) or columns. ``first`` is the first of a tile's ``width`` rows or
     columns. The tiles begin at the offset ``start``.
 
-    A swizzled tile has its lines in pieces of `SWIZZLED_BYTES`, the first pieces of all lines before the second ones.
-    In each piece the vectors are permuted, so that neighbouring lines have a vector in different banks, without
+    A swizzled tile has its lines in segments of `SWIZZLED_BYTES`, the first segments of all lines before the second ones.
+    In each segment the vectors are permuted, so that neighbouring lines have a vector in different banks, without
     padding.
     """
 
@@ -245,7 +247,7 @@ class Side:
         self.stop = start + tile.stages * self.line_count * self.line_stride
         item_bytes = tvm_ffi.dtype(operand.dtype).bits // 8
         self.vector_width = VECTOR_BYTES // item_bytes
-        self.is_swizzled, self.piece = is_swizzled, SWIZZLED_BYTES // item_bytes
+        self.is_swizzled, self.segment_length = is_swizzled, SWIZZLED_BYTES // item_bytes
         is_local = operand.load is not None and any(operand.load.source.same_as(buffer) for buffer in local)
         self.copies_vectors = (
             tile.warps
@@ -254,33 +256,35 @@ class Side:
             and operand.has_vectors_of(self.vector_width)
         )
 
-    def indices_of(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
+    def indices_of(self, stage: ir.Expr, row_or_column: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
         """Returns where in shared memory a tile has an element, as a list of one index into the block's flat buffer.
 
         Args:
           stage: the number of the tile's buffer in the software pipeline: one is multiplied while others are filled.
-          side: the element's row (of the left operand) or column (of the right one), counted from the tile's first.
+          row_or_column: the element's row (of the left operand) or column (of the right one), counted from the tile's first.
           term: the element's position along the summed axis, counted from the tile's first.
         """
-        (index,) = self.indices_before_swizzling(stage, side, term)
+        (index,) = self.indices_before_swizzling(stage, row_or_column, term)
         if not self.is_swizzled:
             return [index]
-        # A piece of a line is as long as all 32 banks of shared memory. Without swizzling, the vectors at one offset in
+        # A segment of a line is as long as all 32 banks of shared memory. Without swizzling, the vectors at one offset in
         # neighbouring lines would lie in the same banks, and a warp that reads them at once would wait for each in turn
         # (a bank conflict). So the vector's number is XORed with the line's: in each line this is another permutation
-        # of the vectors, and it stays within the piece.
-        vectors_per_piece = emit.index(self.piece // self.vector_width)
-        line = tirx.floordiv(index, emit.index(self.piece)) % vectors_per_piece
+        # of the vectors, and it stays within the segment.
+        vectors_per_segment = emit.index(self.segment_length // self.vector_width)
+        line = tirx.floordiv(index, emit.index(self.segment_length)) % vectors_per_segment
         vector = tirx.floordiv(index, emit.index(self.vector_width))
         return [tirx.bitwise_xor(vector, line) * self.vector_width + index % self.vector_width]
 
-    def indices_before_swizzling(self, stage: ir.Expr, side: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns where in shared memory a tile has an element before the vectors of each piece are permuted."""
-        line, offset = (side, term) if self.along_terms else (term, side)
+    def indices_before_swizzling(self, stage: ir.Expr, row_or_column: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
+        """Returns where in shared memory a tile has an element before the vectors of each segment are permuted."""
+        line, offset = (row_or_column, term) if self.along_terms else (term, row_or_column)
         if not self.is_swizzled:
             return [self.start + (stage * self.line_count + line) * self.line_stride + offset]
-        pieces, piece = self.line_length // self.piece, tirx.floordiv(offset, emit.index(self.piece))
-        return [self.start + ((stage * pieces + piece) * self.line_count + line) * self.piece + offset % self.piece]
+        segments = self.line_length // self.segment_length
+        segment = tirx.floordiv(offset, emit.index(self.segment_length))
+        line_of_segment = (stage * segments + segment) * self.line_count + line
+        return [self.start + line_of_segment * self.segment_length + offset % self.segment_length]
 
     def position_of(self, index: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row or column, and the term, at which vector ``index`` of a tile begins.

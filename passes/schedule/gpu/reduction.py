@@ -13,15 +13,18 @@ from tvtf.passes.schedule.cpu.combiner import Combine, combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis, operands_of
-from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
-from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
+from tvtf.passes.schedule.gpu.block import Block, Registers, ceil_div, launch
+from tvtf.passes.schedule.gpu.epilogue import AxisIndices, emit_stages_at, indices_of_axes
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 UNKNOWN_SIZE = 512
+"""The size that is assumed for an axis whose size is known only at run time."""
 TERMS_PER_THREAD = 4
-LONG_REDUCTION = 1 << 14
+"""Terms that a thread reduces, at least."""
+MIN_TERMS_FOR_TWO_KERNELS = 1 << 14
 MAX_CHUNKS = 512
-StoreResult = Callable[[Point, ir.Expr], Stmt]
+"""Chunks into which the terms of a result are split for two kernels, at most."""
+StoreResult = Callable[[AxisIndices, ir.Expr], Stmt]
 
 
 @dataclass(frozen=True)
@@ -85,31 +88,30 @@ def _emit_one_kernel(
       target: the GPU.
     """
     split = split_of(stage, combine, target.threads, access.iteration_count(stage.spatial), target)
-    extents = [axis.extent for axis in stage.spatial]
-    result_count = emit.volume(extents)
+    result_count = emit.volume([axis.extent for axis in stage.spatial])
 
-    def store_result(point: Point, value: ir.Expr) -> Stmt:
-        return stores_at(stores, needed, point, {stage.buffer: value})
+    def store_result(axis_indices: AxisIndices, value: ir.Expr) -> Stmt:
+        return emit_stages_at(stores, needed, axis_indices, {stage.buffer: value})
 
-    def body(block: Block) -> Stmt:
+    def emit_block(block: Block) -> Stmt:
         """Emits the work of one block: it computes ``split.results`` results, each by several threads."""
 
-        def point_of_thread(thread: ir.Expr) -> tuple[Point, ir.Expr]:
+        def indices_of_thread(thread: ir.Expr) -> tuple[AxisIndices, ir.Expr]:
             """Returns the indices of a thread's result, and whether it exists: the last block may have fewer."""
             result = block.index * split.results + split.result_of(thread)
-            indices = emit.unflatten(result, extents)
-            point = {axis.var: index for axis, index in zip(stage.spatial, indices, strict=True)}
-            return point, _is_inside(result, result_count, split.results)
+            return indices_of_axes(stage.spatial, result), _is_inside(result, result_count, split.results)
 
-        return reduce_in_block(block, stage, combine, split, point_of_thread, store_result)
+        return reduce_in_block(block, stage, combine, split, indices_of_thread, store_result)
 
-    return launch(target, ceil_div(result_count, split.results), split.slices * split.results, body)
+    return launch(target, ceil_div(result_count, split.results), split.slices * split.results, emit_block)
 
 
 def _is_inside(index: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
     """Returns the condition ``index < total``, or true if ``total`` is known to be a multiple of ``results``."""
     static_total = emit.static(total)
-    return tirx.const(True, "bool") if static_total is not None and static_total % results == 0 else index < total
+    if static_total is not None and static_total % results == 0:
+        return tirx.const(True, "bool")
+    return index < total
 
 
 def reduce_in_block(
@@ -117,7 +119,7 @@ def reduce_in_block(
     stage: Stage,
     combine: Combine | None,
     split: Split,
-    point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
+    indices_of_thread: Callable[[ir.Expr], tuple[AxisIndices, ir.Expr]],
     store_result: StoreResult,
 ) -> Stmt:
     """Emits a block's work for a reduction: each thread reduces a slice of a result's terms, then slices are combined.
@@ -126,7 +128,7 @@ def reduce_in_block(
 
     Args:
       split: which thread reduces which slice of which result.
-      point: returns the indices of a thread's result, and whether the result exists.
+      indices_of_thread: returns the indices of a thread's result, and whether the result exists.
       store_result: emits the code that stores a result.
     """
     zero = emit.index(0)
@@ -134,20 +136,21 @@ def reduce_in_block(
 
     def emit_slice(thread: ir.Expr) -> Stmt:
         """Emits a thread's reduction of its own slice (every n-th of the terms), in a register."""
-        result_point, exists = point(thread)
-        initialize = accumulator.store(thread, substitute(stage.init, result_point), zero)
+        result_indices, exists = indices_of_thread(thread)
+        initialize = accumulator.store(thread, substitute(stage.init, result_indices), zero)
         slice_index = split.slice_of(thread)
-        reduce_terms = _reduce_slice(stage, split.slices, slice_index, result_point, accumulator, thread)
+        reduce_terms = _reduce_slice(stage, split.slices, slice_index, result_indices, accumulator, thread)
         return emit.sequence([initialize, emit.when(exists, reduce_terms)])
 
     def emit_result(thread: ir.Expr, value: ir.Expr) -> Stmt:
-        result_point, exists = point(thread)
-        return emit.when(exists, store_result(result_point, value))
+        result_indices, exists = indices_of_thread(thread)
+        return emit.when(exists, store_result(result_indices, value))
+
+    def emit_thread_alone(thread: ir.Expr) -> Stmt:
+        return emit.sequence([emit_slice(thread), emit_result(thread, accumulator.load(thread, zero))])
 
     if combine is None or split.slices == 1:
-        return block.for_each_thread(
-            lambda t: emit.sequence([emit_slice(t), emit_result(t, accumulator.load(t, zero))])
-        )
+        return block.for_each_thread(emit_thread_alone)
     partials = block.shared([block.threads], stage.dtype, "partial")
 
     def emit_partial(thread: ir.Expr) -> Stmt:
@@ -169,22 +172,30 @@ def reduce_in_block(
 
         return block.for_each_thread(emit_thread)
 
+    def store_combined(thread: ir.Expr) -> Stmt | None:
+        """Emits the store of the combined result, which the thread of slice 0 has."""
+        return emit.when(split.slice_of(thread) < 1, emit_result(thread, emit.load(partials, [thread])))
+
     # With 8 slices: 4, 2, 1.
     distances = [split.slices >> k for k in range(1, split.slices.bit_length())]
-    # The thread of slice 0 has the combined result.
-    last = block.for_each_thread(lambda t: emit.when(split.slice_of(t) < 1, emit_result(t, emit.load(partials, [t]))))
-    return block.with_barriers(block.for_each_thread(emit_partial), *map(halve, distances), last)
+    return block.with_barriers(
+        block.for_each_thread(emit_partial), *map(halve, distances), block.for_each_thread(store_combined)
+    )
 
 
 def _reduce_slice(
-    stage: Stage, slices: int, slice_index: ir.Expr, point: Point, accumulator: object, thread: ir.Expr
+    stage: Stage,
+    slices: int,
+    slice_index: ir.Expr,
+    result_indices: AxisIndices,
+    accumulator: Registers,
+    thread: ir.Expr,
 ) -> Stmt:
     """Emits the loop in which a thread reduces its slice of a result's terms: every ``slices``-th term.
 
     If terms are contiguous, neighbouring threads read neighbouring elements, which the GPU coalesces into one access.
     """
-    extents = [axis.extent for axis in stage.reduce]
-    total = emit.volume(extents)
+    total = emit.volume([axis.extent for axis in stage.reduce])
     static_total = emit.static(total)
     zero = emit.index(0)
 
@@ -195,11 +206,10 @@ def _reduce_slice(
         17.
         """
         term = step * slices + slice_index if slices > 1 else step
-        term_point = {axis.var: i for axis, i in zip(stage.reduce, emit.unflatten(term, extents), strict=True)}
-        accumulated = accumulator.load(thread, zero)  # type: ignore[attr-defined]
-        value = substitute(stage.value, {**point, **term_point})
+        accumulated = accumulator.load(thread, zero)
+        value = substitute(stage.value, {**result_indices, **indices_of_axes(stage.reduce, term)})
         combined = replace_loads(value, stage.buffer, lambda _: accumulated)
-        store = accumulator.store(thread, combined, zero)  # type: ignore[attr-defined]
+        store = accumulator.store(thread, combined, zero)
         has_term_in_each_step = slices == 1 or (static_total is not None and static_total % slices == 0)
         return store if has_term_in_each_step else emit.when(term < total, store)
 
@@ -257,7 +267,7 @@ def _chunk_count(stage: Stage, target: GpuTarget) -> int:
     result's terms, and a second kernel combines the chunks.
     """
     terms, results = access.iteration_count(stage.reduce), access.iteration_count(stage.spatial)
-    if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
+    if terms is None or results is None or terms < MIN_TERMS_FOR_TWO_KERNELS or results == 0:
         return 1
     chunks_that_fill = target.resident_threads * TERMS_PER_THREAD // (results * target.threads)
     return max(1, min(MAX_CHUNKS, chunks_that_fill, terms // (TERMS_PER_THREAD * target.threads)))
@@ -268,33 +278,42 @@ def _emit_two_kernels(
 ) -> Stmt:
     """Emits a reduction of many terms to few results as two GPU kernels.
 
-    The first kernel reduces each of ``chunks`` parts of the terms in blocks of its own, which occupies the GPU. The
+    The first kernel reduces each of ``chunks`` chunks of the terms in blocks of its own, which occupies the GPU. The
     second kernel combines the partial results.
     """
-    extents = [axis.extent for axis in stage.reduce]
-    total = emit.volume(extents)
-    length = ceil_div(total, chunks)
-    chunk, term = Axis(Var("chunk", "int64"), emit.index(chunks)), Axis(Var("term", "int64"), emit.as_expr(length))
-    shape = [chunk.extent, *(axis.extent for axis in stage.spatial)]
-    partial = emit.scratch(shape, stage.dtype, "partials")
-    index = chunk.var * length + term.var
-    partial_indices = [chunk.var, *(axis.var for axis in stage.spatial)]
-    points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(index, extents), strict=True))
-    old = emit.load(partial, partial_indices)
-    value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
-    # The last chunk may be shorter.
-    if int(total) % chunks:
-        value = tirx.if_then_else(index < total, value, old)
-    first = Stage(partial, (chunk, *stage.spatial), (term,), stage.init, value)
-    last_axis = Axis(Var("chunk", "int64"), emit.index(chunks))
-    spatial = [axis.var for axis in stage.spatial]
-    combined = combine(emit.load(stage.buffer, spatial), emit.load(partial, [last_axis.var, *spatial]))
-    last = replace(stage, reduce=(last_axis,), value=combined)
-    stores = [last if other is stage else other for other in stores]
+    chunk_stage = _chunk_stage(stage, chunks)
+    partials = chunk_stage.buffer
+    final_stage = _final_stage(stage, partials, chunks, combine)
+    stores = [final_stage if other is stage else other for other in stores]
     return emit.sequence(
         [
-            emit.allocate(partial),
-            _emit_one_kernel(first, combine, [first], {partial}, target),
-            _emit_one_kernel(last, combine, stores, needed, target),
+            emit.allocate(partials),
+            _emit_one_kernel(chunk_stage, combine, [chunk_stage], {partials}, target),
+            _emit_one_kernel(final_stage, combine, stores, needed, target),
         ]
     )
+
+
+def _chunk_stage(stage: Stage, chunks: int) -> Stage:
+    """Returns the stage that reduces each chunk of a reduction's terms, with the chunk as an additional first axis."""
+    total = emit.volume([axis.extent for axis in stage.reduce])
+    length = ceil_div(total, chunks)
+    chunk, term = Axis(Var("chunk", "int64"), emit.index(chunks)), Axis(Var("term", "int64"), emit.as_expr(length))
+    axes = (chunk, *stage.spatial)
+    partials = emit.scratch([axis.extent for axis in axes], stage.dtype, "partials")
+    old = emit.load(partials, [axis.var for axis in axes])
+    term_index = chunk.var * length + term.var
+    value = substitute(stage.value, indices_of_axes(stage.reduce, term_index))
+    value = replace_loads(value, stage.buffer, lambda _: old)
+    # The last chunk may be shorter.
+    if int(total) % chunks:
+        value = tirx.if_then_else(term_index < total, value, old)
+    return Stage(partials, axes, (term,), stage.init, value)
+
+
+def _final_stage(stage: Stage, partials: Var, chunks: int, combine: Combine) -> Stage:
+    """Returns the stage that combines the partial results of all chunks of a reduction's terms."""
+    chunk = Axis(Var("chunk", "int64"), emit.index(chunks))
+    spatial = [axis.var for axis in stage.spatial]
+    combined = combine(emit.load(stage.buffer, spatial), emit.load(partials, [chunk.var, *spatial]))
+    return replace(stage, reduce=(chunk,), value=combined)

@@ -16,13 +16,14 @@ from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.rows import Chain, chain_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
-from tvtf.passes.schedule.gpu.epilogue import Point
+from tvtf.passes.schedule.gpu.epilogue import AxisIndices, indices_of_axes
 from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ANY_CPU = CpuTarget(vector_bits=128, vector_registers=16, cores=1)
 """A stand-in for `chain_at`, which uses it only for the minimum number of rows of a chain."""
-SHORTEST_ROW = 32
+MIN_ROW_ELEMENTS = 32
+"""Elements of a row that are worth a block of threads, at least."""
 
 
 def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
@@ -51,7 +52,11 @@ def _fits_block(stage: Stage, depth: int) -> bool:
 
 def _is_long(chain: Chain) -> bool:
     """Returns whether the longest stage of a chain's rows is long enough for a block."""
-    return max(prod(a.size or 1 for a in (*s.spatial[chain.depth :], *s.reduce)) for s in chain.stages) >= SHORTEST_ROW
+    for stage in chain.stages:
+        axes_in_row = (*stage.spatial[chain.depth :], *stage.reduce)
+        if prod(axis.size or 1 for axis in axes_in_row) >= MIN_ROW_ELEMENTS:
+            return True
+    return False
 
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
@@ -64,13 +69,13 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
         stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in intermediates
     }
     # Elements of narrower types count as four bytes.
-    size = sum(prod(map(int, row_shapes[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
-    partials = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
-    if size + partials > target.shared_bytes:
+    row_bytes = sum(prod(map(int, row_shapes[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
+    partial_bytes = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
+    if row_bytes + partial_bytes > target.shared_bytes:
         return None
     rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
-    def body(block: Block) -> Stmt:
+    def emit_block(block: Block) -> Stmt:
         """Emits the work of one block: it computes all stages of one row."""
         shared_buffers = {
             stage.buffer: block.shared([*map(int, row_shapes[stage.buffer])] or [1], stage.dtype, "row")
@@ -79,7 +84,7 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
         row = _RowKernel(block, chain.depth, emit.unflatten(block.index, rows), shared_buffers)
         return block.with_barriers(*map(row.emit_stage, chain.stages))
 
-    return launch(target, emit.volume(rows), target.threads, body)
+    return launch(target, emit.volume(rows), target.threads, emit_block)
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,10 @@ class _RowKernel:
 
     def emit_stage(self, stage: Stage) -> Stmt:
         """Emits one stage of the row."""
-        point = {axis.var: index for axis, index in zip(stage.spatial, self.row_indices, strict=False)}
+        row = {axis.var: index for axis, index in zip(stage.spatial, self.row_indices, strict=False)}
         if stage.reduce:
-            return self._emit_reduction(merged_reduction(stage), point)
-        return self._emit_elementwise(replace(stage, value=self._value_from_shared(stage)), point)
+            return self._emit_reduction(merged_reduction(stage), row)
+        return self._emit_elementwise(replace(stage, value=self._value_from_shared(stage)), row)
 
     def _value_from_shared(self, stage: Stage) -> ir.Expr:
         """Returns a stage's value in which intermediate results are loaded from shared memory."""
@@ -114,22 +119,21 @@ class _RowKernel:
         """Returns the indices of an element within its row."""
         return list(indices[self.depth :]) or [emit.index(0)]
 
-    def _store(self, stage: Stage, value: ir.Expr, point: Point) -> Stmt:
+    def _store(self, stage: Stage, value: ir.Expr, axis_indices: AxisIndices) -> Stmt:
         """Stores an element in its buffer, or in shared memory if only the chain's stages read it."""
-        indices = [point[axis.var] for axis in stage.spatial]
+        indices = [axis_indices[axis.var] for axis in stage.spatial]
         shared = self.shared_buffers.get(stage.buffer)
         if shared is None:
             return emit.store(stage.buffer, value, indices)
         return emit.store(shared, value, self._indices_in_row(indices))
 
-    def _emit_elementwise(self, stage: Stage, row: Point) -> Stmt:
+    def _emit_elementwise(self, stage: Stage, row: AxisIndices) -> Stmt:
         """Emits an elementwise stage (loop nest) of the row.
 
         With n threads, each thread computes every n-th element: neighbouring threads access neighbours in memory.
         """
         axes = stage.spatial[self.depth :]
-        extents = [axis.extent for axis in axes]
-        total, threads = int(emit.volume(extents)), self.block.threads
+        total, threads = int(emit.volume([axis.extent for axis in axes])), self.block.threads
 
         def emit_thread(thread: ir.Expr) -> Stmt:
             """Emits the loop over a thread's elements of the row; in each round, all threads compute one element."""
@@ -137,27 +141,24 @@ class _RowKernel:
             def emit_element(loop_round: ir.Expr) -> Stmt | None:
                 """Emits one element of a thread; in the last round some threads have none."""
                 element = loop_round * threads + thread  # the row-major (flat) index in the row
-                indices = emit.unflatten(element, extents)
-                point = {**row, **{axis.var: index for axis, index in zip(axes, indices, strict=True)}}
-                store = self._store(stage, substitute(stage.value, point), point)
+                axis_indices = {**row, **indices_of_axes(axes, element)}
+                store = self._store(stage, substitute(stage.value, axis_indices), axis_indices)
                 return store if total % threads == 0 else emit.when(element < total, store)
 
             return emit.loop(ceil_div(total, threads), emit_element, name="turn")
 
         return self.block.for_each_thread(emit_thread)
 
-    def _emit_reduction(self, stage: Stage, row: Point) -> Stmt:
+    def _emit_reduction(self, stage: Stage, row: AxisIndices) -> Stmt:
         """Emits a reduction of one row to one result. All threads of the block share the terms."""
-        combine = combiner(stage)
-        point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
+        result_indices = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
         exists = tirx.const(True, "bool")  # each block has a row
-        from_shared = replace(stage, value=self._value_from_shared(stage))
         split = Split(slices=self.block.threads, results=1, along_terms=True)
+
+        def store_result(axis_indices: AxisIndices, value: ir.Expr) -> Stmt:
+            return self._store(stage, value, axis_indices)
+
+        on_shared = replace(stage, value=self._value_from_shared(stage))
         return reduce_in_block(
-            self.block,
-            from_shared,
-            combine,
-            split,
-            lambda _: (point, exists),
-            lambda at, value: self._store(stage, value, at),
+            self.block, on_shared, combiner(stage), split, lambda _: (result_indices, exists), store_result
         )

@@ -17,7 +17,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.block import Registers
-from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile
+from tvtf.passes.schedule.gpu.product import Contraction, Tile, TileLayout
 from tvtf.passes.schedule.gpu.target import VECTOR_BYTES, GpuTarget
 
 HALF_PTX = {"float16": "f16", "bfloat16": "bf16"}
@@ -31,7 +31,7 @@ class Instruction:
 
     dtype: str
     is_swizzled: ClassVar[bool] = False
-    """Whether the instruction reads tiles whose vectors are permuted, instead of tiles with padding (`Side`)."""
+    """Whether the instruction reads tiles whose vectors are permuted, instead of tiles with padding (`TileLayout`)."""
     is_asynchronous: ClassVar[bool] = False
     """Whether threads continue while tiles are multiplied, until `wait_for_product`."""
 
@@ -109,21 +109,21 @@ class Instruction:
         tile: Tile,
         accumulators: Registers,
         shared: Var,
-        left: Side,
-        right: Side,
+        left: TileLayout,
+        right: TileLayout,
         stage: ir.Expr,
         row: ir.Expr,
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """Emits the product of a warp's parts of two tiles in shared memory; each thread adds to its own accumulators.
+        """Emits the product of a warp's rows and columns of two tiles in shared memory; each thread adds to its own accumulators.
 
         The instruction multiplies small matrices, whose elements are spread over the threads of a warp.
 
         Args:
           accumulators: the registers with the accumulators of a thread.
           stage: the pipeline stage of the tiles.
-          row, column: the first row and column of the warp's part.
+          row, column: the first row and column of the warp's tile.
         """
         if target.emulated:
             return self._emulate(tile, accumulators, shared, left, right, stage, row, column, thread)
@@ -132,7 +132,14 @@ class Instruction:
         return tirx.Evaluate(cuda_func_call(name, accumulators.address(), *operands, source_code=code))
 
     def _operands(
-        self, shared: Var, left: Side, right: Side, stage: ir.Expr, row: ir.Expr, column: ir.Expr, thread: ir.Expr
+        self,
+        shared: Var,
+        left: TileLayout,
+        right: TileLayout,
+        stage: ir.Expr,
+        row: ir.Expr,
+        column: ir.Expr,
+        thread: ir.Expr,
     ) -> list[ir.Expr]:
         """Returns the CUDA function's arguments after the accumulators: both operands' addresses, and the thread's lane."""
         zero = emit.index(0)
@@ -147,8 +154,8 @@ class Instruction:
         tile: Tile,
         accumulators: Registers,
         shared: Var,
-        left: Side,
-        right: Side,
+        left: TileLayout,
+        right: TileLayout,
         stage: ir.Expr,
         row: ir.Expr,
         column: ir.Expr,
@@ -167,7 +174,7 @@ class Instruction:
         return emit.nest([tile.accumulators, tile.terms], add_product)
 
     def position_in_warp(self, lane: ir.Expr, index: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row and column of a thread's accumulator within the warp's part of the tile.
+        """Returns the row and column of a thread's accumulator within the warp's tile.
 
         The layout is that of the accumulators in the PTX ISA, "Matrix Fragments for mma.m16n8k16". The epilogue needs
         the position to store each result.
@@ -185,8 +192,8 @@ class Instruction:
         )
         return row, (matrix % matrices_across) * COLUMNS + (lane % 4) * 2 + index_in_matrix % 2
 
-    def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
-        """Returns the name and the CUDA source of the function that multiplies a warp's parts of two tiles.
+    def _cuda_function(self, tile: Tile, left: TileLayout, right: TileLayout) -> tuple[str, str]:
+        """Returns the name and the CUDA source of the function that multiplies a warp's rows and columns of two tiles.
 
         All sizes are constants in the source, and CUDA's compiler unrolls all loops. The name has the sizes: kernels
         with the same sizes share the function.

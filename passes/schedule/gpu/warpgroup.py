@@ -15,7 +15,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.block import Registers
-from tvtf.passes.schedule.gpu.product import Side, Tile
+from tvtf.passes.schedule.gpu.product import Tile, TileLayout
 from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, SWIZZLED_LINES, GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction, fill_template
 
@@ -55,7 +55,14 @@ class WarpgroupInstruction(Instruction):
         return tirx.Evaluate(cuda_func_call(name, accumulators.address(), source_code=code))
 
     def _operands(
-        self, shared: Var, left: Side, right: Side, stage: ir.Expr, row: ir.Expr, column: ir.Expr, thread: ir.Expr
+        self,
+        shared: Var,
+        left: TileLayout,
+        right: TileLayout,
+        stage: ir.Expr,
+        row: ir.Expr,
+        column: ir.Expr,
+        thread: ir.Expr,
     ) -> list[ir.Expr]:
         """Returns the addresses of both operands of a thread's warpgroup: four warps multiply their rows with all columns."""
         zero, rows = emit.index(0), emit.index(ROWS_OF_WARPGROUP)
@@ -65,7 +72,7 @@ class WarpgroupInstruction(Instruction):
             tirx.address_of(emit.load(shared, right.indices_before_swizzling(stage, zero, zero))),
         ]
 
-    def _cuda_function(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
+    def _cuda_function(self, tile: Tile, left: TileLayout, right: TileLayout) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes.
 
         Kernels with equal sizes share the function.
@@ -77,8 +84,8 @@ class WarpgroupInstruction(Instruction):
             "COLUMNS": tile.own_columns,
             "TIMES": tile.terms // self.terms,
             "GROUP": _distance(SWIZZLED_LINES),
-            "LEFT_PIECE": _distance(left.line_count),
-            "RIGHT_PIECE": _distance(right.line_count),
+            "LEFT_SEGMENT": _distance(left.line_count),
+            "RIGHT_SEGMENT": _distance(right.line_count),
             "LEFT_STEP": self._step(left),
             "RIGHT_STEP": self._step(right),
             "LEFT_TRANSPOSED": int(not left.along_terms),
@@ -90,9 +97,9 @@ class WarpgroupInstruction(Instruction):
         }
         return name, fill_template(CODE.replace("NAME", name).replace("TYPE", ptx_type), constants)
 
-    def _step(self, side: Side) -> int:
+    def _step(self, layout: TileLayout) -> int:
         """Returns the distance, in units of a descriptor, from the terms of one instruction to the next in a tile."""
-        return self.terms * 2 // UNIT if side.along_terms else _distance(self.terms)
+        return self.terms * 2 // UNIT if layout.along_terms else _distance(self.terms)
 
 
 def _accumulator_operands(tile: Tile) -> str:
@@ -121,8 +128,8 @@ CODE = """
 __forceinline__ __device__ void NAME(float* sums, const void* left, const void* right) {
   // A descriptor: where a tile begins, how far apart its pieces and groups of lines are, and how it is swizzled.
   const unsigned long long layout = (1ull << 62) | (<GROUP>ull << 32);
-  const unsigned long long a = layout | (<LEFT_PIECE>ull << 16) | ((__cvta_generic_to_shared(left) & 0x3ffff) >> 4);
-  const unsigned long long b = layout | (<RIGHT_PIECE>ull << 16) | ((__cvta_generic_to_shared(right) & 0x3ffff) >> 4);
+  const unsigned long long a = layout | (<LEFT_SEGMENT>ull << 16) | ((__cvta_generic_to_shared(left) & 0x3ffff) >> 4);
+  const unsigned long long b = layout | (<RIGHT_SEGMENT>ull << 16) | ((__cvta_generic_to_shared(right) & 0x3ffff) >> 4);
   asm volatile("wgmma.fence.sync.aligned;" : <SUMS> :: "memory");
 #pragma unroll
   for (int k = 0; k < <TIMES>; ++k) {
