@@ -133,6 +133,12 @@ class Emitter:
         self.node(op, inputs, [result], **attrs)
         return result
 
+    def reduced(self, op: str, inputs: Sequence[str], axis: Sequence[int], keepdims: bool) -> str:
+        """Adds a reduction node as `reduce` does, and returns the result's new name."""
+        result = self.temp()
+        self.reduce(op, inputs, [result], axis, keepdims)
+        return result
+
     def temp(self) -> str:
         """Returns a new name for an intermediate value."""
         return self.model.unique(f"{self.scope}value")

@@ -67,9 +67,8 @@ def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 
 def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
-    difference, square = emitter.temp(), emitter.temp()
-    emitter.node("Sub", inputs, [difference])
-    emitter.node("Mul", [difference, difference], [square])
+    difference = emitter.computed("Sub", inputs)
+    square = emitter.computed("Mul", [difference, difference])
     emitter.reduce("ReduceMean", [square], outputs, axis, True)
 
 

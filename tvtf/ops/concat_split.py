@@ -182,10 +182,8 @@ def _stack_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor
 
 
 def _stack_nodes(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, axis: int) -> None:
-    lifted = [emitter.temp() for _ in inputs]
-    for name, unsqueezed in zip(inputs, lifted):
-        emitter.node("Unsqueeze", [name, emitter.const(np.array([axis]))], [unsqueezed])
-    emitter.node("Concat", lifted, outputs, axis=axis)
+    expanded = [emitter.computed("Unsqueeze", [name, emitter.const(np.array([axis]))]) for name in inputs]
+    emitter.node("Concat", expanded, outputs, axis=axis)
 
 
 @primitive(

@@ -266,9 +266,7 @@ def _filter_channels_first(emitter: Any, name: str, rank: int) -> str:
 
 
 def _transposed(emitter: Any, name: str, perm: list[int]) -> str:
-    result = emitter.temp()
-    emitter.node("Transpose", [name], [result], perm=perm)
-    return result
+    return emitter.computed("Transpose", [name], perm=perm)
 
 
 def _pads(padding: Padding) -> list[int]:
@@ -292,10 +290,10 @@ def _conv_onnx(
     """
     # ``types`` isn't needed here, but all ONNX rules receive it
     x, w = inputs
-    rank, y = len(strides), emitter.temp()
+    rank = len(strides)
     operands = [_channels_first(emitter, x, rank), _filter_channels_first(emitter, w, rank)]
-    emitter.node(
-        "Conv", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations), group=groups
+    y = emitter.computed(
+        "Conv", operands, strides=list(strides), pads=_pads(padding), dilations=list(dilations), group=groups
     )
     emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
 
@@ -310,11 +308,11 @@ def _input_grad_onnx(
     """
     dy, w = inputs
     (_, w_type), _ = types
-    rank, y = len(strides), emitter.temp()
+    rank = len(strides)
     output_padding = _unreached(shape, w_type.shape, strides, padding, dilations)
     operands = [_channels_first(emitter, dy, rank), _filter_channels_first(emitter, w, rank)]
-    emitter.node(
-        "ConvTranspose", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations),
+    y = emitter.computed(
+        "ConvTranspose", operands, strides=list(strides), pads=_pads(padding), dilations=list(dilations),
         group=groups, output_padding=output_padding,
     )  # fmt: skip
     emitter.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
@@ -355,8 +353,7 @@ def _filter_grad_onnx(
     parts = [_filter_grad_group(emitter, [x, dy], group, groups, shape, rank, attrs) for group in range(groups)]
     filter_grad = parts[0]
     if groups > 1:
-        filter_grad = emitter.temp()
-        emitter.node("Concat", parts, [filter_grad], axis=0)
+        filter_grad = emitter.computed("Concat", parts, axis=0)
     emitter.node("Transpose", [filter_grad], outputs, perm=[*range(2, rank + 2), 1, 0])
 
 
@@ -368,10 +365,8 @@ def _shortened(emitter: Any, name: str, lengths: list[Any], sizes: Any) -> str:
     axes = [i + 1 for i, (length, size) in enumerate(zip(lengths, sizes)) if length != size]  # axis 0 is the batch
     if not axes:
         return name
-    result = emitter.temp()
     starts, ends = [0] * len(axes), [lengths[axis - 1] for axis in axes]
-    emitter.node("Slice", [name, *(emitter.const(np.array(v, np.int64)) for v in (starts, ends, axes))], [result])
-    return result
+    return emitter.computed("Slice", [name, *(emitter.const(np.array(v, np.int64)) for v in (starts, ends, axes))])
 
 
 def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
@@ -391,11 +386,9 @@ def _filter_grad_group(
     dy = _sliced(emitter, dy, rank + 1, group * results, results, groups)
     # a convolution sums over channels, and this one must sum over the batch
     batch_as_channels = [rank + 1, 0, *range(1, rank + 1)]
-    y, filter_grad = emitter.temp(), emitter.temp()
     operands = [_transposed(emitter, x, batch_as_channels), _transposed(emitter, dy, batch_as_channels)]
-    emitter.node("Conv", operands, [y], **attrs)
-    emitter.node("Transpose", [y], [filter_grad], perm=[1, 0, *range(2, rank + 2)])
-    return filter_grad
+    y = emitter.computed("Conv", operands, **attrs)
+    return emitter.computed("Transpose", [y], perm=[1, 0, *range(2, rank + 2)])
 
 
 def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
@@ -405,10 +398,8 @@ def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: 
     """
     if groups == 1:  # the group has all channels
         return name
-    result = emitter.temp()
     bounds = [emitter.const(np.array([v], np.int64)) for v in (start, start + count, axis)]
-    emitter.node("Slice", [name, *bounds], [result])
-    return result
+    return emitter.computed("Slice", [name, *bounds])
 
 
 # -- the primitives

@@ -178,24 +178,20 @@ def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, de
     ONNX's Range computes the indices i. Integers are computed in int64.
     """
     computed = int64 if dtype.is_integer else dtype
-    count = emitter.temp()
-    emitter.node("Squeeze", [emitter.shape((size,))], [count])
+    count = emitter.computed("Squeeze", [emitter.shape((size,))])
     zero, one = emitter.const(np.array(0)), emitter.const(np.array(1))
-    index, scaled, values = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Range", [zero, count, one], [index])
+    index = emitter.computed("Range", [zero, count, one])
     is_number = isinstance(start, (int, float))  # else a symbolic dim
     first = emitter.const(np.array(start, computed.np)) if is_number else _scalar_dim(emitter, start)
     index = index if computed is int64 else emitter.cast(index, computed)
-    emitter.node("Mul", [index, emitter.const(np.array(delta, computed.np))], [scaled])
-    emitter.node("Add", [scaled, first], [values])
+    scaled = emitter.computed("Mul", [index, emitter.const(np.array(delta, computed.np))])
+    values = emitter.computed("Add", [scaled, first])
     emitter.node("Identity", [values if computed is dtype else emitter.cast(values, dtype)], outputs)
 
 
 def _scalar_dim(emitter: Any, dim: Dim) -> str:
     """Emits a dim as an ONNX scalar."""
-    result = emitter.temp()
-    emitter.node("Squeeze", [emitter.shape((dim,))], [result])
-    return result
+    return emitter.computed("Squeeze", [emitter.shape((dim,))])
 
 
 @export("range")
@@ -449,16 +445,14 @@ def _one_hot_nodes(
     """
     indices, on, off = inputs
     (indices_type, *_), _ = types
-    index, expanded, positions = emitter.temp(), emitter.temp(), emitter.temp()
-    aligned, is_on = emitter.temp(), emitter.temp()
-    emitter.node("Cast", [indices], [index], to=7)  # int64
-    emitter.node("Unsqueeze", [index, emitter.const(np.array([axis]))], [expanded])
+    index = emitter.computed("Cast", [indices], to=7)  # int64
+    expanded = emitter.computed("Unsqueeze", [index, emitter.const(np.array([axis]))])
     bounds = [emitter.const(np.array(0)), _scalar_dim(emitter, depth), emitter.const(np.array(1))]
-    emitter.node("Range", bounds, [positions])
+    positions = emitter.computed("Range", bounds)
     shape = [1] * (len(indices_type.shape) + 1)
     shape[axis] = -1
-    emitter.node("Reshape", [positions, emitter.const(np.array(shape))], [aligned])
-    emitter.node("Equal", [expanded, aligned], [is_on])
+    aligned = emitter.computed("Reshape", [positions, emitter.const(np.array(shape))])
+    is_on = emitter.computed("Equal", [expanded, aligned])
     emitter.node("Where", [is_on, on, off], outputs)
 
 

@@ -57,8 +57,8 @@ def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int
     rank, dtype = len(types[1][0].shape), types[1][0].dtype
     shape = [1] * rank
     shape[first] = shape[second] = size = types[0][0].shape[first]
-    wide, zero = emitter.temp(), emitter.const(np.zeros((), dtype.np))
-    emitter.node("Unsqueeze", [inputs[0], emitter.const(np.array([second], np.int64))], [wide])
+    zero = emitter.const(np.zeros((), dtype.np))
+    wide = emitter.computed("Unsqueeze", [inputs[0], emitter.const(np.array([second], np.int64))])
     emitter.node("Where", [emitter.const(np.eye(size, dtype=bool).reshape(shape)), wide, zero], outputs)
 
 

@@ -125,8 +125,7 @@ def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: i
     # the node's flag `upper` keeps the upper triangle; a negative width keeps all diagonals of that side
     for keeps_upper, width, diagonal in ((0, upper, upper), (1, lower, -lower)):
         if width >= 0:
-            triangle = emitter.temp()
-            emitter.node("Trilu", [value, emitter.const(np.array(diagonal))], [triangle], upper=keeps_upper)
+            triangle = emitter.computed("Trilu", [value, emitter.const(np.array(diagonal))], upper=keeps_upper)
             value = triangle
     emitter.node("Identity", [emitter.cast(value, dtype) if supported is not dtype else value], outputs)
 

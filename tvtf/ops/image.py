@@ -153,10 +153,9 @@ def contrast_of(images: Tensor, factor: Tensor) -> Any:
 
 def _contrast_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes that scale each channel's distances from its mean by the contrast factor."""
-    mean, moved, scaled = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("ReduceMean", [inputs[0], emitter.const(np.array([-3, -2]))], [mean], keepdims=1)
-    emitter.node("Sub", [inputs[0], mean], [moved])
-    emitter.node("Mul", [moved, inputs[1]], [scaled])
+    mean = emitter.computed("ReduceMean", [inputs[0], emitter.const(np.array([-3, -2]))], keepdims=1)
+    moved = emitter.computed("Sub", [inputs[0], mean])
+    scaled = emitter.computed("Mul", [moved, inputs[1]])
     emitter.node("Add", [scaled, mean], outputs)
 
 

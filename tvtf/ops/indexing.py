@@ -176,12 +176,11 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
     (params_type, indices_type), _ = types
     rank = len(params_type.shape)
     index_axes = len(indices_type.shape) - batch_dims
-    moved, indices64, index_vectors, gathered = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
     remaining_axes = [i for i in range(batch_dims, rank) if i != axis]
-    emitter.node("Transpose", [params], [moved], perm=[*range(batch_dims), axis, *remaining_axes])
-    emitter.node("Cast", [indices], [indices64], to=7)  # int64
-    emitter.node("Unsqueeze", [indices64, emitter.const(np.array([-1]))], [index_vectors])
-    emitter.node("GatherND", [moved, index_vectors], [gathered], batch_dims=batch_dims)
+    moved = emitter.computed("Transpose", [params], perm=[*range(batch_dims), axis, *remaining_axes])
+    indices64 = emitter.computed("Cast", [indices], to=7)  # int64
+    index_vectors = emitter.computed("Unsqueeze", [indices64, emitter.const(np.array([-1]))])
+    gathered = emitter.computed("GatherND", [moved, index_vectors], batch_dims=batch_dims)
     # GatherND's axes: batch, those of the indices, those before the gathered axis, and those after it
     index_end = batch_dims + index_axes
     before_end = index_end + axis - batch_dims

@@ -178,9 +178,7 @@ def _matmul_onnx(
 
 
 def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
-    swapped = emitter.temp()
-    emitter.node("Transpose", [name], [swapped], perm=[*range(rank - 2), rank - 1, rank - 2])
-    return swapped
+    return emitter.computed("Transpose", [name], perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 def _matmul_samples() -> list[Sample]:

@@ -103,26 +103,23 @@ def _dense_grad_samples() -> list[Sample]:
 def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes for softmax cross entropy: ``-sum(labels * log_softmax(logits))``."""
     (labels, logits), ((_, logits_type), _) = inputs, types
-    log, product, total = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("LogSoftmax", [logits], [log], axis=-1)
-    emitter.node("Mul", [labels, log], [product])
-    emitter.reduce("ReduceSum", [product], [total], (len(logits_type.shape) - 1,), False)
+    log = emitter.computed("LogSoftmax", [logits], axis=-1)
+    product = emitter.computed("Mul", [labels, log])
+    total = emitter.reduced("ReduceSum", [product], (len(logits_type.shape) - 1,), False)
     emitter.node("Neg", [total], outputs)
 
 
 def _row_scaled_onnx(emitter: Any, ct: str, rows: str, outputs: Any) -> None:
     """Emits ONNX nodes that multiply each row by the row's cotangent. The cotangents get a last axis of size 1."""
-    expanded = emitter.temp()
-    emitter.node("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))], [expanded])
+    expanded = emitter.computed("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))])
     emitter.node("Mul", [expanded, rows], outputs)
 
 
 def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes for the gradient of softmax cross entropy: ``(softmax(logits) - labels) * ct``."""
     ct, labels, logits = inputs
-    probabilities, difference = emitter.temp(), emitter.temp()
-    emitter.node("Softmax", [logits], [probabilities], axis=-1)
-    emitter.node("Sub", [probabilities, labels], [difference])
+    probabilities = emitter.computed("Softmax", [logits], axis=-1)
+    difference = emitter.computed("Sub", [probabilities, labels])
     _row_scaled_onnx(emitter, ct, difference, outputs)
 
 
@@ -319,13 +316,12 @@ def _sparse_grad_samples() -> list[Sample]:
 def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes for sparse softmax cross entropy: ``-log_softmax(logits)`` at the label of each row."""
     (labels, logits), ((_, logits_type), _) = inputs, types
-    log, expanded, gathered, squeezed = emitter.temp(), emitter.temp(), emitter.temp(), emitter.temp()
     last_axis = emitter.const(np.array([-1], np.int64))
-    emitter.node("LogSoftmax", [logits], [log], axis=-1)
+    log = emitter.computed("LogSoftmax", [logits], axis=-1)
     # GatherElements needs labels of the rank of the logits
-    emitter.node("Unsqueeze", [labels, last_axis], [expanded])
-    emitter.node("GatherElements", [log, expanded], [gathered], axis=len(logits_type.shape) - 1)
-    emitter.node("Squeeze", [gathered, last_axis], [squeezed])
+    expanded = emitter.computed("Unsqueeze", [labels, last_axis])
+    gathered = emitter.computed("GatherElements", [log, expanded], axis=len(logits_type.shape) - 1)
+    squeezed = emitter.computed("Squeeze", [gathered, last_axis])
     emitter.node("Neg", [squeezed], outputs)
 
 
@@ -337,12 +333,10 @@ def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> No
     ct, labels, logits = inputs
     (_, labels_type, logits_type), _ = types
     classes = np.arange(logits_type.shape[-1], dtype=labels_type.dtype.np)
-    probabilities, difference = emitter.temp(), emitter.temp()
-    expanded, one_hot = emitter.temp(), emitter.temp()
-    emitter.node("Softmax", [logits], [probabilities], axis=-1)
-    emitter.node("Unsqueeze", [labels, emitter.const(np.array([-1], np.int64))], [expanded])
-    emitter.node("Equal", [expanded, emitter.const(classes)], [one_hot])
-    emitter.node("Sub", [probabilities, emitter.cast(one_hot, logits_type.dtype)], [difference])
+    probabilities = emitter.computed("Softmax", [logits], axis=-1)
+    expanded = emitter.computed("Unsqueeze", [labels, emitter.const(np.array([-1], np.int64))])
+    one_hot = emitter.computed("Equal", [expanded, emitter.const(classes)])
+    difference = emitter.computed("Sub", [probabilities, emitter.cast(one_hot, logits_type.dtype)])
     _row_scaled_onnx(emitter, ct, difference, outputs)
 
 

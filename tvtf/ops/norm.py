@@ -162,14 +162,10 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
     dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
 
     def node(op: str, *names: str) -> str:
-        result = emitter.temp()
-        emitter.node(op, list(names), [result])
-        return result
+        return emitter.computed(op, list(names))
 
     def mean(name: str) -> str:
-        result = emitter.temp()
-        emitter.reduce("ReduceMean", [name], [result], axes, True)
-        return result
+        return emitter.reduced("ReduceMean", [name], axes, True)
 
     g, x = inputs
     centered = node("Sub", x, mean(x))

@@ -222,11 +222,10 @@ def _pool_onnx(node: str) -> Any:
     ) -> None:
         """Emits a transpose to channels first, the pooling node and the transpose back."""
         rank = len(window)
-        channels_first, pooled = emitter.temp(), emitter.temp()
         # ONNX lists the paddings before all axes first, then the paddings after all axes
         pads = [low for low, _ in padding] + [high for _, high in padding]
-        emitter.node("Transpose", inputs, [channels_first], perm=[0, rank + 1, *range(1, rank + 1)])
-        emitter.node(node, [channels_first], [pooled], kernel_shape=list(window), strides=list(strides), pads=pads)
+        channels_first = emitter.computed("Transpose", inputs, perm=[0, rank + 1, *range(1, rank + 1)])
+        pooled = emitter.computed(node, [channels_first], kernel_shape=list(window), strides=list(strides), pads=pads)
         emitter.node("Transpose", [pooled], outputs, perm=[0, *range(2, rank + 2), 1])
 
     return write
@@ -234,9 +233,7 @@ def _pool_onnx(node: str) -> Any:
 
 def _node(emitter: Any, op: str, *inputs: str, **attrs: Any) -> str:
     """Emits an ONNX node with a single result, and returns the name of the result."""
-    result = emitter.temp()
-    emitter.node(op, list(inputs), [result], **attrs)
-    return result
+    return emitter.computed(op, list(inputs), **attrs)
 
 
 def _channels_first(emitter: Any, name: str, rank: int) -> str:

@@ -207,8 +207,7 @@ def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tu
     if not isinstance(count, int) or count:
         emitter.reduce("ReduceMean", inputs, outputs, axis, keepdims)
         return
-    total = emitter.temp()
-    emitter.reduce("ReduceSum", inputs, [total], axis, keepdims)
+    total = emitter.reduced("ReduceSum", inputs, axis, keepdims)
     # the sum is 0: integers keep it, floats become 0 / 0, which is NaN
     if x_type.dtype.is_integer:
         emitter.node("Identity", [total], outputs)
@@ -377,15 +376,14 @@ def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tup
     ONNX's reductions of bools are recent and not in every runtime.
     """
     # ``types`` isn't needed here, but all ONNX rules receive it
-    count = emitter.temp()
-    emitter.reduce("ReduceSum", [emitter.cast(inputs[0], int32)], [count], axis, keepdims)
+    count = emitter.reduced("ReduceSum", [emitter.cast(inputs[0], int32)], axis, keepdims)
     emitter.node("Cast", [count], outputs, to=9)  # ONNX's number for bool
 
 
 def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
     """Emits ONNX nodes for reduce_all, as ``not any(not x)`` by :func:`_any_nodes`."""
-    negated, any_negated = emitter.temp(), emitter.temp()
-    emitter.node("Not", inputs, [negated])
+    any_negated = emitter.temp()
+    negated = emitter.computed("Not", inputs)
     _any_nodes(emitter, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
     emitter.node("Not", [any_negated], outputs)
 
@@ -501,8 +499,7 @@ def _arg_nodes(op: str) -> Any:
     """
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
-        indices = emitter.temp()
-        emitter.node(op, inputs, [indices], axis=axis, keepdims=0)
+        indices = emitter.computed(op, inputs, axis=axis, keepdims=0)
         emitter.node("Identity", [indices if output_type is int64 else emitter.cast(indices, output_type)], outputs)
 
     return onnx_rule

@@ -160,15 +160,13 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
         """
         (data, ids), ((data_type, _), (result_type,)) = inputs, types
         dtype, shape = data_type.dtype, result_type.shape
-        initial_rows, is_negative = emitter.temp(), emitter.temp()
-        row_numbers, index_vectors = emitter.temp(), emitter.temp()
         initial = emitter.const(np.array(value_of_empty(dtype.np), dtype.np))
-        emitter.node("Expand", [initial, emitter.shape((num_segments + 1, *shape[1:]))], [initial_rows])
+        initial_rows = emitter.computed("Expand", [initial, emitter.shape((num_segments + 1, *shape[1:]))])
         ids = emitter.cast(ids, int64)
-        emitter.node("Less", [ids, emitter.const(np.array(0))], [is_negative])
+        is_negative = emitter.computed("Less", [ids, emitter.const(np.array(0))])
         extra_row = emitter.shape((num_segments,))
-        emitter.node("Where", [is_negative, extra_row, ids], [row_numbers])
-        emitter.node("Unsqueeze", [row_numbers, emitter.const(np.array([-1]))], [index_vectors])
+        row_numbers = emitter.computed("Where", [is_negative, extra_row, ids])
+        index_vectors = emitter.computed("Unsqueeze", [row_numbers, emitter.const(np.array([-1]))])
         scattered = scatter_node(emitter, [initial_rows, index_vectors, data], dtype, mode)
         start, axis = emitter.const(np.array([0])), emitter.const(np.array([0]))
         emitter.node("Slice", [scattered, start, extra_row, axis], outputs)
@@ -188,8 +186,7 @@ def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -
         if reduced_dtype is dtype
         else [emitter.cast(data, reduced_dtype), indices, emitter.cast(updates, reduced_dtype)]
     )
-    scattered = emitter.temp()
-    emitter.node("ScatterND", operands, [scattered], reduction=mode)
+    scattered = emitter.computed("ScatterND", operands, reduction=mode)
     return scattered if reduced_dtype is dtype else emitter.cast(scattered, dtype)
 
 

@@ -192,30 +192,24 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
     if stride == 1:
         return value
     rank, count = len(sizes), sizes[axis]
-    with_axis, padded = emitter.temp(), emitter.temp()
-    flat, trimmed = emitter.temp(), emitter.temp()
-    emitter.node("Unsqueeze", [value, emitter.const(np.array([axis + 1]))], [with_axis])
+    with_axis = emitter.computed("Unsqueeze", [value, emitter.const(np.array([axis + 1]))])
     pads = [0] * (2 * rank + 2)
     # ONNX lists the paddings after the rank + 1 axes following those before them
     pads[rank + 1 + axis + 1] = stride - 1
-    emitter.node("Pad", [with_axis, emitter.const(np.array(pads)), zero], [padded])
-    emitter.node("Reshape", [padded, emitter.shape((*sizes[:axis], count * stride, *sizes[axis + 1 :]))], [flat])
+    padded = emitter.computed("Pad", [with_axis, emitter.const(np.array(pads)), zero])
+    flat = emitter.computed("Reshape", [padded, emitter.shape((*sizes[:axis], count * stride, *sizes[axis + 1 :]))])
     sizes[axis] = at_least_zero(count * stride - (stride - 1))
-    emitter.node(
+    return emitter.computed(
         "Slice",
         [flat, emitter.const(np.array([0])), emitter.shape((sizes[axis],)), emitter.const(np.array([axis]))],
-        [trimmed],
     )
-    return trimmed
 
 
 def _reversed(emitter: Any, value: str, axis: int) -> str:
     """Emits an ONNX Slice that reverses an axis, and returns its name."""
-    result = emitter.temp()
     # start, end, axis and step; the smallest int64 as the end takes the first element, too
     bounds = [emitter.const(np.array([bound])) for bound in (-1, np.iinfo(np.int64).min, axis, -1)]
-    emitter.node("Slice", [value, *bounds], [result])
-    return result
+    return emitter.computed("Slice", [value, *bounds])
 
 
 @primitive(
@@ -316,8 +310,7 @@ def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes:
     """Emits ONNX's Slice for ``dynamic_slice``, with bounds computed at run time."""
     (x, *starts), (x_type, *_) = inputs, types[0]
     begin = _starts(emitter, starts, x_type.shape, axes)
-    end = emitter.temp()
-    emitter.node("Add", [begin, emitter.shape(sizes)], [end])
+    end = emitter.computed("Add", [begin, emitter.shape(sizes)])
     emitter.node("Slice", [x, begin, end, emitter.const(np.array(axes))], outputs)
 
 
@@ -328,17 +321,13 @@ def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Seq
     """
     vectors = []
     for start in starts:
-        int64_start, vector = emitter.temp(), emitter.temp()
-        emitter.node("Cast", [start], [int64_start], to=7)  # ONNX's number for int64
-        emitter.node("Unsqueeze", [int64_start, emitter.const(np.array([0]))], [vector])
+        int64_start = emitter.computed("Cast", [start], to=7)  # ONNX's number for int64
+        vector = emitter.computed("Unsqueeze", [int64_start, emitter.const(np.array([0]))])
         vectors.append(vector)
-    begins, is_negative = emitter.temp(), emitter.temp()
-    from_end, result = emitter.temp(), emitter.temp()
-    emitter.node("Concat", vectors, [begins], axis=0)
-    emitter.node("Less", [begins, emitter.const(np.array([0]))], [is_negative])
-    emitter.node("Add", [begins, emitter.shape(tuple(shape[a] for a in axes))], [from_end])
-    emitter.node("Where", [is_negative, from_end, begins], [result])
-    return result
+    begins = emitter.computed("Concat", vectors, axis=0)
+    is_negative = emitter.computed("Less", [begins, emitter.const(np.array([0]))])
+    from_end = emitter.computed("Add", [begins, emitter.shape(tuple(shape[a] for a in axes))])
+    return emitter.computed("Where", [is_negative, from_end, begins])
 
 
 def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: Any, wrap: bool) -> Tensor:
@@ -428,10 +417,9 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
     # ``wrap`` isn't needed here, but all ONNX rules receive it
     (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
     begin = _starts(emitter, starts, result_type.shape, axes)
-    surplus, after, paddings = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Sub", [emitter.shape(extents), emitter.shape(tuple(ct_type.shape[a] for a in axes))], [surplus])
-    emitter.node("Sub", [surplus, begin], [after])
-    emitter.node("Concat", [begin, after], [paddings], axis=0)
+    surplus = emitter.computed("Sub", [emitter.shape(extents), emitter.shape(tuple(ct_type.shape[a] for a in axes))])
+    after = emitter.computed("Sub", [surplus, begin])
+    paddings = emitter.computed("Concat", [begin, after], axis=0)
     zero = emitter.const(np.zeros((), ct_type.dtype.np))
     emitter.node("Pad", [ct, paddings, zero, emitter.const(np.array(axes))], outputs)
 

@@ -242,18 +242,16 @@ def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
 def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
     """Emits ONNX nodes for softmax's gradient ``y * (ct - sum(ct * y))``, where ``y`` is the softmax."""
     ct, y = inputs
-    product, total, difference = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.node("Mul", [ct, y], [product])
-    emitter.reduce("ReduceSum", [product], [total], (axis,), True)
-    emitter.node("Sub", [ct, total], [difference])
+    product = emitter.computed("Mul", [ct, y])
+    total = emitter.reduced("ReduceSum", [product], (axis,), True)
+    difference = emitter.computed("Sub", [ct, total])
     emitter.node("Mul", [y, difference], outputs)
 
 
 def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
     """Emits ONNX nodes for log_softmax's gradient ``ct - exp(y) * sum(ct)``, where ``y`` is the log_softmax."""
     ct, y = inputs
-    total, probabilities, product = emitter.temp(), emitter.temp(), emitter.temp()
-    emitter.reduce("ReduceSum", [ct], [total], (axis,), True)
-    emitter.node("Exp", [y], [probabilities])
-    emitter.node("Mul", [probabilities, total], [product])
+    total = emitter.reduced("ReduceSum", [ct], (axis,), True)
+    probabilities = emitter.computed("Exp", [y])
+    product = emitter.computed("Mul", [probabilities, total])
     emitter.node("Sub", [ct, product], outputs)

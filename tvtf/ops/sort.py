@@ -420,15 +420,15 @@ def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: 
     """
     # ``types`` isn't needed here, but all ONNX rules receive it
     sequence, values = inputs
-    sequence_rows, value_columns, is_before, is_after, count = (emitter.temp() for _ in range(5))
-    emitter.node("Unsqueeze", [sequence, emitter.const(np.array([-2]))], [sequence_rows])
-    emitter.node("Unsqueeze", [values, emitter.const(np.array([-1]))], [value_columns])
+    sequence_rows = emitter.computed("Unsqueeze", [sequence, emitter.const(np.array([-2]))])
+    value_columns = emitter.computed("Unsqueeze", [values, emitter.const(np.array([-1]))])
     if side == "left":
-        emitter.node("Less", [sequence_rows, value_columns], [is_before])
+        is_before = emitter.computed("Less", [sequence_rows, value_columns])
     else:  # not LessOrEqual, which counts none for NaN: all must count
-        emitter.node("Less", [value_columns, sequence_rows], [is_after])
-        emitter.node("Not", [is_after], [is_before])
-    emitter.node("ReduceSum", [emitter.cast(is_before, int64), emitter.const(np.array([-1]))], [count], keepdims=0)
+        is_after = emitter.computed("Less", [value_columns, sequence_rows])
+        is_before = emitter.computed("Not", [is_after])
+    last_axis = emitter.const(np.array([-1]))
+    count = emitter.computed("ReduceSum", [emitter.cast(is_before, int64), last_axis], keepdims=0)
     emitter.node("Identity", [count if out_type is int64 else emitter.cast(count, out_type)], outputs)
 
 
