@@ -166,27 +166,27 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
     stages of one block.
     """
 
-    def write_block(blocks: Blocks, row_indices: list[ir.Expr], rows: int | None) -> Stmt:
+    def emit_block(blocks: Blocks, row_indices: list[ir.Expr], rows: int | None) -> Stmt:
         # Blocks are the parallel tasks; nothing inside of one is parallel.
         return _emit_block(blocks, kernel, stored_buffers, replace(target, cores=1), emit_all, row_indices, rows)
 
-    def write(parallel: bool) -> Stmt:
+    def emit_loops(parallel: bool) -> Stmt:
         """Emits the loop over blocks of rows. A block has several rows if rows share an operand, else one row.
 
         The rows of a block load the shared operand once.
         """
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.has_blocks_of_rows:
-            return emit.fused_loops(extents, lambda row_indices: write_block(blocks, row_indices, None), parallel)
+            return emit.fused_loops(extents, lambda row_indices: emit_block(blocks, row_indices, None), parallel)
         rows_per_block, block_count = _rows_and_count_of_blocks(blocks, target)
         versions = list(_versions_of_blocks(blocks, rows_per_block, stored_buffers))
         return emit.fused_loops(
             [*extents[:-1], block_count],
-            lambda row_indices: _select_block_version(versions, row_indices, rows_per_block, write_block),
+            lambda row_indices: _select_block_version(versions, row_indices, rows_per_block, emit_block),
             parallel,
         )
 
-    return is_parallel(blocks.stages, target, write)
+    return is_parallel(blocks.stages, target, emit_loops)
 
 
 class BlockVersion(NamedTuple):
@@ -215,7 +215,7 @@ def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set
 
 
 def _select_block_version(
-    versions: Sequence[BlockVersion], row_indices: list[ir.Expr], rows_per_block: int, write_block: Callable[..., Stmt]
+    versions: Sequence[BlockVersion], row_indices: list[ir.Expr], rows_per_block: int, emit_block: Callable[..., Stmt]
 ) -> Stmt:
     """Emits an if/else chain on the block index that selects a block's code version.
 
@@ -223,14 +223,14 @@ def _select_block_version(
 
     Args:
       row_indices: the indices of the outer row axes, then of the block.
-      write_block: emits a block, given its version's stages, its first row and its number of rows.
+      emit_block: emits a block, given its version's stages, its first row and its number of rows.
     """
     *outer_indices, block = row_indices
     first_version, *other_versions = versions
-    first_block = write_block(first_version.blocks, [*outer_indices, block * rows_per_block], first_version.row_count)
+    first_block = emit_block(first_version.blocks, [*outer_indices, block * rows_per_block], first_version.row_count)
     if not other_versions:
         return first_block
-    later_block = _select_block_version(other_versions, row_indices, rows_per_block, write_block)
+    later_block = _select_block_version(other_versions, row_indices, rows_per_block, emit_block)
     # `when` returns None only without an alternative.
     return emit.when(block < first_version.stop_block, first_block, later_block) or first_block
 
@@ -281,11 +281,11 @@ def _emit_block(
     # Blocks of several rows fit the cache already.
     strips = strips_of(stages, target) if rows is None else None
 
-    def write(stages: Sequence[Stage], kernel: Kernel) -> Stmt:
+    def emit_stages(stages: Sequence[Stage], kernel: Kernel) -> Stmt:
         return emit_all(stages, kernel, target)
 
-    body = write(stages, block_kernel) if strips is None else emit_strips(strips, block_kernel, write)
+    nest = emit_stages(stages, block_kernel) if strips is None else emit_strips(strips, block_kernel, emit_stages)
     for stage, result_axes in zip(blocks.stages, blocks.order, strict=True):
         if stage.buffer in stored_buffers:
-            body = redirected_to_whole(body, block_buffers[stage.buffer], stage, result_axes, row_indices, rows)
-    return body
+            nest = redirected_to_whole(nest, block_buffers[stage.buffer], stage, result_axes, row_indices, rows)
+    return nest

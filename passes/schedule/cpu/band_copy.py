@@ -228,7 +228,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
     gaps between them, in the image as well.
     """
 
-    def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+    def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Emits the copy of row after row: zeros before the image, its part, and zeros after it."""
         result, source = arrays
         rows, columns, channels, first_row, stop_row, first_column, stop_column, offset, *strides, zero = numbers
@@ -274,18 +274,18 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
         return emit.loop(rows, copy_row)
 
-    return subroutine.subroutine([Array(BITS)] * 2, 13, body)
+    return subroutine.subroutine([Array(BITS)] * 2, 13, emit_body)
 
 
-def _in_vectors(count: ir.Expr, lanes: int, write_item: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits `write_item` for `count` elements: full vectors in a loop, then the remaining elements one by one."""
+def _in_vectors(count: ir.Expr, lanes: int, copy_item: Callable[[ir.Expr], Stmt]) -> Stmt:
+    """Emits `copy_item` for `count` elements: full vectors in a loop, then the remaining elements one by one."""
     full_vectors = tirx.floordiv(count, index(lanes))
     remaining = count - full_vectors * lanes
 
-    def write_vector(vector: ir.Expr) -> Stmt:
-        return emit.vectorized(lanes, lambda lane: write_item(vector * lanes + lane))
+    def copy_vector(vector: ir.Expr) -> Stmt:
+        return emit.vectorized(lanes, lambda lane: copy_item(vector * lanes + lane))
 
-    def write_remaining(item: ir.Expr) -> Stmt:
-        return write_item(full_vectors * lanes + item)
+    def copy_remaining(item: ir.Expr) -> Stmt:
+        return copy_item(full_vectors * lanes + item)
 
-    return emit.sequence([emit.loop(full_vectors, write_vector), emit.loop(remaining, write_remaining)])
+    return emit.sequence([emit.loop(full_vectors, copy_vector), emit.loop(remaining, copy_remaining)])

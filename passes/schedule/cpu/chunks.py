@@ -82,24 +82,24 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     full_chunks = emit.simplified(tirx.floordiv(points, index(blocks_per_chunk * block_size)))
     remaining_points = emit.simplified(points - full_chunks * (blocks_per_chunk * block_size))
 
-    def write(parallel: bool) -> Stmt:
+    def emit_loops(parallel: bool) -> Stmt:
         """Emits a loop over full chunks, then a shorter last chunk if values remain."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
-        def full_chunk(chunk: ir.Expr) -> Stmt:
+        def emit_full_chunk(chunk: ir.Expr) -> Stmt:
             first_block, points_per_chunk = chunk * blocks_per_chunk, index(blocks_per_chunk * block_size)
             return _emit_chunk(chunks, first_block, blocks_per_chunk, points_per_chunk, target)
 
         statements: list[Stmt | None] = []
         if emit.static(full_chunks) != 0:
-            statements.append(emit.loop(full_chunks, full_chunk, kind))
+            statements.append(emit.loop(full_chunks, emit_full_chunk, kind))
         if emit.static(remaining_points) != 0:
             first_block = full_chunks * blocks_per_chunk
             last_blocks = emit.simplified(tirx.floordiv(remaining_points + (block_size - 1), index(block_size)))
             statements.append(_emit_chunk(chunks, first_block, last_blocks, remaining_points, target))
         return emit.sequence(statements)
 
-    return is_parallel(chunks.stages, target, write)
+    return is_parallel(chunks.stages, target, emit_loops)
 
 
 def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:
@@ -118,7 +118,7 @@ def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir
     block = Axis(Var("block", "int64"), emit.as_expr(blocks))
     fill_stage = Stage(chunk_buffer, (block, last), (), None, substitute(source.value, {first.var: start + block.var}))
 
-    def write_point(index_in_chunk: ir.Expr) -> Stmt:
+    def emit_element(index_in_chunk: ir.Expr) -> Stmt:
         """Emits the fused stages at one index of the chunk, with the source's value from the small buffer.
 
         The buffer is small enough to stay in the level-1 cache until then.
@@ -134,5 +134,5 @@ def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir
 
     lanes = target.lanes(min(stage.item_bytes for stage in chunks.fused_stages))
     return emit.sequence(
-        [emit.allocate(chunk_buffer), emit_short([fill_stage], target, False), emit_vectors(write_point, count, lanes)]
+        [emit.allocate(chunk_buffer), emit_short([fill_stage], target, False), emit_vectors(emit_element, count, lanes)]
     )

@@ -75,7 +75,7 @@ def _emit_nest(
 
     periods = periods_of(stages, innermost)
 
-    def task(indices: list[ir.Expr]) -> Stmt:
+    def emit_task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: a chunk of the innermost loop, at the given indices of the outer loops.
 
         With several chunks, the last index is the chunk's.
@@ -90,7 +90,7 @@ def _emit_nest(
         return _innermost_loop(stages, innermost, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer_loops] + ([chunks] if chunks != 1 else [])
-    return emit.fused_loops(extents, task, parallel, TASKS_PER_CORE * target.cores)
+    return emit.fused_loops(extents, emit_task, parallel, TASKS_PER_CORE * target.cores)
 
 
 def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, target: CpuTarget) -> int:
@@ -127,12 +127,12 @@ def _innermost_loop(
 
 
 def emit_vectors(
-    body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
+    emit_element: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
-    """Emits a loop of `body` over [0, extent) in vectors, or over one chunk of this range.
+    """Emits a loop of `emit_element` over [0, extent) in vectors, or over one chunk of this range.
 
     Args:
-        body: emits one element, given its index.
+        emit_element: emits one element, given its index.
         extent: the number of elements.
         lanes: the elements of a vector.
         chunks: the number of chunks that the full vectors are split into. The last chunk also has the remaining
@@ -154,12 +154,12 @@ def emit_vectors(
         vectors_of_chunk = tirx.max(tirx.min(emit.as_expr(vectors_per_chunk), remaining_vectors), index(0))
 
     def emit_vector(vector: ir.Expr) -> Stmt:
-        return emit.vectorized(lanes, lambda lane: body((first_vector + vector) * lanes + lane))
+        return emit.vectorized(lanes, lambda lane: emit_element((first_vector + vector) * lanes + lane))
 
     statements: list[Stmt | None] = []
     if vector_count != 0:
         statements.append(emit.loop(vectors_of_chunk, emit_vector))
-    remainder = _remaining_elements(body, extent, vector_count, lanes)
+    remainder = _remaining_elements(emit_element, extent, vector_count, lanes)
     if remainder is not None:
         # The last chunk's task takes the remainder, too.
         is_last_chunk = True if chunks == 1 else chunk == chunks - 1
@@ -168,7 +168,7 @@ def emit_vectors(
 
 
 def _remaining_elements(
-    body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int
+    emit_element: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int
 ) -> Stmt | None:
     """Emits the elements after the last full vector: as a short vector if their number is static, else one by one.
 
@@ -180,11 +180,11 @@ def _remaining_elements(
         if remaining == 0:
             return None
         first = index(size - remaining)
-        return emit.vectorized(remaining, lambda lane: body(first + lane))
+        return emit.vectorized(remaining, lambda lane: emit_element(first + lane))
     count = emit.simplified(extent - vector_count * lanes)
     if static(count) == 0:
         return None
-    return emit.loop(count, lambda element: body(vector_count * lanes + element))
+    return emit.loop(count, lambda element: emit_element(vector_count * lanes + element))
 
 
 @dataclass(frozen=True)
@@ -199,10 +199,10 @@ class Segment:
 def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -> Stmt:
     """Emits one segment of the innermost loop, in vectors."""
 
-    def body(element: ir.Expr) -> Stmt:
+    def emit_element(element: ir.Expr) -> Stmt:
         return stores_at(list(segment.stages), {**point, **innermost.point(element + segment.start)})
 
-    return emit_vectors(body, index(segment.stop - segment.start), lanes)
+    return emit_vectors(emit_element, index(segment.stop - segment.start), lanes)
 
 
 def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segment] | None:

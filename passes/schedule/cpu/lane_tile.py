@@ -84,7 +84,7 @@ class ColumnTile:
         lanes = self.lanes if self.padded else min(self.lanes, self.tile.sizes[self.vector.var])
         return Accumulators.of(self.stage, prod(self.sizes), len(self.stored_spans), lanes)
 
-    def write(
+    def emit_tile(
         self,
         ranges: Sequence[Range] | None,
         start: Stage | None,
@@ -102,7 +102,7 @@ class ColumnTile:
         if ranges is None:
 
             def finish_stored_sum(_row: ir.Expr, _vector: ir.Expr, _lane: ir.Expr, point: Point) -> Stmt:
-                return epilogue.write(self._initial_value(start, point), point)
+                return epilogue.emit_stores(self._initial_value(start, point), point)
 
             return self._for_each_vector(finish_stored_sum, self.stored_spans, is_loop=True)
         sums = self._sums(ranges, streamed)
@@ -123,7 +123,7 @@ class ColumnTile:
         """Returns a function that emits the epilogue on one vector of accumulators."""
 
         def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return epilogue.write(self.accumulators.load(row, vector, lane), point)
+            return epilogue.emit_stores(self.accumulators.load(row, vector, lane), point)
 
         return finish
 
@@ -146,12 +146,12 @@ class ColumnTile:
         """
         loop_over_vectors, nest_over_rows = (emit.loop, emit.nest) if is_loop else (emit.unrolled, emit.unrolled_nest)
 
-        def write_row(offsets: list[ir.Expr]) -> Stmt:
+        def emit_row(offsets: list[ir.Expr]) -> Stmt:
             point, row = row_point(self.tile, self.order, offsets), accumulator_row(self.sizes, offsets)
             vectors = self._vectors_of_row(body, spans, row, point, loop_over_vectors)
             return emit.sequence([emit.when(row_condition(point), vectors)])
 
-        return nest_over_rows(self.sizes, write_row)
+        return nest_over_rows(self.sizes, emit_row)
 
     def _vectors_of_row(
         self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point, over_vectors: Callable[..., Stmt]
@@ -276,7 +276,7 @@ class ColumnTile:
             return copied.store(accumulators.load(row, vector, lane), row, vector, lane)
 
         def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return epilogue.write(copied.load(row, vector, lane), point)
+            return epilogue.emit_stores(copied.load(row, vector, lane), point)
 
         copy_all = self._for_each_vector(copy, self.stored_spans)
         finish_all = self._for_each_vector(finish, self.stored_spans, is_loop=True)

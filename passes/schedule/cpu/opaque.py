@@ -45,7 +45,7 @@ def _split_into_tasks(loop: For) -> Stmt:
     A task for each iteration would cost more than the iteration.
     """
 
-    def task(task_number: ir.Expr) -> Stmt:
+    def emit_task(task_number: ir.Expr) -> Stmt:
         """Emits the iterations of one task; the last task may have fewer."""
         first_iteration = task_number * ITERATIONS_PER_TASK
         count = tirx.min(loop.extent - first_iteration, index(ITERATIONS_PER_TASK))
@@ -54,4 +54,4 @@ def _split_into_tasks(loop: For) -> Stmt:
         )
 
     tasks = emit.simplified(tirx.floordiv(loop.extent + (ITERATIONS_PER_TASK - 1), index(ITERATIONS_PER_TASK)))
-    return emit.loop(tasks, task, ForKind.PARALLEL, "task")
+    return emit.loop(tasks, emit_task, ForKind.PARALLEL, "task")

@@ -26,11 +26,12 @@ from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.transpose import transposed_copy
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
-CYCLES_PER_ITEM = 1
+CYCLES_PER_PACKED_ELEMENT = 1
 ROWS_PER_CHUNK = 16
-# The rows and columns of a square to transpose are in registers at the same time: at 16 lanes, all 32 of AVX-512. Narrow
-# elements, of which a vector has more, are transposed in squares of 16, too.
+"""Rows of a panel that a task copies."""
 MAX_LANES_TO_TRANSPOSE = 16
+"""The side of a square to transpose, at most. Its rows and columns are in registers at the same time: at 16 lanes, all 32 of
+AVX-512. Narrow elements, of which a vector has more, are transposed in squares of 16, too."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class PackedOperand:
 
     @property
     def count(self) -> int:
-        """The number of pieces along the packed axis: of panels, or of vectors where packing transposes the operand."""
+        """The number of subpanels along the packed axis: of panels, or of vectors where packing transposes the operand."""
         return emit.ceil_div(self.size, self.lanes if self.is_transposed else self.width)
 
     @property
@@ -179,50 +180,53 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
     All chunks have the same size: the last one along an axis overlaps the one before.
     """
     item_count = access.iteration_count((operand.vector, *operand.axes))
-    parallel = parallel and (item_count is None or item_count * CYCLES_PER_ITEM > WORTHWHILE_CYCLES)
+    parallel = parallel and (item_count is None or item_count * CYCLES_PER_PACKED_ELEMENT > WORTHWHILE_CYCLES)
     last_extent = operand.axes[-1].extent if operand.axes else index(1)
     outer_extents = [axis.extent for axis in operand.axes[:-1]]
     chunk_rows = operand.rows_per_chunk
     chunk_count = emit.simplified(tirx.floordiv(last_extent + (chunk_rows - 1), index(chunk_rows)))
 
-    def task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one task: the packing of one chunk (some rows) of one piece.
+    def emit_task(indices: list[ir.Expr]) -> Stmt:
+        """Emits one task: the packing of one chunk (some rows) of one subpanel.
 
-        A piece is a panel, or one vector of a panel where packing transposes the operand.
+        A subpanel is a panel, or one vector of a panel where packing transposes the operand.
         """
-        # Loops are over (piece, chunk) where panels are transposed, else over (chunk, piece).
-        *outer_indices, piece, chunk = indices if operand.is_transposed else [*indices[:-2], indices[-1], indices[-2]]
+        if operand.is_transposed:
+            *outer_indices, subpanel, chunk = indices
+        else:
+            *outer_indices, chunk, subpanel = indices
         start = chunk * chunk_rows
         # If the chunks don't divide the axis, the last one starts earlier and overlaps the one before.
         if emit.static(tirx.floormod(last_extent, index(chunk_rows))) != 0:
             start = emit.simplified(tirx.min(start, last_extent - chunk_rows))
         point = {axis.var: axis_index for axis, axis_index in zip(operand.axes, outer_indices, strict=False)}
-        return _pack_chunk(operand, piece, point, start)
+        return _pack_chunk(operand, subpanel, point, start)
 
     chunk_order = [operand.count, chunk_count] if operand.is_transposed else [chunk_count, operand.count]
-    return emit.fused_loops([*outer_extents, *chunk_order], task, parallel)
+    return emit.fused_loops([*outer_extents, *chunk_order], emit_task, parallel)
 
 
-def _pack_chunk(operand: PackedOperand, piece: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
-    """Emits one chunk of packing: some rows of one piece, a panel or one vector of a panel to transpose.
+def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
+    """Emits one chunk of packing: some rows of one subpanel: a panel, or one vector of a panel to transpose.
 
     `point` has the indices of all axes but the last, along which the rows begin at `start`.
     """
-    piece_size = operand.lanes if operand.is_transposed else operand.width
-    full_pieces, remaining = divmod(operand.size, piece_size)
+    full_size = operand.lanes if operand.is_transposed else operand.width
+    full_subpanels, remaining = divmod(operand.size, full_size)
 
-    def pack_piece(size: int) -> Stmt:
+    def pack_elements(size: int) -> Stmt:
         """Emits the packing of `size` elements along the packed axis."""
         if operand.is_transposed:
-            return _transpose_square(operand, piece, point, start, size)
-        pack_panel = _copy_full_panel if size == piece_size else _copy_rows
-        return pack_panel(operand, piece, point, start, size)
+            return _transpose_square(operand, subpanel, point, start, size)
+        if size == full_size:
+            return _copy_full_panel(operand, subpanel, point, start, size)
+        return _copy_rows(operand, subpanel, point, start, size)
 
-    full_piece = pack_piece(piece_size)
+    full = pack_elements(full_size)
     if not remaining:
-        return full_piece
-    last_piece = pack_piece(remaining)
-    return emit.when(piece < full_pieces, full_piece, last_piece) if full_pieces else last_piece
+        return full
+    last = pack_elements(remaining)
+    return emit.when(subpanel < full_subpanels, full, last) if full_subpanels else last
 
 
 def _copy_full_panel(
@@ -261,8 +265,8 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
     def row_point(row: ir.Expr) -> dict[Var, ir.Expr]:
         return {**point, **{axis.var: row for axis in operand.axes[-1:]}}
 
-    # What isn't contiguous is loaded element by element. LLVM takes 10 ms for each such vector in the code.
-    looped = 0 if operand.is_contiguous else width // operand.lanes
+    # What isn't contiguous is loaded element by element, in a loop: LLVM takes 10 ms for each such vector in the code.
+    looped_vectors = 0 if operand.is_contiguous else width // operand.lanes
 
     def copy_row(row: ir.Expr) -> Stmt:
         """Emits the copy of one row of the panel, in vectors."""
@@ -271,8 +275,9 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
         def copy_gathered(vector: ir.Expr) -> Stmt:
             return _copy_vector(operand, panel, row_values, vector * operand.lanes, operand.lanes)
 
-        vectors = emit.loop(looped, copy_gathered) if looped else None
-        return emit.sequence([vectors, *(_copy_vector(operand, panel, row_values, *span) for span in spans[looped:])])
+        loop = emit.loop(looped_vectors, copy_gathered) if looped_vectors else None
+        unrolled = [_copy_vector(operand, panel, row_values, *span) for span in spans[looped_vectors:]]
+        return emit.sequence([loop, *unrolled])
 
     # Rows of full vectors may be copied by a subroutine, which copies a band of an image: here one row of the image,
     # whose columns are the panel's rows and whose channels are the width.
@@ -309,13 +314,15 @@ def _transpose_square(
     if operand.size <= operand.width:
         panel, first_lane = index(0), vector * operand.lanes
 
-    def read(row: int, lane: ir.Expr) -> TensorLoad:
+    def source(row: int, lane: ir.Expr) -> TensorLoad:
         return _source_element(operand, panel, {**point, last_axis: start + lane}, first_lane + row)
 
-    def write(column: int, lane: ir.Expr) -> TensorLoad:
+    def destination(column: int, lane: ir.Expr) -> TensorLoad:
         return _packed_element(operand, panel, {**point, last_axis: start + column}, first_lane + lane)
 
-    return transposed_copy(read, write, (rows, operand.lanes), operand.lanes, str(operand.load.source.ty.dtype.dtype))
+    return transposed_copy(
+        source, destination, (rows, operand.lanes), operand.lanes, str(operand.load.source.ty.dtype.dtype)
+    )
 
 
 def _copy_vector(

@@ -92,7 +92,7 @@ def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> St
     has_no_epilogue = planned.stores == (planned.stage,)
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
 
-    def task(chunk_indices: list[ir.Expr]) -> Stmt:
+    def emit_task(chunk_indices: list[ir.Expr]) -> Stmt:
         """Emits one chunk of results: the initial values, the steps (blocks of terms) to sum, then the epilogue.
 
         `chunk_indices` are the chunk's indices along the tiled axes.
@@ -115,7 +115,7 @@ def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> St
         epilogue = None if has_no_epilogue else run_tiles(replace(planned, start=sums_stage), None)
         return emit.sequence([run_tiles(summing, None), sum_steps, epilogue])
 
-    nest = emit.fused_loops([index(panels.chunk_counts[axis.var]) for axis in tiled], task, parallel)
+    nest = emit.fused_loops([index(panels.chunk_counts[axis.var]) for axis in tiled], emit_task, parallel)
     return nest if has_no_epilogue else emit.sequence([emit.allocate(sums_stage.buffer), nest])
 
 

@@ -30,7 +30,7 @@ LITTLE = 2048
 
 
 def is_parallel(
-    stages: Sequence[Stage], target: CpuTarget, write_nest: Callable[[bool], Stmt], threshold: int = WORTHWHILE_CYCLES
+    stages: Sequence[Stage], target: CpuTarget, emit_nest: Callable[[bool], Stmt], threshold: int = WORTHWHILE_CYCLES
 ) -> Stmt:
     """Returns the parallel or the serial version of a nest, whichever is estimated to be faster.
 
@@ -44,20 +44,20 @@ def is_parallel(
         threshold: the estimated cycles above which the nest is parallel.
     """
     if target.cores == 1:
-        return write_nest(False)
+        return emit_nest(False)
     cycles = total_cycles(stages, target)
     static_cycles = emit.static(cycles)
     if static_cycles is not None:
         is_unclear = threshold < static_cycles * CLEAR_CASE and static_cycles < threshold * CLEAR_CASE
-        return write_nest(choice("parallel", static_cycles > threshold, lambda: (False, True) if is_unclear else ()))
+        return emit_nest(choice("parallel", static_cycles > threshold, lambda: (False, True) if is_unclear else ()))
     parallel_sizes = _parallel_sizes.get()
     if parallel_sizes is not None:
         extents = set().union(*(variables(axis.extent) for stage in stages for axis in stage.spatial))
-        return write_nest(not parallel_sizes.isdisjoint(extents))
+        return emit_nest(not parallel_sizes.isdisjoint(extents))
     # In floats: from an integer test TVM concludes that a dim is 0 in the serial nest, and fails where that is a
     # divisor.
     is_large = cycles.astype("float64") > tirx.const(float(threshold), "float64")
-    return tirx.IfThenElse(is_large, write_nest(True), write_nest(False))
+    return tirx.IfThenElse(is_large, emit_nest(True), emit_nest(False))
 
 
 _parallel_sizes: ContextVar[frozenset[Var] | None] = ContextVar("parallel_sizes", default=None)

@@ -304,7 +304,7 @@ def _product(key: _TileKey) -> str:
     in. ``key`` describes the tile: kernels with equal keys call the same subroutine.
     """
 
-    def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+    def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Emits a register tile of a matrix product or a sum on the subroutine's arguments.
 
         `arrays` are the result and all factors. `numbers` are the extents of the reduction axes.
@@ -328,6 +328,8 @@ def _product(key: _TileKey) -> str:
             streamed_factor = next(
                 factor for factor, stride in zip(factors, vector_strides, strict=True) if stride != 0
             )
-        return column.write([Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor)
+        return column.emit_tile(
+            [Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor
+        )
 
-    return subroutine.subroutine([Array(key.dtype, strides) for strides in key.strides], key.terms, body)
+    return subroutine.subroutine([Array(key.dtype, strides) for strides in key.strides], key.terms, emit_body)

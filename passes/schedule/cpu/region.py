@@ -270,7 +270,7 @@ class Region:
         far = self._distances_to_pass()
         numbers_of_calls = [number for call, _ in self.calls for number in subroutine.arguments(call)[2]]
 
-        def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
             """Returns the subroutine's body, given its arrays and its numbers.
 
             The numbers are extents of loops, strides and distances of arrays, and then those of inner calls.
@@ -285,7 +285,7 @@ class Region:
         passed_distances = [distance for _, distance in far]
         passed = [*extents.values(), *(stride for *_, stride in moving), *passed_distances, *numbers_of_calls]
         name = subroutine.subroutine(
-            [Array(DTYPE)] * len(self.arrays), len(passed), body, self._are_distinct(overlapping), self.results
+            [Array(DTYPE)] * len(self.arrays), len(passed), emit_body, self._are_distinct(overlapping), self.results
         )
         starts = {loop.loop_var: emit.index(0) for loop in self.loops}
         if part is not None:

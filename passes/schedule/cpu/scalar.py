@@ -31,7 +31,7 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
 
         initialize = emit.store(accumulator, stage.init, only_item)
         add_all_terms = loop_over_ranges([Range.whole(axis) for axis in stage.reduce], add_term)
-        finish = epilogue.write(accumulated, point)
+        finish = epilogue.emit_stores(accumulated, point)
         return emit.sequence([emit.allocate(accumulator), initialize, add_all_terms, finish])
 
     return emit.nest([axis.extent for axis in free_axes], reduce_element)

@@ -107,7 +107,7 @@ def emit_stacked(
     blocks = emit.simplified(tirx.floordiv(row_extent, index(rows_per_block)))
     remaining = emit.simplified(row_extent - blocks * rows_per_block)
 
-    def write_block(indices: list[ir.Expr]) -> Stmt:
+    def emit_block(indices: list[ir.Expr]) -> Stmt:
         """Emits one block of rows; `indices` are those of the outer axes, then of the block."""
         *outer_indices, block_index = indices
         return _RowBlock(
@@ -123,15 +123,15 @@ def emit_stacked(
     def remaining_rows(outer_indices: list[ir.Expr]) -> Stmt:
         return emit.loop(remaining, lambda row: one_row([*outer_indices, blocks * rows_per_block + row]))
 
-    def write(parallel: bool) -> Stmt:
+    def emit_loops(parallel: bool) -> Stmt:
         """Emits the loop over full blocks, then the loop over the remaining rows."""
-        main = emit.fused_loops([*outer, blocks], write_block, parallel)
+        main = emit.fused_loops([*outer, blocks], emit_block, parallel)
         parts = [None if emit.static(blocks) == 0 else main]
         return emit.sequence(
             [*parts, None if emit.static(remaining) == 0 else emit.fused_loops(outer, remaining_rows, False)]
         )
 
-    return is_parallel(stages, target, write)
+    return is_parallel(stages, target, emit_loops)
 
 
 def _rows_per_block(rows: int | None, lanes: int) -> int:

@@ -90,7 +90,7 @@ def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: boo
     if parallel and task_axes and prod(block_counts.values()) > 1:
         keeps_panel = choice("panels outside", keeps_panel, lambda: (False, True))
 
-    def task(indices: list[ir.Expr]) -> Stmt:
+    def emit_task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops.
 
         ``indices`` are the block's indices and those along ``task_axes``, in the order of ``extents`` below.
@@ -102,16 +102,16 @@ def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: boo
         block_indices = _point(block_order, indices_of_block)
         task_point = {**fixed, **_point(task_axes, task_indices)}
 
-        def tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
+        def emit_tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
             base = {**task_point, **_point(loop_axes, loop_indices)}
             return emit_tiles(planned, ranges, tiled, block_counts, block_indices, base)
 
-        return emit.nest([axis.extent for axis in loop_axes], tiles_at)
+        return emit.nest([axis.extent for axis in loop_axes], emit_tiles_at)
 
     task_extents = [axis.extent for axis in task_axes]
     block_extents = [index(block_counts[axis.var]) for axis in block_order]
     extents = [*block_extents, *task_extents] if keeps_panel else [*task_extents, *block_extents]
-    return emit.fused_loops(extents, task, parallel)
+    return emit.fused_loops(extents, emit_task, parallel)
 
 
 def _point(axes: Sequence[Axis], indices: Sequence[ir.Expr]) -> Point:
@@ -208,7 +208,7 @@ def emit_tiles(
         return _emit_tile(planned, ranges, Tile(base, sizes))
     axis, inner_axes = tiled[0], tiled[1:]
 
-    def tile_at(start: ir.Expr, size: int) -> Stmt:
+    def emit_tile_at(start: ir.Expr, size: int) -> Stmt:
         """Emits the register tiles along the remaining axes, for a tile's start and size along this axis."""
         return emit_tiles(
             planned,
@@ -221,7 +221,7 @@ def emit_tiles(
         )
 
     return emit_tiles_along_axis(
-        axis, _tile_extents(planned, axis), block_counts[axis.var], block_indices[axis.var], tile_at
+        axis, _tile_extents(planned, axis), block_counts[axis.var], block_indices[axis.var], emit_tile_at
     )
 
 
@@ -235,7 +235,7 @@ def _tile_extents(planned: PlannedReduction, axis: Axis) -> list[int]:
 
 
 def emit_tiles_along_axis(
-    axis: Axis, sizes: list[int], block_count: int, block_index: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
+    axis: Axis, sizes: list[int], block_count: int, block_index: ir.Expr, emit_tile: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
     """Emits the tiles of one block along one axis: full tiles in a loop, then smaller ones in the last block.
 
@@ -244,38 +244,42 @@ def emit_tiles_along_axis(
         sizes: the tile extents, used one after another until no results remain.
         block_count: the number of blocks along the axis, with equal numbers of tiles.
         block_index: the index of this block.
-        body: emits one tile, given its start and extent.
+        emit_tile: emits one tile, given its start and extent.
     """
     size = sizes[0]
     tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
     first_tile, tiles_in_block = emit.balanced_part(tile_count, block_index, block_count)
-    full_tiles = _loop_over_tiles(tiles_in_block, lambda tile: body((first_tile + tile) * size, size))
+    full_tiles = _loop_over_tiles(tiles_in_block, lambda tile: emit_tile((first_tile + tile) * size, size))
     parts: list[Stmt | None] = [] if static(tile_count) == 0 else [full_tiles]
-    smaller_tiles = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), body)
+    smaller_tiles = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), emit_tile)
     if smaller_tiles is not None:
         is_last_block = True if block_count == 1 else block_index == block_count - 1
         parts.append(emit.when(is_last_block, smaller_tiles))
     return emit.sequence(parts)
 
 
-def _loop_over_tiles(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+def _loop_over_tiles(count: ir.Expr, emit_tile: Callable[[ir.Expr], Stmt]) -> Stmt:
     """Emits a loop over full tiles, but two tiles without a loop unless they call a subroutine.
 
     LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory. Where a subroutine sums, they
     are in memory anyway, and a loop is half the code.
     """
     if static(count) != 2:
-        return emit.loop(count, body)
-    first = body(index(0))
-    return emit.loop(count, body) if subroutine.has_calls(first) else emit.sequence([first, body(index(1))])
+        return emit.loop(count, emit_tile)
+    first = emit_tile(index(0))
+    return emit.loop(count, emit_tile) if subroutine.has_calls(first) else emit.sequence([first, emit_tile(index(1))])
 
 
-def _loop_over_smaller_tiles(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+def _loop_over_smaller_tiles(
+    start: ir.Expr, size: int, count: ir.Expr, emit_tile: Callable[[ir.Expr, int], Stmt]
+) -> Stmt:
     """Emits a loop over `count` tiles of a given size, starting at a given index."""
-    return emit.loop(count, lambda tile: body(start + tile * size, size))
+    return emit.loop(count, lambda tile: emit_tile(start + tile * size, size))
 
 
-def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
+def _remainder_tiles(
+    axis: Axis, sizes: list[int], start: ir.Expr, emit_tile: Callable[[ir.Expr, int], Stmt]
+) -> Stmt | None:
     """Emits the results after the last full tile in ever smaller tiles, or returns None if there are none.
 
     No tile may reach beyond the end of the axis.
@@ -285,7 +289,7 @@ def _remainder_tiles(axis: Axis, sizes: list[int], start: ir.Expr, body: Callabl
         # The size is 0 if full tiles cover the axis.
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
         if static(count) != 0:
-            loops.append(_loop_over_smaller_tiles(start, size, count, body))
+            loops.append(_loop_over_smaller_tiles(start, size, count, emit_tile))
         start = emit.simplified(start + count * max(1, size))
     return emit.sequence(loops) if any(loops) else None
 
@@ -307,12 +311,12 @@ def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: 
         return emit_row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, epilogue)
     column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
-        return column.write(None, start, epilogue)
+        return column.emit_tile(None, start, epilogue)
     base_in_image = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
     clipped_ranges = [clip_range(range_, planned.stage.clips, base_in_image, tile.sizes) for range_ in ranges]
     streamed = _streamed_operand(planned, ranges)
     subroutine_call = call_product_tile(column, clipped_ranges, start, epilogue, streamed is not None)
-    return subroutine_call or column.write(clipped_ranges, start, epilogue, streamed)
+    return subroutine_call or column.emit_tile(clipped_ranges, start, epilogue, streamed)
 
 
 def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> TensorLoad | None:

@@ -96,7 +96,7 @@ class Epilogue:
         """The number of arithmetic operations per result."""
         return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
-    def write(self, result: ir.Expr, point: Point) -> Stmt:
+    def emit_stores(self, result: ir.Expr, point: Point) -> Stmt:
         """Returns the stores of all epilogue stages for a finished result at a point (the value of each axis)."""
         point = {**point, **{var: point[var] + offset for var, offset in self.moved.items()}}
         return emit.sequence([_store_stage(stage, self.stage, result, point) for stage in self.stores])
@@ -269,7 +269,9 @@ def emit_row_tile(
         return _in_vector_groups(ranges[-1], lanes, vectors, add_vector)
 
     combine_and_store = for_each_row(
-        lambda row, point: _combine_lanes(accumulators, row, combine, lambda result: epilogue.write(result, point))
+        lambda row, point: _combine_lanes(
+            accumulators, row, combine, lambda result: epilogue.emit_stores(result, point)
+        )
     )
     return emit.sequence(
         [

@@ -12,39 +12,43 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.emit import index
 
-Read = Callable[[int, ir.Expr], ir.Expr]
-Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
+LoadItem = Callable[[int, ir.Expr], ir.Expr]
+StoreItem = Callable[[int, ir.Expr, ir.Expr], Stmt]
 SUBROUTINE_DTYPES = ("float32", "float64", "int32", "int64")
 """Element types whose transpose is a subroutine."""
 Location = Callable[[int, ir.Expr], TensorLoad]
 
 
 def transposed_copy(
-    read: Location, write: Location, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
+    source: Location, destination: Location, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
 ) -> Stmt:
     """Emits a transpose of a tile in registers, as a subroutine call if rows and columns have constant strides.
 
     Args:
-        read: the element to read at a row and lane.
-        write: the element to write at a column and lane.
+        source: the element to read at a row and lane.
+        destination: the element to write at a column and lane.
         shape: the numbers of rows and columns, each at most `lanes`.
         lanes: a power of two.
         dtype: the elements' type.
         is_padded: whether columns are written with `lanes` elements, of which those of missing rows are zeros.
     """
     zero = index(0)
-    strides = [access.constant_offset(location(0, zero), location(1, zero)) for location in (write, read)]
+    strides = [access.constant_offset(location(0, zero), location(1, zero)) for location in (destination, source)]
     if dtype not in SUBROUTINE_DTYPES or None in strides:
         return transposed_tile(
-            read,
-            lambda column, lane, item: emit.store(write(column, lane).source, item, write(column, lane).indices),
+            source,
+            lambda column, lane, item: emit.store(
+                destination(column, lane).source, item, destination(column, lane).indices
+            ),
             shape,
             lanes,
             dtype,
             is_padded,
         )
     name = _transpose(shape, lanes, dtype, is_padded)
-    return subroutine.call(name, [write(0, zero), read(0, zero)], [stride for stride in strides if stride is not None])
+    return subroutine.call(
+        name, [destination(0, zero), source(0, zero)], [stride for stride in strides if stride is not None]
+    )
 
 
 @cache
@@ -55,7 +59,7 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
     all transposes of a tile's shape share one subroutine.
     """
 
-    def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+    def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Emits the transpose of a tile on the subroutine's arguments: result and source, and their strides."""
         (result, source), (column_stride, row_stride) = arrays, numbers
         return transposed_tile(
@@ -67,17 +71,17 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
             is_padded,
         )
 
-    return subroutine.subroutine([subroutine.Array(dtype)] * 2, 2, body)
+    return subroutine.subroutine([subroutine.Array(dtype)] * 2, 2, emit_body)
 
 
 def transposed_tile(
-    read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
+    load_item: LoadItem, store_item: StoreItem, shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool = True
 ) -> Stmt:
     """Emits a transpose of a tile in registers: reads it along its rows and writes it along its columns.
 
     Args:
-        read: `read(row, lane)`, contiguous in memory along `lane`.
-        write: `write(column, lane, item)`, contiguous along `lane`, which counts rows.
+        load_item: `load_item(row, lane)`, contiguous in memory along `lane`.
+        store_item: `store_item(column, lane, item)`, contiguous along `lane`, which counts rows.
         shape: how many rows are read and columns written, each at most `lanes`.
         lanes: a power of two.
         dtype: the elements' type.
@@ -95,7 +99,7 @@ def transposed_tile(
     for row in range(lanes):
         if row < rows:
             statements.append(
-                _load_row(block, row, lanes, columns, lambda row, lane: read(row, lane).astype(stored_dtype))
+                _load_row(block, row, lanes, columns, lambda row, lane: load_item(row, lane).astype(stored_dtype))
             )
         else:
             statements.append(_load_row(block, row, lanes, lanes, lambda _row, _lane: zero))
@@ -106,22 +110,22 @@ def transposed_tile(
         distance //= 2
     height = lanes if is_padded else rows
     return emit.sequence(
-        [*statements, *(_write_column(block, column, lanes, height, write, dtype) for column in range(columns))]
+        [*statements, *(_store_column(block, column, lanes, height, store_item, dtype) for column in range(columns))]
     )
 
 
-def _load_row(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
+def _load_row(block: Var, row: int, lanes: int, count: int, load_item: LoadItem) -> Stmt:
     """Emits loads of `count` elements of a row into a block of vector registers."""
-    return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
+    return emit.vectorized(count, lambda lane: emit.store(block, load_item(row, lane), [lane + row * lanes]))
 
 
-def _write_column(block: Var, column: int, lanes: int, height: int, write: Write, dtype: str) -> Stmt:
+def _store_column(block: Var, column: int, lanes: int, height: int, store_item: StoreItem, dtype: str) -> Stmt:
     """Emits the stores of one column of the original tile, which is a row of the transposed block."""
 
-    def write_item(lane: ir.Expr) -> Stmt:
-        return write(column, lane, emit.load(block, [lane + column * lanes]).astype(dtype))
+    def store_lane(lane: ir.Expr) -> Stmt:
+        return store_item(column, lane, emit.load(block, [lane + column * lanes]).astype(dtype))
 
-    return emit.vectorized(height, write_item)
+    return emit.vectorized(height, store_lane)
 
 
 def _exchange_step(source: Var, result: Var, lanes: int, distance: int) -> list[Stmt]:

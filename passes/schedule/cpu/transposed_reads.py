@@ -84,7 +84,7 @@ def emit_transposed(
     task_counts = _task_counts(transposed, lanes, target) if parallel else [1, 1]
     row_axis, column_axis = (Axis(Var("part", "int64"), loop.extent) for loop in (transposed.along, transposed.across))
 
-    def task(indices: list[ir.Expr]) -> Stmt:
+    def emit_task(indices: list[ir.Expr]) -> Stmt:
         """Emits one parallel task: a strip of square tiles, or a part of a strip.
 
         The last two indices are those of the strip and of the part. The others belong to outer loops.
@@ -94,21 +94,23 @@ def emit_transposed(
             base.update(loop.point(loop_index))
         *_, strip, part = indices
 
-        def row_of_tiles(first_row: ir.Expr, height: int) -> Stmt:
+        def emit_row_of_tiles(first_row: ir.Expr, height: int) -> Stmt:
             """Emits the tiles of a strip that begin at row `first_row` and are `height` rows high."""
 
-            def write_tile(first_column: ir.Expr, width: int) -> Stmt:
+            def emit_tile(first_column: ir.Expr, width: int) -> Stmt:
                 """Emits one tile of the strip, which begins at column `first_column` and is `width` columns wide."""
                 tile = _TransposedTile(transposed, base, first_row, first_column, height, width)
                 return _emit_tile(stages, tile, lanes, by_call=not parallel)
 
             return emit_tiles_along_axis(
-                column_axis, _tile_extents(column_axis, lanes), task_counts[0], strip, write_tile
+                column_axis, _tile_extents(column_axis, lanes), task_counts[0], strip, emit_tile
             )
 
-        return emit_tiles_along_axis(row_axis, _tile_extents(row_axis, lanes), task_counts[1], part, row_of_tiles)
+        return emit_tiles_along_axis(row_axis, _tile_extents(row_axis, lanes), task_counts[1], part, emit_row_of_tiles)
 
-    return emit.fused_loops([*(loop.extent for loop in transposed.outer), *map(index, task_counts)], task, parallel)
+    return emit.fused_loops(
+        [*(loop.extent for loop in transposed.outer), *map(index, task_counts)], emit_task, parallel
+    )
 
 
 def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[int]:

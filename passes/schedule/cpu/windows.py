@@ -445,13 +445,15 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
     tile = _choose_tile(windows, target)
     if tile is None:
         raise ValueError("emit_windows: expected windows that as_windows accepted")
-    writer = _WindowWriter(windows, stores, tile)
+    emitter = _WindowEmitter(windows, stores, tile)
     # The last two axes, the windows of a row and the channels, are tiled within a row.
     extents = [axis.extent for axis in windows.fused_stages[0].spatial[:-2]]
-    return is_parallel(windows.fused_stages, target, lambda parallel: emit.fused_loops(extents, writer.row, parallel))
+    return is_parallel(
+        windows.fused_stages, target, lambda parallel: emit.fused_loops(extents, emitter.emit_row, parallel)
+    )
 
 
-class _WindowWriter:
+class _WindowEmitter:
     """Emits the tiles of one row of results of windows: unrolled over the row's edges, in a loop between them."""
 
     def __init__(self, windows: Windows, stores: list[Stage], tile: _TileShape) -> None:
@@ -460,7 +462,7 @@ class _WindowWriter:
         self.bare, self.with_edge_checks = windows.bare, _with_edge_checks(windows)
         self.epilogue = Epilogue(self.reduction, tuple(stores))
 
-    def row(self, indices: list[ir.Expr]) -> Stmt:
+    def emit_row(self, indices: list[ir.Expr]) -> Stmt:
         """Emits one row of results of the sliding windows, at the given indices of the outer axes.
 
         Loops over the taps of outer axes cover only the taps inside the image.
@@ -548,4 +550,4 @@ class _WindowWriter:
         taps = [] if tap is None else [replace(Range.whole(tap), is_unrolled=is_unrolled)]
         tile = Tile({**base, channel.var: start}, {position.var: height, channel.var: width})
         stage = self.with_edge_checks if is_edge else self.bare
-        return ColumnTile(stage, tile, channel, self.tile.lanes).write([*ranges, *taps], None, self.epilogue)
+        return ColumnTile(stage, tile, channel, self.tile.lanes).emit_tile([*ranges, *taps], None, self.epilogue)

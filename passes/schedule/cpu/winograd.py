@@ -278,13 +278,13 @@ def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarge
     `stored_buffers` are the results that must be stored in memory.
     """
     winograd = replace(winograd, fused_stages=tuple(on_same_axes(winograd.fused_stages)))
-    writer = _WinogradWriter(
+    emitter = _WinogradEmitter(
         winograd, [stage for stage in winograd.fused_stages if stage.buffer in stored_buffers], target
     )
-    return is_parallel(winograd.stages, target, writer.write)
+    return is_parallel(winograd.stages, target, emitter.emit_nest)
 
 
-class _WinogradWriter:
+class _WinogradEmitter:
     """Emits one Winograd convolution.
 
     A panel is a block of output channels, as wide as the tiling's `width`. In the methods, `block` is the index of a
@@ -292,41 +292,50 @@ class _WinogradWriter:
     """
 
     def __init__(self, winograd: Winograd, stores: list[Stage], target: CpuTarget) -> None:
-        self.dilation = winograd.operands.dilation
-        shape = _conv_shape(winograd.convolution, self.dilation)
+        """Derives the numbers of tiles, panels and channels from the tiling, and creates the scratch buffers.
+
+        Args:
+            winograd: the convolution and its tiling.
+            stores: the convolution's stage and the elementwise stages that follow it.
+            target: the CPU.
+        """
+        shape = _conv_shape(winograd.convolution, winograd.operands.dilation)
         if shape is None:
             raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
-        self.conv, self.stores, self.target, self.shape = winograd, stores, target, shape
-        self.tiling, self.transforms, self.lanes = (
-            winograd.tiling,
-            winograd.tiling.transforms,
-            target.lanes(FLOAT32_BYTES),
-        )
+        self.conv, self.stores, self.target = winograd, stores, target
+        self.shape, self.dilation = shape, winograd.operands.dilation
+        self.tiling, self.transforms = winograd.tiling, winograd.tiling.transforms
+        self.lanes = target.lanes(FLOAT32_BYTES)
+        # The rows and columns of tiles of an image.
         self.tile_rows, self.tile_columns = self.tiling.tiles(shape.height), self.tiling.tiles(shape.width)
         self.tiles_per_task = self.tiling.rows * self.tile_columns
-        panels = self.tiling.panels(shape)
-        channels, width, products = shape.in_channels, self.tiling.width, self.transforms.products
-        self.panels_per_task, self.panels_per_group = panels // self.tiling.groups, panels // shape.groups
-        self.all_channels = channels * shape.groups
+        panel_count = self.tiling.panels(shape)
+        self.panels_per_task = panel_count // self.tiling.groups
+        self.panels_per_group = panel_count // shape.groups
+        self.full_panels = shape.out_channels // self.tiling.width
+        self.all_channels = shape.in_channels * shape.groups
         # Channels of one plane of a window (or of all groups) are contiguous in the input.
         self.channels_per_step = int(winograd.convolution.reduce[-1].extent) * shape.groups
-        self.full_panels = shape.out_channels // self.tiling.width
-        # One row or vector of padding, so that the positions of a tile don't all map to one cache set.
-        filter_extents = (1, self.tiling.block) if self.tiling.block else (panels, channels)
-        self.filter_buffer = emit.scratch(
-            [filter_extents[0], products, filter_extents[1] + 1, width], "float32", "filters"
-        )
-        self.input_buffer = emit.scratch(
-            [self.tiles_per_task, products, self.all_channels + self.lanes], "float32", "inputs"
-        )
-        self.sum_buffer = emit.scratch([self.tiles_per_task, products, width + self.lanes], "float32", "sums")
-        self.band_buffer = emit.scratch(
-            [self.transforms.side, self.tile_columns * self.transforms.size + shape.window - 1, self.all_channels],
-            "float32",
-            "band",
-        )
+        self._create_buffers(panel_count)
 
-    def write(self, parallel: bool) -> Stmt:
+    def _create_buffers(self, panel_count: int) -> None:
+        """Creates the scratch buffers: of the transformed filter and inputs, of sums, and of the input's rows of a task.
+
+        They are padded by one row or vector, so that the positions of a tile don't all map to one cache set.
+        """
+        positions, width = self.transforms.products, self.tiling.width
+        filter_panels, filter_channels = panel_count, self.shape.in_channels
+        if self.tiling.block:
+            filter_panels, filter_channels = 1, self.tiling.block
+        self.filter_buffer = emit.scratch([filter_panels, positions, filter_channels + 1, width], "float32", "filters")
+        self.input_buffer = emit.scratch(
+            [self.tiles_per_task, positions, self.all_channels + self.lanes], "float32", "inputs"
+        )
+        self.sum_buffer = emit.scratch([self.tiles_per_task, positions, width + self.lanes], "float32", "sums")
+        band_columns = self.tile_columns * self.transforms.size + self.shape.window - 1
+        self.band_buffer = emit.scratch([self.transforms.side, band_columns, self.all_channels], "float32", "band")
+
+    def emit_nest(self, parallel: bool) -> Stmt:
         """Emits the complete convolution by Winograd's method.
 
         Usually a task takes a block of rows of tiles. If the tiling has blocks of channels, a task takes one panel of
@@ -335,7 +344,7 @@ class _WinogradWriter:
         row_blocks = self.shape.images * self.tile_rows // self.tiling.rows
         filter_load, transpose = self._contiguous_filter(parallel)
         if self.tiling.block:
-            transform_row = partial(self._transform_input_row, index(0))
+            transform_row = partial(self._emit_input_transform, index(0))
             return emit.sequence([
                 emit.allocate(self.input_buffer),
                 *transpose,
@@ -345,14 +354,14 @@ class _WinogradWriter:
                     parallel,
                 ),
                 emit.fused_loops(
-                    [self.tiling.groups], lambda panels: self._panel_in_blocks(filter_load, panels[0]), parallel
+                    [self.tiling.groups], lambda panels: self._emit_panel_in_blocks(filter_load, panels[0]), parallel
                 ),
             ])  # fmt: skip
         return emit.sequence([
             emit.allocate(self.filter_buffer),
             *transpose,
-            self._transform_filter(filter_load, parallel),
-            emit.fused_loops([row_blocks, self.tiling.groups], lambda numbers: self._task(*numbers), parallel),
+            self._emit_filter_transform(filter_load, parallel),
+            emit.fused_loops([row_blocks, self.tiling.groups], lambda numbers: self._emit_task(*numbers), parallel),
         ])  # fmt: skip
 
     def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
@@ -370,7 +379,7 @@ class _WinogradWriter:
         image = self.conv.operands.image.source
         return next(term for term in operands_of(stage_on_copy) if not term.source.same_as(image)), statements
 
-    def _transform_filter(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
+    def _emit_filter_transform(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
         """Emits a loop that applies the Winograd transform to the complete filter.
 
         Each iteration transforms the windows of one input channel and one panel (a block of output channels). All tiles
@@ -379,11 +388,11 @@ class _WinogradWriter:
 
         def transform_window(panel_and_channel: list[ir.Expr]) -> Stmt:
             panel, channel = panel_and_channel
-            return self._transform_window(filter_load, panel, channel, panel_and_channel)
+            return self._emit_window_transform(filter_load, panel, channel, panel_and_channel)
 
         return emit.fused_loops([self.tiling.panels(self.shape), self.shape.in_channels], transform_window, parallel)
 
-    def _transform_window(
+    def _emit_window_transform(
         self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_position: Sequence[ir.Expr]
     ) -> Stmt:
         """Emits the Winograd transform of the filter's window for one input channel and one panel of output channels.
@@ -395,7 +404,7 @@ class _WinogradWriter:
         channel_extents = [channel.extent] if not planes else [planes[0].extent, channel.extent]
         buffer_panel, buffer_channel = buffer_position
 
-        def read(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+        def source(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             """Returns the filter's element at a tap (row, column) of the window; lanes are output channels."""
             plane_and_channel = zip((*planes, channel), emit.unflatten(channel_number, channel_extents), strict=True)
             point = {
@@ -405,17 +414,17 @@ class _WinogradWriter:
             }
             return substitute(filter_load, {**point, **self._result_indices(panel, lane)})
 
-        def write(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+        def destination(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             position = row * self.transforms.side + column
             return emit.load(self.filter_buffer, [buffer_panel, index(position), buffer_channel, lane])
 
-        return self._for_whole_or_last_panel(
+        return self._emit_whole_or_last_panel(
             panel,
-            partial(self._transform_channels, self.transforms.filters, read, write, 1),
-            self._zeros_after_last_result(*buffer_position),
+            partial(self._emit_channel_transforms, self.transforms.filters, source, destination, 1),
+            self._emit_zeros_after_last_result(*buffer_position),
         )
 
-    def _panel_in_blocks(self, filter_load: TensorLoad, panel: ir.Expr) -> Stmt:
+    def _emit_panel_in_blocks(self, filter_load: TensorLoad, panel: ir.Expr) -> Stmt:
         """Emits one panel of output channels for all tiles, which adds up products block by block of input channels."""
         zero, block_channels = tirx.const(0, "float32"), self.tiling.block
         vector_extents = [self.tiles_per_task, self.transforms.products, self.tiling.width // self.lanes]
@@ -434,13 +443,13 @@ class _WinogradWriter:
             # The filter is transformed block by block, just before it is used, so that it stays in the cache.
             transform_windows = emit.loop(
                 block_channels,
-                lambda channel: self._transform_window(
+                lambda channel: self._emit_window_transform(
                     filter_load, panel, first_channel + channel, [index(0), channel]
                 ),
             )
-            return emit.sequence([transform_windows, self._add_products(panel, first_channel)])
+            return emit.sequence([transform_windows, self._emit_products(panel, first_channel)])
 
-        result_rows = emit.loop(self.tiling.rows, lambda row: self._result_row(index(0), panel, row))
+        result_rows = emit.loop(self.tiling.rows, lambda row: self._emit_result_row(index(0), panel, row))
         sum_blocks = emit.loop(self.shape.in_channels // block_channels, add_block)
         return emit.sequence(
             [
@@ -470,7 +479,7 @@ class _WinogradWriter:
         """Returns the index of a panel of output channels within its group."""
         return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_per_group)))
 
-    def _for_whole_or_last_panel(
+    def _emit_whole_or_last_panel(
         self, panel: ir.Expr, write_channels: Callable[[int], Stmt], fill_unused: Stmt | None = None
     ) -> Stmt:
         """Emits `write_channels(count)` for the output channels of a panel (a block of output channels).
@@ -486,7 +495,7 @@ class _WinogradWriter:
         # `when` returns None only without an alternative.
         return emit.when(is_whole, whole_panel, last_panel) or whole_panel
 
-    def _zeros_after_last_result(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
+    def _emit_zeros_after_last_result(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
         """Emits zeros for the transformed filter's lanes after the last output channel.
 
         These lanes are multiplied and summed like the others, but their sums are never stored. Returns None if the last
@@ -504,11 +513,11 @@ class _WinogradWriter:
 
         return emit.loop(self.transforms.products, clear_position)
 
-    def _transform_channels(
+    def _emit_channel_transforms(
         self,
         matrices: tuple[Matrix, ...],
-        read: TileElement,
-        write: TileElement,
+        source: TileElement,
+        destination: TileElement,
         tiles: int,
         channels: int,
         source_is_scratch: bool = False,
@@ -517,8 +526,8 @@ class _WinogradWriter:
 
         Args:
             matrices: the matrices of the transform.
-            read: returns an element of the source.
-            write: returns the location to store a transformed element at.
+            source: returns an element of the source.
+            destination: returns the location to store a transformed element at.
             tiles: the number of tiles in a row.
             channels: the number of channels.
             source_is_scratch: whether the source is a scratch buffer of the kernel.
@@ -526,30 +535,30 @@ class _WinogradWriter:
 
         def transform(start: int, vectors: int, lanes: int) -> Stmt:
             """Emits the transform of ``vectors`` times ``lanes`` channels, starting at ``start``."""
-            read_first, write_first = (partial(_at_lane, item, index(start)) for item in (read, write))
+            first_source, first_destination = (partial(_at_lane, item, index(start)) for item in (source, destination))
             return transform_tiles(
-                matrices, read_first, write_first, (tiles, vectors), lanes, "float32", source_is_scratch
+                matrices, first_source, first_destination, (tiles, vectors), lanes, "float32", source_is_scratch
             )
 
         whole_vectors, remaining = divmod(channels, self.lanes)
         main = transform(0, whole_vectors, self.lanes) if whole_vectors else None
         return emit.sequence([main, transform(whole_vectors * self.lanes, 1, remaining) if remaining else None])
 
-    def _task(self, block: ir.Expr, panel_group: ir.Expr) -> Stmt:
+    def _emit_task(self, block: ir.Expr, panel_group: ir.Expr) -> Stmt:
         """Emits one parallel task of a Winograd convolution.
 
         The task transforms the inputs of its rows of tiles. Then it computes the results of one group of panels (blocks
         of output channels).
         """
         panels = emit.loop(
-            self.panels_per_task, lambda number: self._panel(block, panel_group * self.panels_per_task + number)
+            self.panels_per_task, lambda number: self._emit_panel(block, panel_group * self.panels_per_task + number)
         )
-        transform_rows = emit.loop(self.tiling.rows, lambda tile_row: self._transform_input_row(block, tile_row))
+        transform_rows = emit.loop(self.tiling.rows, lambda tile_row: self._emit_input_transform(block, tile_row))
         return emit.sequence(
             [*map(emit.allocate, (self.band_buffer, self.input_buffer, self.sum_buffer)), transform_rows, panels]
         )
 
-    def _image_and_top(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    def _image_and_first_row(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the image that a row of tiles belongs to, and the first row of results of these tiles.
 
         `tile_row` is the index of the row of tiles in a task's `block` of rows. Rows of tiles are counted over all
@@ -561,13 +570,13 @@ class _WinogradWriter:
         tile_row_in_image = tirx.floormod(index_over_images, tile_rows_per_image)
         return emit.simplified(image), emit.simplified(tile_row_in_image * self.transforms.size)
 
-    def _transform_input_row(self, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
+    def _emit_input_transform(self, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the input transform of one row of tiles.
 
         The band of the input that these tiles read is copied with a zero border first. The transform then needs no
         bounds checks.
         """
-        image, top = self._image_and_top(block, tile_row)
+        image, top = self._image_and_first_row(block, tile_row)
         size, side = self.transforms.size, self.transforms.side
         height, width = (int(extent) for extent in self.band_buffer.ty.shape[:2])
 
@@ -581,17 +590,22 @@ class _WinogradWriter:
                 self.lanes,
             )
 
-        def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+        def source(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(self.band_buffer, [index(row), index(tile * size + column), lane])
 
-        def write(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+        def destination(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(self.input_buffer, [tile_row * self.tile_columns + tile, index(row * side + column), lane])
 
         copy = emit.sequence(
             [copy_channels(*span) for span in emit.vector_spans(self.all_channels, self.channels_per_step)]
         )
         return emit.sequence(
-            [copy, self._transform_channels(self.transforms.inputs, read, write, self.tile_columns, self.all_channels)]
+            [
+                copy,
+                self._emit_channel_transforms(
+                    self.transforms.inputs, source, destination, self.tile_columns, self.all_channels
+                ),
+            ]
         )
 
     def _input_element(
@@ -638,12 +652,12 @@ class _WinogradWriter:
         *image, row_phase, column_phase = emit.unflatten(image_index, [*outer_extents, self.dilation, self.dilation])
         return [*image, row * self.dilation + row_phase, column * self.dilation + column_phase]
 
-    def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
+    def _emit_panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
         """Emits one panel of output channels for a block of tiles: the products at all positions, then the results."""
-        result_rows = emit.loop(self.tiling.rows, lambda tile_row: self._result_row(block, panel, tile_row))
-        return emit.sequence([self._add_products(panel), result_rows])
+        result_rows = emit.loop(self.tiling.rows, lambda tile_row: self._emit_result_row(block, panel, tile_row))
+        return emit.sequence([self._emit_products(panel), result_rows])
 
-    def _add_products(self, panel: ir.Expr, first_channel: ir.Expr | None = None) -> Stmt:
+    def _emit_products(self, panel: ir.Expr, first_channel: ir.Expr | None = None) -> Stmt:
         """Emits the matrix products of a panel of output channels with all tiles, summed over the input channels.
 
         With `first_channel`, only one block of channels is summed, and added to the sums of the blocks before. The
@@ -661,21 +675,23 @@ class _WinogradWriter:
         panel_in_buffer = index(0) if is_block else panel
         return products.sums_of_panel(panel_in_buffer, input_channel, self.target)
 
-    def _result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
+    def _emit_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the results of a Winograd convolution for a row of tiles and a panel (a block of output channels).
 
         The epilogue runs on the results inside the image. Results that need no epilogue and no bounds check are stored
         directly.
         """
         if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
-            return self._store_result_row(block, panel, tile_row)
+            return self._emit_result_row_without_epilogue(block, panel, tile_row)
         # With few input channels, a subroutine call would take a large part of the time.
         if self.shape.in_channels < MIN_TERMS:
-            return emit.loop(self.tile_columns, lambda tile: self._tile_with_epilogue(block, panel, tile_row, tile))
+            return emit.loop(
+                self.tile_columns, lambda tile: self._emit_tile_with_epilogue(block, panel, tile_row, tile)
+            )
         tiles = self._tiles_per_epilogue
         return emit.loop(
             self.tile_columns // tiles,
-            lambda part: self._tiles_with_epilogue(block, panel, tile_row, part * tiles, tiles),
+            lambda part: self._emit_tiles_with_epilogue(block, panel, tile_row, part * tiles, tiles),
         )
 
     @property
@@ -689,7 +705,7 @@ class _WinogradWriter:
         divisors = [count for count in range(1, self.tile_columns + 1) if self.tile_columns % count == 0]
         return max(count for count in divisors if count <= max_tiles)
 
-    def _store_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
+    def _emit_result_row_without_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the Winograd transform of a row of tiles from the sums of products into the convolution's result.
 
         `panel` is a block of output channels. No epilogue runs. Each result is then written once, without a buffer for
@@ -703,86 +719,86 @@ class _WinogradWriter:
             )
             return emit.load(convolution.buffer, [point[axis.var] for axis in convolution.spatial])
 
-        return self._for_whole_or_last_panel(
-            panel, partial(self._transform_sums, tile_row, index(0), result_item, self.tile_columns)
+        return self._emit_whole_or_last_panel(
+            panel, partial(self._emit_result_transform, tile_row, index(0), result_item, self.tile_columns)
         )
 
-    def _tile_with_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, tile: ir.Expr) -> Stmt:
+    def _emit_tile_with_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, tile: ir.Expr) -> Stmt:
         """Emits the transform of one tile's sums in registers, followed by the epilogue on its results.
 
         This is used with few input channels, where a call of the transform's subroutine would cost a tenth of the time.
         """
-        image, first_row = self._image_and_top(block, tile_row)
+        image, first_row = self._image_and_first_row(block, tile_row)
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
-        def write_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
+        def emit_vector(first_lane: ir.Expr, lanes: int) -> Stmt:
             """Emits the Winograd transform of one vector of the tile's channels, and the epilogue on the results."""
 
-            def read(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr) -> ir.Expr:
+            def load_sum(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr) -> ir.Expr:
                 tile_index = tile_row * self.tile_columns + tile
                 position = row * self.transforms.side + column_in_tile
                 return emit.load(self.sum_buffer, [tile_index, position, lane + first_lane])
 
-            def write(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            def store_result(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 column = tile * self.transforms.size + column_in_tile
                 point = self._result_point(block, panel, tile_row, row, column, lane + first_lane)
                 is_inside = self._is_inside_image(self._image_indices(image, first_row + row, column))
-                return emit.sequence([emit.when(is_inside, epilogue.write(item, point))])
+                return emit.sequence([emit.when(is_inside, epilogue.emit_stores(item, point))])
 
-            return transform_tile(self.transforms.results, read, write, lanes, "float32")
+            return transform_tile(self.transforms.results, load_sum, store_result, lanes, "float32")
 
-        return self._for_whole_or_last_panel(panel, lambda extent: self._in_vectors(extent, write_vector))
+        return self._emit_whole_or_last_panel(panel, lambda extent: self._loop_over_vectors(extent, emit_vector))
 
-    def _in_vectors(self, channels: int, write_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
-        """Emits `write_vector(first_channel, lanes)` for all vectors of some channels.
+    def _loop_over_vectors(self, channels: int, emit_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+        """Emits `emit_vector(first_channel, lanes)` for all vectors of some channels.
 
         Full vectors are in a loop, and a shorter last one follows. A loop is less code than unrolled vectors.
         """
         full_vectors, remaining = divmod(channels, self.lanes)
         statements: list[Stmt | None] = []
         if full_vectors:
-            statements.append(emit.loop(full_vectors, lambda vector: write_vector(vector * self.lanes, self.lanes)))
+            statements.append(emit.loop(full_vectors, lambda vector: emit_vector(vector * self.lanes, self.lanes)))
         if remaining:
-            statements.append(write_vector(index(full_vectors * self.lanes), remaining))
+            statements.append(emit_vector(index(full_vectors * self.lanes), remaining))
         return emit.sequence(statements)
 
-    def _tiles_with_epilogue(
+    def _emit_tiles_with_epilogue(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, first_tile: ir.Expr, tiles: int
     ) -> Stmt:
         """Emits the result transform of some tiles of a row into a buffer, followed by the epilogue on its elements."""
-        size, (image, top) = self.transforms.size, self._image_and_top(block, tile_row)
+        size, (image, top) = self.transforms.size, self._image_and_first_row(block, tile_row)
         results = emit.scratch([size, tiles * size, self.tiling.width], "float32", "results")
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
 
-        def saved_item(tile: int, row: int, column_in_tiles: int, lane: ir.Expr) -> TensorLoad:
+        def destination(tile: int, row: int, column_in_tiles: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(results, [index(row), index(tile * size + column_in_tiles), lane])
 
-        def write_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
+        def store_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
             """Emits the epilogue on one vector of results (some channels of one row and column) inside the image."""
             row, column_in_tiles = row_and_column
             column = first_tile * size + column_in_tiles
 
-            def write_lane(lane: ir.Expr) -> Stmt:
+            def store_lane(lane: ir.Expr) -> Stmt:
                 result = emit.load(results, [row, column_in_tiles, lane + first_lane])
                 point = self._result_point(block, panel, tile_row, row, column, lane + first_lane)
-                return epilogue.write(result, point)
+                return epilogue.emit_stores(result, point)
 
             is_inside = self._is_inside_image(self._image_indices(image, top + row, column))
-            return emit.sequence([emit.when(is_inside, emit.vectorized(lanes, write_lane))])
+            return emit.sequence([emit.when(is_inside, emit.vectorized(lanes, store_lane))])
 
-        def write_channels(channels: int) -> Stmt:
+        def emit_channels(channels: int) -> Stmt:
             """Emits the result transform of some channels of the panel, then the epilogue on each result."""
 
-            def write_vectors(row_and_column: list[ir.Expr]) -> Stmt:
-                return self._in_vectors(channels, partial(write_vector, row_and_column))
+            def store_vectors(row_and_column: list[ir.Expr]) -> Stmt:
+                return self._loop_over_vectors(channels, partial(store_vector, row_and_column))
 
-            transformed = self._transform_sums(tile_row, first_tile, saved_item, tiles, channels)
-            return emit.sequence([transformed, emit.nest([size, tiles * size], write_vectors)])
+            transformed = self._emit_result_transform(tile_row, first_tile, destination, tiles, channels)
+            return emit.sequence([transformed, emit.nest([size, tiles * size], store_vectors)])
 
-        return emit.sequence([emit.allocate(results), self._for_whole_or_last_panel(panel, write_channels)])
+        return emit.sequence([emit.allocate(results), self._emit_whole_or_last_panel(panel, emit_channels)])
 
-    def _transform_sums(
-        self, tile_row: ir.Expr, first_tile: ir.Expr, write: TileElement, tiles: int, channels: int
+    def _emit_result_transform(
+        self, tile_row: ir.Expr, first_tile: ir.Expr, destination: TileElement, tiles: int, channels: int
     ) -> Stmt:
         """Emits the result transform of the sums of some tiles of a row, starting at `first_tile`.
 
@@ -791,18 +807,20 @@ class _WinogradWriter:
         Args:
             tile_row: the index of the row of tiles.
             first_tile: the index of the first tile in the row.
-            write: returns the location to store an element at.
+            destination: returns the location to store an element at.
             tiles: the number of tiles.
             channels: the number of output channels.
         """
 
-        def read(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+        def source(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(
                 self.sum_buffer,
                 [tile_row * self.tile_columns + first_tile + tile, index(row * self.transforms.side + column), lane],
             )
 
-        return self._transform_channels(self.transforms.results, read, write, tiles, channels, source_is_scratch=True)
+        return self._emit_channel_transforms(
+            self.transforms.results, source, destination, tiles, channels, source_is_scratch=True
+        )
 
     def _result_point(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr
@@ -812,7 +830,7 @@ class _WinogradWriter:
         The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels). The
         epilogue is evaluated at this point.
         """
-        image, top = self._image_and_top(block, tile_row)
+        image, top = self._image_and_first_row(block, tile_row)
         indices = self._image_indices(image, top + row, column)
         axes = {axis.var: value for axis, value in zip(image_axes(self.conv.convolution), indices, strict=True)}
         return {**axes, **self._result_indices(panel, lane)}

@@ -39,7 +39,7 @@ from tvtf.passes.schedule.cpu.winograd import (
     shape_of_sizes,
     square_window_size,
 )
-from tvtf.passes.schedule.cpu.winograd_tiling import FilterTiling, Shape, fastest_filter_tiling
+from tvtf.passes.schedule.cpu.winograd_tiling import FLOAT32_BYTES, FilterTiling, Shape, fastest_filter_tiling
 from tvtf.passes.schedule.cpu.winograd_transforms import Matrix, transform_and_store_tile, transform_tiles
 
 
@@ -220,10 +220,10 @@ def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], tar
     the products of all tiles are a few matrix products, with fewer multiplications than the sum over positions.
     """
     gradient = replace(gradient, fused_stages=tuple(on_same_axes(gradient.fused_stages)))
-    writer = _FilterGradientWriter(
+    emitter = _FilterGradientEmitter(
         gradient, [stage for stage in gradient.fused_stages if stage.buffer in stored_buffers], target
     )
-    return is_parallel(gradient.stages, target, writer.write)
+    return is_parallel(gradient.stages, target, emitter.emit_nest)
 
 
 @dataclass(frozen=True)
@@ -248,41 +248,49 @@ class _TransformedOperand:
         return len(self.matrices[0][0])
 
 
-class _FilterGradientWriter:
+class _FilterGradientEmitter:
     """Emits one convolution's filter gradient by Winograd's method."""
 
     def __init__(self, gradient: WinogradFilter, stores: list[Stage], target: CpuTarget) -> None:
-        self.gradient, self.stores, self.target, self.lanes = gradient, stores, target, target.lanes(4)
+        """Derives the numbers of tiles and panels from the tiling, and creates the scratch buffers.
+
+        Args:
+            gradient: the filter gradient and its tiling.
+            stores: the gradient's stage and the elementwise stages that follow it.
+            target: the CPU.
+        """
         axes = _FilterGradientAxes.of(gradient.fused_stages[0])
         if axes is None:
             raise ValueError("emit_winograd_filter: expected the axes that as_winograd_filter accepted")
+        self.gradient, self.stores, self.target = gradient, stores, target
         self.axes, self.dilation = axes, gradient.operands.dilation
         self.tiling, self.shape, self.transforms = gradient.tiling, gradient.shape, gradient.tiling.transforms
+        self.lanes = target.lanes(FLOAT32_BYTES)
+        # The rows and columns of tiles of an image.
         self.tile_rows, self.tile_columns = self.tiling.tiles(self.shape.height), self.tiling.tiles(self.shape.width)
         self.tiles_per_block = self.tiling.rows * self.tile_columns
-        channels, results = self.shape.in_channels, self.shape.out_channels
-        channels_per_plane = int(axes.channel.extent) if axes.plane_taps else None
+        in_channels, out_channels = self.shape.in_channels, self.shape.out_channels
+        self.panel_counts = [
+            self.shape.groups,
+            emit.ceil_div(in_channels, self.tiling.channels),
+            emit.ceil_div(out_channels, self.tiling.results),
+        ]
         self.input_operand = self._operand(
             gradient.operands.image,
             gradient.source,
             self.transforms.inputs,
-            channels,
+            in_channels,
             self.tiling.channels,
-            channels_per_plane,
+            int(axes.channel.extent) if axes.plane_taps else None,
         )
         self.cotangent_operand = self._operand(
-            gradient.operands.filter, None, self.transforms.filters, results, self.tiling.results
+            gradient.operands.filter, None, self.transforms.filters, out_channels, self.tiling.results
         )
-        panel_extents = [self.transforms.products, self.tiling.channels, self.tiling.results]
-        self.panel_counts = [
-            self.shape.groups,
-            emit.ceil_div(channels, self.tiling.channels),
-            emit.ceil_div(results, self.tiling.results),
-        ]
         self.is_local = self.tiling.is_local
-        self.sum_buffer = emit.scratch(
-            [*([1, 1, 1] if self.is_local else self.panel_counts), *panel_extents], "float32", "sums"
-        )
+        # Local sums are those of one panel.
+        sum_panels = [1, 1, 1] if self.is_local else self.panel_counts
+        panel_extents = [self.transforms.products, self.tiling.channels, self.tiling.results]
+        self.sum_buffer = emit.scratch([*sum_panels, *panel_extents], "float32", "sums")
 
     def _operand(
         self,
@@ -316,12 +324,12 @@ class _FilterGradientWriter:
             """
             indices = list(substitute(load, self._operand_indices(position_in_image, first_channel, lane)).indices)
             value = emit.load(load.source, indices) if source is None else source.at(indices)
-            bounds_tests = [
+            bounds_checks = [
                 position < extent for position, extent, end in zip(indices[-3:-1], extents, tile_ends) if extent < end
             ]
-            return (
-                tirx.if_then_else(tirx.all(*bounds_tests), value, tirx.const(0, "float32")) if bounds_tests else value
-            )
+            if not bounds_checks:
+                return value
+            return tirx.if_then_else(tirx.all(*bounds_checks), value, tirx.const(0, "float32"))
 
         # One vector of padding per position, so that the positions of a tile don't all map to one cache set.
         panel_items = self.tiles_per_block * panel_width + self.lanes
@@ -365,7 +373,7 @@ class _FilterGradientWriter:
             axes.result.var: lane + first_channel,
         }
 
-    def write(self, parallel: bool) -> Stmt:
+    def emit_nest(self, parallel: bool) -> Stmt:
         """Emits the complete filter gradient, block by block of tiles.
 
         With local sums, a task finishes one panel (a block of input and output channels) at a time. Other sums start
@@ -375,12 +383,12 @@ class _FilterGradientWriter:
         both_operands = [self.input_operand, self.cotangent_operand]
         return emit.sequence([
             *(emit.allocate(operand.buffer) for operand in both_operands),
-            *([] if self.is_local else [emit.allocate(self.sum_buffer), self._clear_sums(parallel)]),
-            emit.loop(block_count, lambda block: self._transform_and_multiply_block(block, parallel)),
-            None if self.is_local else emit.fused_loops(self.panel_counts, lambda at: self._write_results(at, at), parallel),
+            *([] if self.is_local else [emit.allocate(self.sum_buffer), self._emit_zero_sums(parallel)]),
+            emit.loop(block_count, lambda block: self._emit_block(block, parallel)),
+            None if self.is_local else emit.fused_loops(self.panel_counts, lambda at: self._emit_results(at, at), parallel),
         ])  # fmt: skip
 
-    def _clear_sums(self, parallel: bool) -> Stmt:
+    def _emit_zero_sums(self, parallel: bool) -> Stmt:
         """Emits a loop that sets the sums of all panels (blocks of input and output channels) to zero.
 
         Each block of tiles adds to them.
@@ -388,7 +396,7 @@ class _FilterGradientWriter:
 
         def clear_channel(indices: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")
-            return self._in_vectors(
+            return self._loop_over_vectors(
                 self.tiling.results, lambda start, lane: emit.store(self.sum_buffer, zero, [*indices, lane + start])
             )
 
@@ -396,7 +404,7 @@ class _FilterGradientWriter:
             [*self.panel_counts, self.transforms.products, self.tiling.channels], clear_channel, parallel
         )
 
-    def _in_vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
+    def _loop_over_vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
         """Emits `body(start, lane)` for [0, extent) in vectors; the last vector may be shorter."""
 
         def vector(start: int, lanes: int) -> Stmt:
@@ -404,7 +412,7 @@ class _FilterGradientWriter:
 
         return emit.sequence([vector(*span) for span in emit.vector_spans(extent, self.lanes)])
 
-    def _transform_and_multiply_block(self, block: ir.Expr, parallel: bool) -> Stmt:
+    def _emit_block(self, block: ir.Expr, parallel: bool) -> Stmt:
         """Emits code for one block of tiles: transforms both operands, then multiplies the transformed operands.
 
         There is a matrix product for each panel (a block of input and output channels) and each position in a
@@ -414,22 +422,22 @@ class _FilterGradientWriter:
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
             return emit.fused_loops(
-                [self.tiling.rows], lambda rows: self._transform_row(operand, block, rows[0]), parallel
+                [self.tiling.rows], lambda rows: self._emit_row_transform(operand, block, rows[0]), parallel
             )
 
         transforms = [transform_rows(operand) for operand in (self.input_operand, self.cotangent_operand)]
         if self.is_local:
-            return emit.sequence([*transforms, emit.fused_loops(self.panel_counts, self._write_panel, parallel)])
+            return emit.sequence([*transforms, emit.fused_loops(self.panel_counts, self._emit_panel, parallel)])
 
-        def write_product(indices: list[ir.Expr]) -> Stmt:
+        def emit_product(indices: list[ir.Expr]) -> Stmt:
             *panel, position = indices
             # The buffer holds the sums of all panels, so a panel's sums are at the panel's own indices.
-            return self._write_product(panel, sums_at=panel, position=position)
+            return self._emit_product(panel, sums_at=panel, position=position)
 
-        products = emit.fused_loops([*self.panel_counts, self.transforms.products], write_product, parallel)
+        products = emit.fused_loops([*self.panel_counts, self.transforms.products], emit_product, parallel)
         return emit.sequence([*transforms, products])
 
-    def _transform_row(self, operand: _TransformedOperand, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
+    def _emit_row_transform(self, operand: _TransformedOperand, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the transform of one row of an operand's tiles.
 
         The band that these tiles read is copied first, with zeros where a tile reaches beyond the image. Transforms
@@ -459,9 +467,9 @@ class _FilterGradientWriter:
         copy = emit.sequence(
             [copy_channels(*span) for span in emit.vector_spans(operand.channels, operand.contiguous_channels)]
         )
-        return emit.sequence([emit.allocate(band), copy, self._transform_channels(operand, band, tile_row)])
+        return emit.sequence([emit.allocate(band), copy, self._emit_channel_transforms(operand, band, tile_row)])
 
-    def _transform_channels(self, operand: _TransformedOperand, band: Var, tile_row: ir.Expr) -> Stmt:
+    def _emit_channel_transforms(self, operand: _TransformedOperand, band: Var, tile_row: ir.Expr) -> Stmt:
         """Emits the transform of all channels of a row of tiles, panel by panel; the last panel may be narrower."""
         size = self.transforms.size
 
@@ -489,13 +497,13 @@ class _FilterGradientWriter:
             transform(index(panels), remaining, remaining, in_whole_vectors) if remaining else None,
         ])  # fmt: skip
 
-    def _write_panel(self, panel: list[ir.Expr]) -> Stmt:
+    def _emit_panel(self, panel: list[ir.Expr]) -> Stmt:
         """Emits one panel of the filter gradient, whose sums stay in the level-2 cache of one core."""
         zero = [index(0)] * len(panel)
-        products = emit.loop(self.transforms.products, lambda position: self._write_product(panel, zero, position))
-        return emit.sequence([emit.allocate(self.sum_buffer), products, self._write_results(panel, zero)])
+        products = emit.loop(self.transforms.products, lambda position: self._emit_product(panel, zero, position))
+        return emit.sequence([emit.allocate(self.sum_buffer), products, self._emit_results(panel, zero)])
 
-    def _write_product(self, panel: list[ir.Expr], sums_at: list[ir.Expr], position: ir.Expr) -> Stmt:
+    def _emit_product(self, panel: list[ir.Expr], sums_at: list[ir.Expr], position: ir.Expr) -> Stmt:
         """Emits the matrix product at one position of the tiles: (channels, tiles) times (tiles, results).
 
         `panel` is a panel's index along each axis of panels, `sums_at` the indices of its sums in the buffer.
@@ -528,7 +536,7 @@ class _FilterGradientWriter:
         fixed = dict(zip((axis.var for axis in outer_axes), [*sums_at, position], strict=True))
         return emit_tasks(product, [Range.whole(tile)], False, fixed)
 
-    def _write_results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
+    def _emit_results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
         """Emits the transform of a panel's sums into the filter gradient, and the epilogue on the gradient.
 
         The last panel may have fewer channels, and a last vector with fewer results.
@@ -541,24 +549,24 @@ class _FilterGradientWriter:
         )
         partial_vector = self.shape.out_channels % self.lanes
 
-        def write_channel(channel: ir.Expr) -> Stmt:
+        def emit_channel(channel: ir.Expr) -> Stmt:
             """Emits all elements of the filter gradient for one input channel, in vectors of output channels."""
 
-            def write_vector(start: ir.Expr, lanes: int) -> Stmt:
-                return self._write_result_vector(panel, sums_at, channel, start, lanes)
+            def emit_vector(start: ir.Expr, lanes: int) -> Stmt:
+                return self._emit_result_vector(panel, sums_at, channel, start, lanes)
 
             whole_vectors = emit.loop(
-                emit.simplified(vectors), lambda number: write_vector(number * self.lanes, self.lanes)
+                emit.simplified(vectors), lambda number: emit_vector(number * self.lanes, self.lanes)
             )
             if not partial_vector:
                 return whole_vectors
             is_last_panel = remaining_results < self.tiling.results
-            last = emit.when(is_last_panel, write_vector(vectors * self.lanes, partial_vector))
+            last = emit.when(is_last_panel, emit_vector(vectors * self.lanes, partial_vector))
             return emit.sequence([whole_vectors, last])
 
-        return emit.loop(emit.simplified(channels), write_channel)
+        return emit.loop(emit.simplified(channels), emit_channel)
 
-    def _write_result_vector(
+    def _emit_result_vector(
         self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, first_lane: ir.Expr, lanes: int
     ) -> Stmt:
         """Emits the transform of one vector of an input channel's results, and the epilogue on each tap of a window.
@@ -573,11 +581,11 @@ class _FilterGradientWriter:
         gradient = self.gradient.fused_stages[0]
         epilogue = Epilogue(gradient, tuple(self.stores))
 
-        def read(_tile: int, row: int, column: int) -> TensorLoad:
+        def source(_tile: int, row: int, column: int) -> TensorLoad:
             position = index(row * self.transforms.side + column)
             return emit.load(self.sum_buffer, [*sums_at, position, channel, first_lane])
 
-        def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
+        def store_result(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
             """Emits the epilogue on one element of the filter gradient. The epilogue stores the element."""
             group, channel_panel, result_panel = panel
             # Input channels are counted over all planes of a window.
@@ -588,6 +596,6 @@ class _FilterGradientWriter:
             group_index = [] if self.axes.group is None else [group]
             filter_indices = [*plane_taps, row, column, in_channel, *group_index, out_channel]
             point = {axis.var: value for axis, value in zip(gradient.spatial, filter_indices, strict=True)}
-            return epilogue.write(item, point)
+            return epilogue.emit_stores(item, point)
 
-        return transform_and_store_tile(self.transforms.results, read, write, lanes, "float32")
+        return transform_and_store_tile(self.transforms.results, source, store_result, lanes, "float32")

@@ -58,7 +58,7 @@ class Products:
             return self._at_all_positions(stage, plan, position, target)
         zero = index(0)
 
-        def body(arrays: Sequence[Var], _numbers: Sequence[ir.Expr]) -> Stmt:
+        def emit_body(arrays: Sequence[Var], _numbers: Sequence[ir.Expr]) -> Stmt:
             """Emits the products at all positions, on the subroutine's array arguments."""
             sums, inputs, filters = arrays
             input_item = emit.load(inputs, [tile.var, position.var, channel.var])
@@ -68,7 +68,7 @@ class Products:
 
         # Of few channels, a call for each tile of registers would cost more than a tenth of what it does.
         strides = [_dense_strides(self.sums), _dense_strides(self.inputs), _dense_strides(self.filter)[1:]]
-        name = subroutine.subroutine([Array(DTYPE, each) for each in strides], 0, body)
+        name = subroutine.subroutine([Array(DTYPE, each) for each in strides], 0, emit_body)
         addresses = [
             emit.load(self.sums, [zero] * 3),
             emit.load(self.inputs, [zero, zero, first_channel]),

@@ -20,10 +20,10 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.subroutine import Array
 
 Matrix = Sequence[Sequence[float]]
-ReadColumn = Callable[[ir.Expr, ir.Expr], ir.Expr]
-WriteColumn = Callable[[ir.Expr, ir.Expr, ir.Expr], Stmt]
-ReadElement = Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
-WriteElement = Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt]
+LoadFromColumn = Callable[[ir.Expr, ir.Expr], ir.Expr]
+StoreToColumn = Callable[[ir.Expr, ir.Expr, ir.Expr], Stmt]
+LoadElement = Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
+StoreElement = Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt]
 FirstLane = Callable[[int, int, int], TensorLoad]
 """Returns the memory location of the first lane of an element, by its tile, row and column."""
 _UNIT_STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -165,7 +165,9 @@ class _RegisterColumn:
         return emit.store(self.buffer, item, [lane + row * self.lanes])
 
 
-def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteElement, lanes: int, dtype: str) -> Stmt:
+def transform_tile(
+    matrices: Sequence[Matrix], load_item: LoadElement, store_item: StoreElement, lanes: int, dtype: str
+) -> Stmt:
     """Emits a two-dimensional Winograd transform of one tile: along its columns, then along its rows.
 
     Both are loops. Unrolled, the code is six times as long, takes four times as long to compile, and is faster by 0 to
@@ -173,8 +175,8 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteEl
 
     Args:
         matrices: the matrices to multiply by, in order.
-        read: returns the element at a row, column and lane; each element of a tile is a vector of channels.
-        write: returns the store of an element at a row, column and lane.
+        load_item: returns the element at a row, column and lane; each element of a tile is a vector of channels.
+        store_item: returns the store of an element at a row, column and lane.
         lanes: the channels of a vector.
         dtype: the type of sums.
     """
@@ -192,7 +194,7 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteEl
         """
         return _product_with_column(
             matrices,
-            lambda row, lane: read(row, column, lane),
+            lambda row, lane: load_item(row, column, lane),
             lambda row, lane, item: emit.store(columns, item, indices(row, column, lane)),
             lanes,
             dtype,
@@ -206,7 +208,7 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteEl
         return _product_with_column(
             matrices,
             lambda column, lane: emit.load(columns, indices(row, column, lane)),
-            lambda column, lane, item: write(row, column, lane, item),
+            lambda column, lane, item: store_item(row, column, lane, item),
             lanes,
             dtype,
         )
@@ -218,8 +220,8 @@ def transform_tile(matrices: Sequence[Matrix], read: ReadElement, write: WriteEl
 
 def transform_tiles(
     matrices: tuple[Matrix, ...],
-    read: FirstLane,
-    write: FirstLane,
+    source: FirstLane,
+    destination: FirstLane,
     counts: tuple[int, int],
     lanes: int,
     dtype: str,
@@ -229,8 +231,8 @@ def transform_tiles(
 
     Args:
         matrices: the matrices of the Winograd transform, in order.
-        read: returns the first lane of an element to read, by tile, row and column.
-        write: returns the first lane of an element to write, by tile, row and column.
+        source: returns the first lane of an element to read, by tile, row and column.
+        destination: returns the first lane of an element to write, by tile, row and column.
         counts: the numbers of tiles and of vectors.
         lanes: the channels of a vector.
         dtype: the elements' type.
@@ -240,13 +242,13 @@ def transform_tiles(
     Raises:
         ValueError: strides in memory aren't constant.
     """
-    locations = [write, read]
+    locations = [destination, source]
     strides = [
         access.constant_offset(location(0, 0, 0), location(*step)) for location in locations for step in _UNIT_STEPS
     ]
     constant_strides = [step for step in strides if step is not None]
     if len(constant_strides) < len(strides):
-        raise ValueError(f"transform_tiles: expected constant strides, received those of {write(0, 0, 0)}")
+        raise ValueError(f"transform_tiles: expected constant strides, received those of {destination(0, 0, 0)}")
     name = _transform_subroutine(matrices, lanes, dtype, tuple(constant_strides[3:]) if source_is_scratch else None)
     passed = constant_strides[:3] if source_is_scratch else constant_strides
     return subroutine.call(name, [location(0, 0, 0) for location in locations], [*counts, *passed])
@@ -262,7 +264,7 @@ def _transform_subroutine(
     column: the result's, then the source's. With `source_strides`, the source's strides are compiled in.
     """
 
-    def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+    def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Emits the loops over tiles and vectors of channels of a Winograd transform.
 
         The numbers are those of tiles and vectors, then the strides between tiles, rows and columns, first the
@@ -285,35 +287,35 @@ def _transform_subroutine(
                 by_tile, by_row, by_column = strides
                 return [tile * by_tile + by_row * row + by_column * column + vector * lanes + lane]
 
-            def read(row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> ir.Expr:
+            def load_item(row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> ir.Expr:
                 return emit.load(source, offset(row, column, lane, strides_of_source))
 
-            def write(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            def store_item(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 return emit.store(result, item, offset(row, column, lane, result_strides))
 
-            return transform_tile(matrices, read, write, lanes, dtype)
+            return transform_tile(matrices, load_item, store_item, lanes, dtype)
 
         return emit.nest([tiles, vectors], transform_vector)
 
     # Two counts and three strides, and three more strides if the source's are passed.
-    return subroutine.subroutine([Array(dtype)] * 2, 8 if source_strides is None else 5, body)
+    return subroutine.subroutine([Array(dtype)] * 2, 8 if source_strides is None else 5, emit_body)
 
 
 def transform_and_store_tile(
     matrices: tuple[Matrix, ...],
-    read: FirstLane,
-    write: Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt],
+    source: FirstLane,
+    store_item: Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt],
     lanes: int,
     dtype: str,
 ) -> Stmt:
-    """Emits the transform of a tile into scratch memory, then `write(row, column, lane, item)` for each element.
+    """Emits the transform of a tile into scratch memory, then `store_item(row, column, lane, item)` for each element.
 
     The results can then have variable strides or an epilogue, which the transform's subroutine can't handle.
 
     Args:
         matrices: the matrices of the transform.
-        read: returns the first lane of an element of the tile.
-        write: emits the store of an element, given its row, column, lane and value.
+        source: returns the first lane of an element of the tile.
+        store_item: emits the store of an element, given its row, column, lane and value.
         lanes: the length of a vector.
         dtype: the type of sums.
     """
@@ -323,16 +325,16 @@ def transform_and_store_tile(
     def first_lane(_tile: int, row: int, column: int) -> TensorLoad:
         return emit.load(result, [index(row), index(column), index(0)])
 
-    def store_item(position: list[ir.Expr]) -> Stmt:
+    def store_vector(position: list[ir.Expr]) -> Stmt:
         row, column = position
-        return emit.vectorized(lanes, lambda lane: write(row, column, lane, emit.load(result, [*position, lane])))
+        return emit.vectorized(lanes, lambda lane: store_item(row, column, lane, emit.load(result, [*position, lane])))
 
-    transform = transform_tiles(matrices, read, first_lane, (1, 1), lanes, dtype, source_is_scratch=True)
-    return emit.sequence([emit.allocate(result), transform, emit.nest([size, size], store_item)])
+    transform = transform_tiles(matrices, source, first_lane, (1, 1), lanes, dtype, source_is_scratch=True)
+    return emit.sequence([emit.allocate(result), transform, emit.nest([size, size], store_vector)])
 
 
 def _product_with_column(
-    matrices: Sequence[Matrix], read: ReadColumn, write: WriteColumn, lanes: int, dtype: str
+    matrices: Sequence[Matrix], load_item: LoadFromColumn, store_item: StoreToColumn, lanes: int, dtype: str
 ) -> Stmt:
     """Emits the product of a transform's matrices with a column of vectors.
 
@@ -340,8 +342,8 @@ def _product_with_column(
 
     Args:
         matrices: the matrices to multiply by, in order.
-        read: returns an element of the column, given its row and lane.
-        write: returns the store of an element of the product at a row and lane.
+        load_item: returns an element of the column, given its row and lane.
+        store_item: returns the store of an element of the product at a row and lane.
         lanes: the length of a vector.
         dtype: the type of sums.
     """
@@ -349,25 +351,27 @@ def _product_with_column(
     *first_matrices, last_matrix = matrices
     for matrix in first_matrices:
         column = _RegisterColumn(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
-        statements += [emit.allocate(column.buffer), *_rows_of_product(matrix, read, column.store, lanes, dtype)]
-        read = column
-    return emit.sequence([*statements, *_rows_of_product(last_matrix, read, write, lanes, dtype)])
+        statements += [emit.allocate(column.buffer), *_rows_of_product(matrix, load_item, column.store, lanes, dtype)]
+        load_item = column
+    return emit.sequence([*statements, *_rows_of_product(last_matrix, load_item, store_item, lanes, dtype)])
 
 
-def _rows_of_product(matrix: Matrix, read: ReadColumn, write: WriteColumn, lanes: int, dtype: str) -> Iterator[Stmt]:
+def _rows_of_product(
+    matrix: Matrix, load_item: LoadFromColumn, store_item: StoreToColumn, lanes: int, dtype: str
+) -> Iterator[Stmt]:
     """Yields the stores of each row of the product of a matrix with a column of vectors."""
     for row, factors in enumerate(matrix):
-        yield emit.vectorized(lanes, partial(_row_of_product, row, factors, read, write, dtype))
+        yield emit.vectorized(lanes, partial(_row_of_product, row, factors, load_item, store_item, dtype))
 
 
 def _row_of_product(
-    row: int, factors: Sequence[float], read: ReadColumn, write: WriteColumn, dtype: str, lane: ir.Expr
+    row: int, factors: Sequence[float], load_item: LoadFromColumn, store_item: StoreToColumn, dtype: str, lane: ir.Expr
 ) -> Stmt:
     """Returns the store of one lane of a row of a product; the lane is the last parameter, after those to bind."""
-    return write(index(row), lane, _dot_product(factors, read, dtype, lane))
+    return store_item(index(row), lane, _dot_product(factors, load_item, dtype, lane))
 
 
-def _dot_product(factors: Sequence[float], read: ReadColumn, dtype: str, lane: ir.Expr) -> ir.Expr:
+def _dot_product(factors: Sequence[float], load_item: LoadFromColumn, dtype: str, lane: ir.Expr) -> ir.Expr:
     """Returns the dot product of a matrix row with a column of vectors.
 
     Terms with another factor than 1 or -1 come last: each of their multiplications and additions is one FMA
@@ -378,7 +382,7 @@ def _dot_product(factors: Sequence[float], read: ReadColumn, dtype: str, lane: i
     terms = sorted(nonzero_terms, key=lambda term: abs(term[1]) != 1)
     total: ir.Expr | None = None
     for row, factor in terms:
-        item = read(index(row), lane)
+        item = load_item(index(row), lane)
         product = item if abs(factor) == 1 else item * tirx.const(abs(factor), dtype)
         if total is None:
             total = product if factor > 0 else product * tirx.const(-1, dtype)
