@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.integers import ceil_div
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, static_value
 from tvtf.frontend.control_flow.closure_conversion import TracedFunction
@@ -87,7 +88,7 @@ def _iteration_count(
     first, limit = int(start), _limit(condition, comparison.limit)
     if isinstance(limit, int):
         distance = limit + comparison.beyond - first  # `beyond` is 1 for `<=`, else 0
-        return max(0, -(-distance // step_size))  # rounded up
+        return max(0, ceil_div(distance, step_size))
     # For a symbolic limit, only `for i = 0; i < limit; i += 1` has a count that is itself a dim: the limit.
     counts_from_zero = first == 0 and step_size == 1 and not comparison.beyond
     return limit if counts_from_zero else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from tvtf.core.integers import round_up
 from tvtf.passes.codegen.elf import (
     RELA,
     SHF_EXECINSTR,
@@ -129,9 +130,9 @@ class _Library:
         zeros = [section for section in self.sections if section.writable and section.zero_filled]
         header_end = HEADER_SIZE + PROGRAM_HEADER_SIZE * PROGRAM_HEADERS
         constants_end = _assign_addresses([*loader_tables, *constants], header_end)
-        code_start = _round_up(constants_end, PAGE)
+        code_start = round_up(constants_end, PAGE)
         code_end = _assign_addresses([*code, self.stub_section], code_start)
-        data_start = _round_up(code_end, PAGE)
+        data_start = round_up(code_end, PAGE)
         data_end = _assign_addresses([*data, self.table_section, self.dynamic_section], data_start)
         self.starts = (0, code_start, data_start)
         return constants_end, code_end, data_end, _assign_addresses(zeros, data_end)
@@ -307,14 +308,10 @@ def _new_section(size: int, flags: int = 0, align: int = 8) -> Section:
     return Section("", SHT_PROGBITS, flags, align, size)
 
 
-def _round_up(value: int, multiple: int) -> int:
-    return (value + multiple - 1) // multiple * multiple
-
-
 def _assign_addresses(sections: list[Section], start: int) -> int:
     """Places sections one after another from an address; returns the end of the last."""
     for section in sections:
-        section.address = _round_up(start, section.align)
+        section.address = round_up(start, section.align)
         start = section.address + section.size
     return start
 

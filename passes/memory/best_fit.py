@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tvtf.core.aligned_array import ALIGNMENT
+from tvtf.core.integers import round_up
 
 
 class Interval(NamedTuple):
@@ -25,7 +26,7 @@ class Interval(NamedTuple):
 
 def align_up(size: int) -> int:
     """Rounds a size up to a multiple of the alignment, so that the next value is aligned, too."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return round_up(size, ALIGNMENT)
 
 
 def assign_offsets(intervals: Sequence[Interval]) -> list[int]:

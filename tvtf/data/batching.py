@@ -10,6 +10,7 @@ import numpy as np
 
 from tvtf.core import nest
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -49,7 +50,7 @@ class Batch(Dataset):
                 None, "BatchDataset", "Batch size must be greater than zero. [Op:BatchDatasetV2]"
             )
         self.source, self.count, self.drop_remainder = source, count, drop_remainder
-        size = map_known_size(source.size, lambda n: n // count if drop_remainder else -(-n // count))
+        size = map_known_size(source.size, lambda n: n // count if drop_remainder else ceil_div(n, count))
         super().__init__(self._spec(), size)
 
     def _spec(self) -> Any:
@@ -312,7 +313,7 @@ class Window(Dataset):
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         # The number of source elements that a window must cover: all up to its last one, or only its first.
         reach = (size - 1) * stride + 1 if drop_remainder else 1
-        super().__init__(spec, map_known_size(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
+        super().__init__(spec, map_known_size(source.size, lambda n: max(0, ceil_div(n - reach + 1, shift))))
 
     @started
     def handles(self) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import as_tuple
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -193,7 +194,7 @@ def _floats(message: Any) -> Any:
 
 def _varint_size(number: int) -> int:
     """Returns the number of bytes of an integer in Protobuf's encoding, which holds 7 bits in a byte."""
-    return max(1, -(-number.bit_length() // 7))
+    return max(1, ceil_div(number.bit_length(), 7))
 
 
 def _list_values(lists: Any, key: str, dtype: DType) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tvtf.core.integers import round_up
 from tvtf.errors import DataLossError
 
 try:
@@ -169,7 +170,7 @@ def _shortened_message(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray
     Leading words of 64 bits are XORed into later words, then leading bytes into later bytes, then leading bits into later bits.
     """
     # From state 0, leading zeros don't change a CRC. They fill the first word.
-    padded = np.zeros(-(-octets.size // 8) * 8, np.uint8)
+    padded = np.zeros(round_up(octets.size, 8), np.uint8)
     start = padded.size - octets.size
     padded[start:] = octets
     # A state has the same effect as XORing it into the first 4 bytes.

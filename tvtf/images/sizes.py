@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, simplify_dim
 from tvtf.core.specialization import unknown_size
@@ -385,6 +386,6 @@ def _pad_same(x: Tensor, spans: Sequence[int], strides: Sequence[int]) -> Tensor
     """Pads images with zeros for patches with padding "SAME"; ``spans`` are the patches' sizes, with dilation."""
     padding = [[0, 0]]
     for size, span, stride in zip(x._type.shape[1:3], spans, strides):
-        missing = max((-(-_static_dim(size) // stride) - 1) * stride + span - size, 0)
+        missing = max((ceil_div(_static_dim(size), stride) - 1) * stride + span - size, 0)
         padding.append([missing // 2, missing - missing // 2])
     return pad(x, [*padding, [0, 0]])

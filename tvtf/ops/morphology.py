@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export
 from tvtf.core.shape import is_static_shape
 from tvtf.core.specialization import unknown_size
@@ -57,7 +58,7 @@ def _windows(x: Tensor, size: Sequence[int], strides: Sequence[int], rates: Sequ
     dims = [int(dim) for dim in x._type.shape[1:3]]
     same = padding == "SAME"
     counts = [
-        -(-dim // stride) if same else (dim - extent) // stride + 1
+        ceil_div(dim, stride) if same else (dim - extent) // stride + 1
         for dim, extent, stride in zip(dims, extents, strides)
     ]
     padding_sizes = [

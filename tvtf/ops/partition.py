@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
@@ -467,7 +468,7 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     # "SAME" gives ceil(size / stride) windows; of an odd number of zeros one more goes after the elements
     dims = [int(d) for d in x.shape[1:4]]
     if padding == "SAME":
-        counts = [-(-d // s) for d, s in zip(dims, step_sizes[1:4])]
+        counts = [ceil_div(d, s) for d, s in zip(dims, step_sizes[1:4])]
         totals = [max((o - 1) * s + k - d, 0) for o, s, k, d in zip(counts, step_sizes[1:4], sizes[1:4], dims)]
         edges = tuple((m // 2, m - m // 2) for m in totals)
         x = bind.pad(x, number(0, x), paddings=((0, 0), *edges, (0, 0)))

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvtf.core.integers import ceil_div
+
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
@@ -80,7 +82,7 @@ def state_of(seed: np.ndarray) -> np.ndarray:
 
 def words(seed: np.ndarray, count: int) -> np.ndarray:
     """Returns the first ``count`` random words (uint32) of a seed or generator state."""
-    return blocks(state_of(seed), -(-count // LANES)).ravel()[:count]
+    return blocks(state_of(seed), ceil_div(count, LANES)).ravel()[:count]
 
 
 def double_words(seed: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_shape, brackets, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -241,7 +242,7 @@ def _numbers_per_block(dtype: DType) -> int:
 def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     """Draws standard normal numbers: as many blocks of words as needed, the surplus left out."""
     count = prod(shape)
-    blocks = philox.blocks(philox.state_of(seed), -(-count // _numbers_per_block(dtype)))
+    blocks = philox.blocks(philox.state_of(seed), ceil_div(count, _numbers_per_block(dtype)))
     return normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
 
 
@@ -257,7 +258,7 @@ def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
 def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     """Draws standard normal numbers within (-2, 2), in groups of as many as a Philox block gives."""
     count = prod(shape)
-    numbers = _rejection_sampled(philox.state_of(seed), -(-count // _numbers_per_block(dtype)), dtype)
+    numbers = _rejection_sampled(philox.state_of(seed), ceil_div(count, _numbers_per_block(dtype)), dtype)
     return numbers.ravel()[:count].astype(dtype.np).reshape(shape)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import size_of
 from tvtf.core.specialization import unknown_size
@@ -56,7 +57,7 @@ def frame(
     if not isinstance(extent, int):
         return _frame_symbolic(x, framed_axis, length, step, convert_to_tensor(pad_value, x.dtype) if pad_end else None)
     if pad_end:
-        count = -(-extent // step)
+        count = ceil_div(extent, step)
         padding = max(0, length + step * (count - 1) - extent)
         padding_value = convert_to_tensor(pad_value, x.dtype)
         x = bind.pad(

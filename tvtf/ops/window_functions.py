@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export, name_errors
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -168,7 +169,7 @@ def inverse_stft_window_fn(
         """
         length, float_dtype = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
         forward_window = np.array(static_value(forward_window_fn(length, dtype=float_dtype), "window"), np.float64)
-        overlap_count = -(-length // step)  # rounded up: the number of frames that overlap at a sample
+        overlap_count = ceil_div(length, step)  # the number of frames that overlap at a sample
         # The window is divided by the sum of the squared windows at each sample. Then the products of forward and
         # inverse window add up to one.
         squares = np.pad(forward_window**2, (0, overlap_count * step - length)).reshape(overlap_count, step)

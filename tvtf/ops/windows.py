@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import table
 from tvtf.core.shape import Dim, simplify_dim
 from tvtf.core.specialization import unknown_size
@@ -138,7 +139,7 @@ def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, in
     if stride == 1:
         total = extent - 1
     elif isinstance(size, int):
-        total = max(0, (-(-size // stride) - 1) * stride + extent - size)
+        total = max(0, (ceil_div(size, stride) - 1) * stride + extent - size)
     else:
         raise unknown_size(
             ValueError(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType
 from tvtf.core.specialization import unknown_size
@@ -46,7 +47,7 @@ def _random_blocks(count: int, pseudo: bool) -> int:
 
     Pseudorandom windows need two words, random ones a word each. A block has four words.
     """
-    return 1 if pseudo else -(-count // philox.LANES)
+    return 1 if pseudo else ceil_div(count, philox.LANES)
 
 
 def _random_window_sizes(size: int, count: int, state: np.ndarray) -> np.ndarray:

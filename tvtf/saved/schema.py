@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tvtf import dtypes
+from tvtf.core.integers import ceil_div
 from tvtf.ir.dialect import PAIRS
 
 MAX_DEPTH: Final = 300
@@ -364,7 +365,7 @@ def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
         raise SchemaError(f"is not an array: {cause}") from None
     data_size = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
-    item_size = -(-bits * lanes // 8)  # rounded up to whole bytes
+    item_size = ceil_div(bits * lanes, 8)  # whole bytes
     if min(shape, default=0) < 0 or size != data_size or math.prod(shape) * item_size != size:
         raise SchemaError(f"has {data_size} bytes for shape {shape} of {bits * lanes} bits")
     return (code, bits, lanes), tuple(shape)
