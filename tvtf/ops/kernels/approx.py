@@ -102,6 +102,27 @@ def let(value: ir.Expr, body: Function) -> ir.Expr:
     return tirx.Let(variable, value, body(variable))
 
 
+def binds_arguments(function: Callable[..., ir.Expr]) -> Callable[..., ir.Expr]:
+    """Makes a function of expressions bind each of them to a variable first, in order, so that it is computed only once.
+
+    Arguments that aren't expressions, and those passed by keyword, are passed on as they are.
+    """
+
+    @wraps(function)
+    def with_bound_arguments(*arguments: Any, **options: Any) -> ir.Expr:
+        def bind_from(position: int, bound: tuple[Any, ...]) -> ir.Expr:
+            if position == len(arguments):
+                return function(*bound, **options)
+            argument = arguments[position]
+            if not isinstance(argument, ir.Expr):
+                return bind_from(position + 1, (*bound, argument))
+            return let(argument, lambda variable: bind_from(position + 1, (*bound, variable)))
+
+        return bind_from(0, ())
+
+    return with_bound_arguments
+
+
 def polynomial(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
     """Evaluates a polynomial of x by Horner's rule; the coefficient of the highest power comes first."""
     highest, *others = coefficients
@@ -116,6 +137,30 @@ def at_most(x: ir.Expr, limit: float) -> ir.Expr:
 def at_least(x: ir.Expr, limit: float) -> ir.Expr:
     """Returns the larger of x and `limit`; a NaN in x stays NaN."""
     return tirx.Select(x < like(limit, x), like(limit, x), x)
+
+
+@binds_arguments
+def clamped(x: ir.Expr, low: float, high: float) -> ir.Expr:
+    """Limits x to [low, high]; a NaN in x stays NaN."""
+    return at_least(at_most(x, high), low)
+
+
+@binds_arguments
+def odd_series(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
+    """Evaluates x + x^3 p(x^2), the series of an odd function, for a polynomial p."""
+    return let(x * x, lambda square: polynomial(square, coefficients) * square * x + x)
+
+
+@binds_arguments
+def odd_quotient(x: ir.Expr, numerator: Sequence[float], denominator: Sequence[float]) -> ir.Expr:
+    """Evaluates x p(x^2) / q(x^2), an odd rational function, for polynomials p and q."""
+    return let(x * x, lambda square: x * polynomial(square, numerator) / polynomial(square, denominator))
+
+
+@binds_arguments
+def reflected_if(value: ir.Expr, *, condition: ir.Expr, total: float) -> ir.Expr:
+    """Returns `total - value` if a condition holds, else the value itself."""
+    return tirx.Select(condition, like(total, value) - value, value)
 
 
 def with_sign(magnitude: ir.Expr, sign: ir.Expr) -> ir.Expr:

@@ -53,18 +53,18 @@ class Heads:
         """Returns a function that reads an element of ``x`` in the accumulation dtype."""
         return lambda *index: as_dtype(x(*index), self.dtype)
 
-    def compute(self, extents: list[Any], body: Body, name: str) -> te.Tensor:
-        """Computes ``body(leading indices, *indices)`` over the leading dims (batch and heads) and ``extents``."""
+    def compute(self, extents: list[Any], element_at: Body, name: str) -> te.Tensor:
+        """Computes ``element_at(leading indices, *indices)`` over the leading dims (batch and heads) and ``extents``."""
         split = len(self.lead)
-        return compute([*self.lead, *extents], lambda *index: body(index[:split], *index[split:]), name)
+        return compute([*self.lead, *extents], lambda *index: element_at(index[:split], *index[split:]), name)
 
-    def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
-        """Reduces ``body(leading indices, *indices, k)`` over k below ``extent``. The reducer is a sum by default.
+    def summed(self, extents: list[Any], extent: Any, element_at: Body, name: str, combine: Any = te.sum) -> te.Tensor:
+        """Reduces ``element_at(leading indices, *indices, k)`` over k below ``extent``. The reducer is a sum by default.
 
         ``extents`` are the dims of the result after the leading dims (batch and heads).
         """
         axis = reduce_axis(extent, "at")
-        return self.compute(extents, lambda *index: combine(body(*index, axis.var), axis=[axis]), name)
+        return self.compute(extents, lambda *index: combine(element_at(*index, axis.var), axis=[axis]), name)
 
     def score(self, lead: Index, i: Any, j: Any) -> Any:
         """Returns the scaled, masked score of query ``i`` and key ``j``, for the indices ``lead`` of batch and heads.
@@ -98,18 +98,18 @@ class Heads:
             return value
         return tirx.Select(self.mask(*_broadcast(self.mask, index)), value, tirx.const(0, self.dtype))
 
-    def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
-        """Computes ``body(leading indices, row, column)`` in the layout ``(..., rows, heads, columns)``.
+    def joined(self, extents: list[Any], element_at: Body, name: str, dtype: str) -> te.Tensor:
+        """Computes ``element_at(leading indices, row, column)`` in the layout ``(..., rows, heads, columns)``.
 
         The other stages of attention have heads before rows.
         """
         rows, columns = extents
         # without heads there is no axis to move
         if len(self.lead) < 2:
-            return self.compute(extents, lambda *index: as_dtype(body(*index), dtype), name)
+            return self.compute(extents, lambda *index: as_dtype(element_at(*index), dtype), name)
         shape = [*self.lead[:-1], rows, self.lead[-1], columns]
         return compute(
-            shape, lambda *index: as_dtype(body((*index[:-3], index[-2]), index[-3], index[-1]), dtype), name
+            shape, lambda *index: as_dtype(element_at((*index[:-3], index[-2]), index[-3], index[-1]), dtype), name
         )
 
     def from_joined(self, x: te.Tensor) -> Body:

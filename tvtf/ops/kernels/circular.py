@@ -14,6 +14,7 @@ from tvm import ir, tirx
 from tvtf.ops.kernels.approx import (
     DOUBLE,
     Function,
+    binds_arguments,
     bits,
     dtype_of,
     elementary,
@@ -22,7 +23,9 @@ from tvtf.ops.kernels.approx import (
     let,
     like,
     odd,
+    odd_series,
     polynomial,
+    reflected_if,
     shifted,
     unless,
     whole,
@@ -113,7 +116,7 @@ def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
     fraction is m times the 64 bits of 1 / (2 pi) starting at bit e.
     """
     reduced_magnitude = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _angle_from_bits)
-    return let(reduced_magnitude, lambda angle: tirx.Select(x < like(0, x), like(0, angle) - angle, angle))
+    return reflected_if(reduced_magnitude, condition=x < like(0, x), total=0)
 
 
 def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
@@ -141,8 +144,7 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
 
 def _sine(r: ir.Expr) -> ir.Expr:
     """Computes the sine of |r| <= pi / 4 by a polynomial."""
-    terms = SIN_DOUBLE if format_of(r) is DOUBLE else SIN_SINGLE
-    return let(r * r, lambda square: polynomial(square, terms) * square * r + r)
+    return odd_series(r, SIN_DOUBLE if format_of(r) is DOUBLE else SIN_SINGLE)
 
 
 def _cosine(r: ir.Expr) -> ir.Expr:
@@ -166,12 +168,14 @@ def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> i
     def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
         """Computes the sine of ``remainder`` plus ``quadrant`` and ``quadrants_ahead`` quarter turns."""
         turned = quadrant + tirx.const(quadrants_ahead, "int64")
-        value = let(
-            remainder.astype(dtype), lambda angle: tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
-        )
+
+        def cosine_or_sine(angle: ir.Expr) -> ir.Expr:
+            return tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
+
+        value = let(remainder.astype(dtype), cosine_or_sine)
         # the sine is negative in the third and fourth quadrant (2 and 3 modulo 4), which have bit 1 set
         is_negative = tirx.EQ(turned & tirx.const(2, "int64"), tirx.const(2, "int64"))
-        return let(value, lambda v: tirx.Select(is_negative, like(0, x) - v, v))
+        return reflected_if(value, condition=is_negative, total=0)
 
     return _finite_only(x, _reduced_angle(x, of_remainder, is_small))
 
@@ -224,12 +228,12 @@ def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
     def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
         """Computes the tangent from an angle's remainder and quadrant: sin / cos, or -cos / sin in odd quadrants."""
 
-        def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
-            return tirx.Select(_is_odd_quadrant(quadrant), like(0, s) - c, s) / tirx.Select(
-                _is_odd_quadrant(quadrant), s, c
-            )
+        @binds_arguments
+        def ratio(sine: ir.Expr, cosine: ir.Expr) -> ir.Expr:
+            is_odd = _is_odd_quadrant(quadrant)
+            return tirx.Select(is_odd, like(0, sine) - cosine, sine) / tirx.Select(is_odd, sine, cosine)
 
-        return let(_sine(remainder), lambda s: let(_cosine(remainder), lambda c: ratio(s, c))).astype(dtype_of(x))
+        return ratio(_sine(remainder), _cosine(remainder)).astype(dtype_of(x))
 
     return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _reduced_angle(x, of_remainder, is_small)))
 
@@ -266,9 +270,10 @@ sin_of_any, cos_of_any, tan_of_any = (
 
 def _arc_tangent(x: ir.Expr) -> ir.Expr:
     """Computes the arc tangent of a number up to tan(pi / 8) by a polynomial."""
-    return let(x, lambda t: let(t * t, lambda z: polynomial(z, ATAN[dtype_of(t)]) * z * t + t))
+    return odd_series(x, ATAN[dtype_of(x)])
 
 
+@binds_arguments
 def _arc_tangent_of_fraction(numerator: ir.Expr, denominator: ir.Expr) -> ir.Expr:
     """Computes the arc tangent of a fraction n / d in [0, 1].
 
@@ -290,19 +295,18 @@ def atan(x: ir.Expr) -> ir.Expr:
         one = like(1, x)
         is_above_one = magnitude > one
         # The approximation holds up to 1. Beyond, atan(m) = pi / 2 - atan(1 / m).
-        fraction = let(
-            tirx.Select(is_above_one, one / magnitude, magnitude), lambda t: _arc_tangent_of_fraction(t, one)
-        )
-        return let(fraction, lambda arc: tirx.Select(is_above_one, like(pi / 2, x) - arc, arc))
+        fraction = tirx.Select(is_above_one, one / magnitude, magnitude)
+        return reflected_if(_arc_tangent_of_fraction(fraction, one), condition=is_above_one, total=pi / 2)
 
     return odd(x, of_magnitude)
 
 
 def atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
     """Computes the angle of the point (x, y) within 3 ulp, as C's atan2: signs of zeros select the quadrant."""
-    return let(y, lambda y: let(x, lambda x: _atan2(y, x)))
+    return _atan2(y, x)
 
 
+@binds_arguments
 def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
     """Computes the angle of the point (x, y) by octants, with C's rules for zeros, infinities and NaN.
 
@@ -313,13 +317,13 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
     both_infinite = tirx.min(x_size, y_size) >= like(float("inf"), x)
     larger = tirx.max(x_size, y_size)
     smaller = tirx.Select(both_infinite, like(float("inf"), x), tirx.min(x_size, y_size))
-    zero, half_turn = like(0, x), like(pi, x)
+    zero = like(0, x)
     ratio = tirx.Select(both_infinite, like(1, x), tirx.Select(tirx.EQ(larger, zero), zero, smaller / larger))
-    in_first_octant = let(ratio, lambda bound_ratio: _arc_tangent_of_fraction(bound_ratio, like(1, x)))
-    in_first_quadrant = let(in_first_octant, lambda arc: tirx.Select(y_size > x_size, like(pi / 2, x) - arc, arc))
+    in_first_octant = _arc_tangent_of_fraction(ratio, like(1, x))
+    in_first_quadrant = reflected_if(in_first_octant, condition=y_size > x_size, total=pi / 2)
     # by the sign bit, as -0.0 counts as negative
     is_left = bits(x) < integer(0, format_of(x))
-    angle = let(in_first_quadrant, lambda arc: with_sign(tirx.Select(is_left, half_turn - arc, arc), y))
+    angle = let(in_first_quadrant, lambda arc: with_sign(reflected_if(arc, condition=is_left, total=pi), y))
     # comparisons with NaN are false; the sum x + y then is NaN
     is_ordered = tirx.And(x_size <= like(float("inf"), x), y_size <= like(float("inf"), x))
     return tirx.Select(is_ordered, angle, x + y)
@@ -327,7 +331,7 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
 def _arc_sine(t: ir.Expr) -> ir.Expr:
     """Computes the arc sine of a number up to 1 / 2 by a polynomial."""
-    return let(t, lambda t: let(t * t, lambda square: polynomial(square, ASIN[dtype_of(t)]) * square * t + t))
+    return odd_series(t, ASIN[dtype_of(t)])
 
 
 def _half_complement_sine(sine: ir.Expr) -> ir.Expr:

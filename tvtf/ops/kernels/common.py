@@ -114,9 +114,9 @@ class _FlatView:
         T.buffer_store(self.buffer, value, unravelled(long(index), self.buffer.shape))
 
 
-def compute(shape: Sequence[Extent], body: Callable[..., ir.Expr], name: str) -> te.Tensor:
+def compute(shape: Sequence[Extent], element_at: Callable[..., ir.Expr], name: str) -> te.Tensor:
     """Calls `te.compute` with int64 extents, and so int64 indices."""
-    return te.compute(tuple(map(_canonical, shape)), body, name=name)
+    return te.compute(tuple(map(_canonical, shape)), element_at, name=name)
 
 
 def _canonical(extent: Extent) -> ir.Expr:
@@ -162,7 +162,7 @@ def padded(
     shape = [long(extent) + low + high for extent, low, high in zip(x.shape, befores, afters, strict=True)]
     outside = tirx.const(value, str(x.dtype))
 
-    def body(*result_index: ir.Expr) -> ir.Expr:
+    def element_at(*result_index: ir.Expr) -> ir.Expr:
         """Reads the element of ``x`` at an index of the result, or the constant outside of ``x``."""
         source = [index - low for index, low in zip(result_index, befores, strict=True)]
         conditions = [source[axis] >= 0 for axis, low in enumerate(befores) if low > 0]
@@ -171,7 +171,7 @@ def padded(
         ]
         return tirx.if_then_else(tirx.all(*conditions), x(*source), outside) if conditions else x(*source)
 
-    return compute(shape, body, "padded")
+    return compute(shape, element_at, "padded")
 
 
 def _for_all_axes(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:

@@ -21,7 +21,7 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
     reduction_axes = {label: reduce_axis(extents[label], f"k_{label}") for label in summed_labels}
     dtype = accumulator_dtype(str(a.dtype))
 
-    def body(*index: Any) -> Any:
+    def element_at(*index: Any) -> Any:
         """Computes an element of the result: the sum over the contracted labels of products of elements."""
         index_of_label = dict(zip(result_labels, index))
         for label, axis in reduction_axes.items():
@@ -31,7 +31,9 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
         return te.sum(x * y, axis=list(reduction_axes.values())) if reduction_axes else x * y
 
     shape = [extents[label] for label in result_labels]
-    return cast(compute(shape, body, "contract") if shape else te.compute((), body, name="contract"), str(a.dtype))
+    return cast(
+        compute(shape, element_at, "contract") if shape else te.compute((), element_at, name="contract"), str(a.dtype)
+    )
 
 
 def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
@@ -41,10 +43,10 @@ def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
     """
     shape = [extent for axis, extent in enumerate(x.shape) if axis != second]
 
-    def body(*index: Any) -> Any:
+    def element_at(*index: Any) -> Any:
         return x(*index[:second], index[first], *index[second:])
 
-    return compute(shape, body, "take_diagonal")
+    return compute(shape, element_at, "take_diagonal")
 
 
 def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
@@ -55,8 +57,8 @@ def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
     shape = [*x.shape[:second], x.shape[first], *x.shape[second:]]
     zero = tirx.const(0, str(x.dtype))
 
-    def body(*index: Any) -> Any:
+    def element_at(*index: Any) -> Any:
         source = index[:second] + index[second + 1 :]  # the index without the new axis
         return tirx.Select(index[first] == index[second], x(*source), zero)
 
-    return compute(shape, body, "put_diagonal")
+    return compute(shape, element_at, "put_diagonal")

@@ -8,6 +8,7 @@ from math import prod
 
 from tvm import ir, te, tirx
 
+from tvtf.core.integers import ceil_div
 from tvtf.core.shape import simplify_dim
 from tvtf.ops.kernels.common import (
     Extent,
@@ -146,7 +147,7 @@ class _PhaseAxis:
     def __init__(self, size: Extent, low: int, phases: int, dilation: int, window: int) -> None:
         self.low, self.phases, self.dilation, self.window = low, phases, dilation, window
         self.size = _spatial_extent(size, phases)
-        self.taps = -(-window // phases)
+        self.taps = ceil_div(window, phases)
         self.first = low // phases
         self.quotients = self.size if phases == 1 else (low + self.size - 1) // phases - self.first + 1
 
@@ -171,7 +172,7 @@ class _PhaseAxis:
         """
         if self.phases == 1:
             return 0, self.quotients
-        start = -(-(self.low - phase) // self.phases)
+        start = ceil_div(self.low - phase, self.phases)
         stop = (self.low + self.size - 1 - phase) // self.phases + 1
         return start - self.first, stop - start
 
@@ -252,7 +253,7 @@ def _sums_of_phase(
     Only those taps of the filter are summed that reach the phase.
     """
     per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
-    counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(axes, phase, strict=True)]
+    counts = [ceil_div(axis.window - own, axis.phases) for axis, own in zip(axes, phase, strict=True)]
     ranges = [axis.own_quotients(own) for axis, own in zip(axes, phase, strict=True)]
     tap_steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
@@ -301,7 +302,7 @@ def _select_by_phase(
     ``sums`` maps a phase to its gradients. A phase that is missing has no taps, and gets zeros.
     """
 
-    def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         """Selects the gradient of an element from the tensor of the element's phase."""
         *spatial_index, channel = position
         quotients, phases = _quotients_and_phases(spatial_index, axes)
@@ -315,7 +316,7 @@ def _select_by_phase(
             value = tirx.if_then_else(tirx.all(*conditions), phase_sums(batch, *indices, channel), value)
         return value
 
-    return compute(shape, body, "phases")
+    return compute(shape, element_at, "phases")
 
 
 def _filter_of_whole_phases(w: te.Tensor, axes: list[_PhaseAxis]) -> te.Tensor:
@@ -329,12 +330,12 @@ def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Exten
     ``y`` has the shape (batch, quotients of each dim, phases of each dim, channels).
     """
 
-    def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         *spatial_index, channel = position
         quotients, phases = _quotients_and_phases(spatial_index, axes)
         return y(batch, *quotients, *phases, channel)
 
-    return compute(shape, body, "phases")
+    return compute(shape, element_at, "phases")
 
 
 def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
@@ -344,7 +345,7 @@ def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
     """
     spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(dy.shape[1:-1], strides, strict=True)]
 
-    def body(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
         """Reads an element of ``dy`` at a multiple of the strides, and returns zero in between."""
         *spatial_index, channel = position
         axes = list(zip(spatial_index, strides, strict=True))
@@ -352,7 +353,7 @@ def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
         conditions = [tirx.floormod(index, long(stride)) == 0 for index, stride in axes if stride > 1]
         return tirx.if_then_else(tirx.all(*conditions), dy(batch, *source, channel), tirx.const(0, str(dy.dtype)))
 
-    return compute([dy.shape[0], *spatial, dy.shape[-1]], body, "spread")
+    return compute([dy.shape[0], *spatial, dy.shape[-1]], element_at, "spread")
 
 
 def conv_nd_filter_grad(

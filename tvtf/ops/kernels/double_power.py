@@ -8,11 +8,11 @@ few bits, whose products are exact, and the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tvm import ir, tirx
 
-from tvtf.ops.kernels.approx import at_least, at_most, bits, let, like, polynomial, rounded
+from tvtf.ops.kernels.approx import at_least, at_most, binds_arguments, bits, let, like, polynomial, rounded
 
 HIGH_WORD = -(1 << 32)
 MANTISSA_BITS, BIAS, MANTISSA = 52, 1023, (1 << 52) - 1
@@ -50,10 +50,11 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     is_usual = tirx.And(
         tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x)), tirx.abs(y) <= large
     )
-    usual = _let_all((x, y), _power_of_normal)
+    usual = _power_of_normal(x, y)
     return let(usual, lambda value: tirx.if_then_else(tirx.likely(is_usual), value, tirx.pow(x, y)))
 
 
+@binds_arguments
 def _power_of_normal(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """Computes x to the power y in float64. |x| must be a normal number and y must not be huge.
 
@@ -69,10 +70,11 @@ def _power_of_normal(x: ir.Expr, y: ir.Expr) -> ir.Expr:
         return tirx.Select(tirx.And(is_negative, is_odd), magnitude * like(-1.0, magnitude), magnitude)
 
     # a negative base has a negative power if the exponent is odd, and none if it isn't whole
-    value = let(_let_all((bits(tirx.abs(x)), y), _power_from_bits), with_sign)
+    value = let(_power_from_bits(bits(tirx.abs(x)), y), with_sign)
     return tirx.Select(tirx.And(is_negative, tirx.Not(is_whole)), like(float("nan"), x), value)
 
 
+@binds_arguments
 def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     """Computes a float64 power from the bits of the base's magnitude, which is split into 2**n * m.
 
@@ -87,20 +89,21 @@ def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     one = like(1.0, exponent)
     log_of_reference = [tirx.Select(is_near_1_5, like(part, exponent), like(0.0, exponent)) for part in LOG_OF_BASE]
     reference = tirx.Select(is_near_1_5, like(1.5, exponent), one)
-    return _let_all(
-        (m, reference, n.astype("float64"), *log_of_reference),
-        lambda m, reference, n, high, low: _logarithm(
-            m, reference, n, high, low, lambda log_high, log_low: _power_of_two_parts(log_high, log_low, exponent)
-        ),
-    )
+
+    def from_logarithm(log_high: ir.Expr, log_low: ir.Expr) -> ir.Expr:
+        return _power_of_two_parts(log_high, log_low, exponent)
+
+    return _logarithm(m, reference, n.astype("float64"), *log_of_reference, body=from_logarithm)
 
 
+@binds_arguments
 def _logarithm(
     m: ir.Expr,
     reference: ir.Expr,
     n: ir.Expr,
     reference_log: ir.Expr,
     reference_log_low: ir.Expr,
+    *,
     body: Callable[..., ir.Expr],
 ) -> ir.Expr:
     """Computes the base-2 logarithm of 2**n * m as a high and a low part, and returns ``body(high, low)``.
@@ -108,20 +111,26 @@ def _logarithm(
     ``reference`` is the number 1 or 1.5 near m. Its logarithm is given in two parts.
     """
 
+    @binds_arguments
     def quotient(u: ir.Expr, v: ir.Expr, total: ir.Expr) -> ir.Expr:
         """Splits s = (m - reference) / (m + reference) into a high and a low part.
 
         The series of the logarithm has powers of s.
         """
-        total_low = m - rounded(total - reference)
-        return _let_all(
-            (u * v, total_low), lambda s, total_low: let(_high(s), lambda h: low_part(u, v, s, h, total, total_low))
-        )
 
+        @binds_arguments
+        def split(s: ir.Expr, total_low: ir.Expr) -> ir.Expr:
+            return low_part(u, v, s, _high(s), total, total_low)
+
+        return split(u * v, m - rounded(total - reference))
+
+    @binds_arguments
     def low_part(u: ir.Expr, v: ir.Expr, s: ir.Expr, h: ir.Expr, total: ir.Expr, total_low: ir.Expr) -> ir.Expr:
+        """Computes the low part of s, what its high part h lacks."""
         low = v * (rounded(u - h * total) - h * total_low)
-        return _let_all((low, h * h, s * s), lambda low, square, z: series(s, h, low, square, z))
+        return series(s, h, low, h * h, s * s)
 
+    @binds_arguments
     def series(s: ir.Expr, h: ir.Expr, low: ir.Expr, square: ir.Expr, z: ir.Expr) -> ir.Expr:
         """Multiplies s by the logarithm's series 3 + z + z^2 p(z) with z = s^2. ``h`` is the high part of s.
 
@@ -133,13 +142,14 @@ def _logarithm(
 
         def multiply(series_tail: ir.Expr, t: ir.Expr) -> ir.Expr:
             t_low = series_tail - rounded(rounded(t - three) - square)  # what the high part t of the series lacks
-            return _let_all((h * t, low * t + t_low * s), products)
+            return products(h * t, low * t + t_low * s)
 
-        return let(
-            series_tail,
-            lambda series_tail: let(_high(rounded(three + square) + series_tail), lambda t: multiply(series_tail, t)),
-        )
+        def with_tail(tail: ir.Expr) -> ir.Expr:
+            return let(_high(rounded(three + square) + tail), lambda t: multiply(tail, t))
 
+        return let(series_tail, with_tail)
+
+    @binds_arguments
     def products(u: ir.Expr, v: ir.Expr) -> ir.Expr:
         """Scales the sum ``u + v`` of a large and a small product to a base-2 logarithm.
 
@@ -150,16 +160,21 @@ def _logarithm(
             low = v - rounded(high - u)
             a = like(SCALE_HIGH, high) * high
             b = like(SCALE_LOW, high) * high + low * like(SCALE, high) + reference_log_low
-            return _let_all((a, b), total)
+            return total(a, b)
 
         return let(_high(u + v), scaled)
 
+    @binds_arguments
     def total(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        high = _high(rounded(rounded(a + b) + reference_log) + n)
-        return let(high, lambda high: body(high, b - rounded(rounded(rounded(high - n) - reference_log) - a)))
+        """Adds ``n`` and the reference's logarithm to the logarithm ``a + b``, and splits the sum into two parts."""
+
+        def split(high: ir.Expr) -> ir.Expr:
+            return body(high, b - rounded(rounded(rounded(high - n) - reference_log) - a))
+
+        return let(_high(rounded(rounded(a + b) + reference_log) + n), split)
 
     one = like(1.0, m)
-    return _let_all((rounded(m - reference), one / (m + reference), _high(m + reference)), quotient)
+    return quotient(rounded(m - reference), one / (m + reference), _high(m + reference))
 
 
 def _power_of_two_parts(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
@@ -168,13 +183,17 @@ def _power_of_two_parts(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Ex
     The exponent is split into two parts, too. Then the product of both high parts is exact.
     """
 
-    def with_high_part(high_exponent: ir.Expr, low: ir.Expr) -> ir.Expr:
-        small = (exponent - high_exponent) * high + exponent * low
-        return _let_all(
-            (small, high_exponent * high), lambda small, large: let(small + large, lambda z: _exp2(z, small, large))
-        )
+    @binds_arguments
+    def multiply(high_exponent: ir.Expr, low: ir.Expr) -> ir.Expr:
+        return _exp2_of_sum((exponent - high_exponent) * high + exponent * low, high_exponent * high)
 
-    return _let_all((_high(exponent), low), with_high_part)
+    return multiply(_high(exponent), low)
+
+
+@binds_arguments
+def _exp2_of_sum(small: ir.Expr, large: ir.Expr) -> ir.Expr:
+    """Computes 2 to the power of ``small + large``."""
+    return let(small + large, lambda z: _exp2(z, small, large))
 
 
 def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
@@ -182,25 +201,41 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
     bounded = at_least(at_most(z, MOST), LEAST)
 
     def value(n: ir.Expr) -> ir.Expr:
-        return let(rounded(large - n), lambda large: let(_high(small + large), lambda t: fraction(t, large, n)))
+        """Computes the power, whose exponent is split into the whole number ``n`` and a fraction."""
+
+        def with_fraction(large_fraction: ir.Expr) -> ir.Expr:
+            return let(_high(small + large_fraction), lambda t: fraction(t, large_fraction, n))
+
+        return let(rounded(large - n), with_fraction)
 
     def fraction(t: ir.Expr, large: ir.Expr, n: ir.Expr) -> ir.Expr:
-        u = t * like(LN2_HIGH, t)
-        v = (small - rounded(t - large)) * like(LN2, t) + t * like(LN2_LOW, t)
-        return _let_all((u, v), lambda u, v: let(u + v, lambda z: series(z, v - rounded(z - u), n)))
+        """Multiplies the fraction, whose high part is ``t``, by ln 2."""
+
+        @binds_arguments
+        def add(u: ir.Expr, v: ir.Expr) -> ir.Expr:
+            return let(u + v, lambda z: series(z, v - rounded(z - u), n))
+
+        return add(t * like(LN2_HIGH, t), (small - rounded(t - large)) * like(LN2, t) + t * like(LN2_LOW, t))
 
     def series(z: ir.Expr, w: ir.Expr, n: ir.Expr) -> ir.Expr:
-        two = like(2.0, z)
+        """Computes exp(z + w) - 1 = z - r for a small ``w``, and the power from it."""
+
+        @binds_arguments
+        def rest(t: ir.Expr, w: ir.Expr) -> ir.Expr:
+            return z * t / (t - like(2.0, z)) - (z * w + w)
+
         t = z - let(z * z, lambda square: square * polynomial(square, EXP))
-        rest = lambda t, w: z * t / (t - two) - (z * w + w)  # noqa: E731
-        return let(_let_all((t, w), rest), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
+        return let(rest(t, w), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
 
     def ended(z: ir.Expr, r: ir.Expr, more: ir.Expr, n: ir.Expr) -> ir.Expr:
         """Computes 1 + ``more``, plus the errors of two roundings, and multiplies the sum by 2**n."""
         one = like(1.0, z)
         lost = rounded(rounded(z - more) - r)
-        whole = lambda total: total + (rounded(more - rounded(total - one)) + lost)  # noqa: E731
-        return _scaled(let(rounded(one + more), whole), n)
+
+        def with_lost_digits(total: ir.Expr) -> ir.Expr:
+            return total + (rounded(more - rounded(total - one)) + lost)
+
+        return _scaled(let(rounded(one + more), with_lost_digits), n)
 
     regular = let(tirx.floor(bounded + like(0.5, z)), value)
     least = tirx.Select(z < like(LEAST, z), like(0.0, z), regular)
@@ -230,11 +265,3 @@ def _high(x: ir.Expr) -> ir.Expr:
 def _int64(value: int) -> ir.Expr:
     """Returns an int64 constant."""
     return tirx.const(value, "int64")
-
-
-def _let_all(values: Sequence[ir.Expr], body: Callable[..., ir.Expr]) -> ir.Expr:
-    """Binds each of the values to a variable, and returns ``body`` of the variables."""
-    if not values:
-        return body()
-    first, *rest = values
-    return let(first, lambda x: _let_all(rest, lambda *others: body(x, *others)))

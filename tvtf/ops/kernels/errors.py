@@ -9,15 +9,18 @@ from tvm import ir, tirx
 
 from tvtf.ops.kernels.approx import (
     DOUBLE,
-    at_least,
     at_most,
+    binds_arguments,
     bits,
+    clamped,
     elementary,
     format_of,
     let,
     like,
     odd,
+    odd_quotient,
     polynomial,
+    reflected_if,
     through_double,
 )
 from tvtf.ops.kernels.fastmath import exp, log
@@ -78,9 +81,8 @@ def erf(x: ir.Expr) -> ir.Expr:
 
 def _erf_single(x: ir.Expr) -> ir.Expr:
     """Computes erf of a float32 as a quotient of polynomials; it is 1 if ``x`` is at least ERF_IS_ONE."""
-    bounded = at_least(at_most(x, ERF_IS_ONE), -ERF_IS_ONE)
-    quotient = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, ERF_ABOVE) / polynomial(z, ERF_BELOW)))
-    return let(quotient, lambda y: at_least(at_most(y, 1.0), -1.0))
+    bounded = clamped(x, -ERF_IS_ONE, ERF_IS_ONE)
+    return clamped(odd_quotient(bounded, ERF_ABOVE, ERF_BELOW), -1.0, 1.0)
 
 
 def _erf_double(x: ir.Expr) -> ir.Expr:
@@ -118,13 +120,7 @@ def _gauss(x: ir.Expr) -> ir.Expr:
     def from_leading_digits(leading: ir.Expr) -> ir.Expr:
         """Computes exp(-leading^2), and multiplies it by exp(leading^2 - x^2), a polynomial of degree 2."""
         difference = (leading - x) * (leading + x)  # leading^2 - x^2, without the rounding errors of the squares
-        correction = let(
-            difference,
-            lambda bound_difference: (
-                bound_difference * (bound_difference * like(0.5, bound_difference) + like(1, bound_difference))
-                + like(1, bound_difference)
-            ),
-        )
+        correction = let(difference, lambda d: d * (d * like(0.5, d) + like(1, d)) + like(1, d))
         return exp(like(0, x) - leading * leading) * correction
 
     return let(x.astype("float32").astype("float64"), from_leading_digits)
@@ -136,10 +132,10 @@ def erfc(x: ir.Expr) -> ir.Expr:
 
     Up to |x| = 0.5 it is 1 minus a polynomial, and beyond an approximation of erfc itself.
     """
-    one, two = like(1, x), like(2, x)
+    one = like(1, x)
     is_double = format_of(x) is DOUBLE
     complement, terms = (_erfc_of_large, ERF_DOUBLE) if is_double else (_erfc_single, ERF_NEAR_SINGLE)
-    of_large = let(complement(tirx.abs(x)), lambda result: tirx.Select(x < like(0, x), two - result, result))
+    of_large = reflected_if(complement(tirx.abs(x)), condition=x < like(0, x), total=2)
     of_small = let(x * x, lambda z: one - polynomial(z, terms) * x)
     return tirx.Select(tirx.abs(x) < like(0.5, x), of_small, of_large)
 
@@ -182,9 +178,10 @@ def erfinv_single(x: ir.Expr) -> ir.Expr:
 
 def power_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """Computes x to the power y in float32 within 1 ulp, as C's powf: exp(y log |x|) in float64."""
-    return let(x.astype("float64"), lambda x: let(y.astype("float64"), lambda y: _power(x, y))).astype("float32")
+    return _power(x.astype("float64"), y.astype("float64")).astype("float32")
 
 
+@binds_arguments
 def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """Computes x to the power y as exp(y log |x|) in float64.
 
@@ -197,12 +194,8 @@ def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     is_whole = tirx.EQ(tirx.floor(y), y)
     is_odd = tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent)
     has_minus_sign = tirx.reinterpret("int64", x) < tirx.const(0, "int64")
-    signed = let(
-        magnitude,
-        lambda bound_magnitude: tirx.Select(
-            tirx.And(has_minus_sign, is_odd), bound_magnitude * like(-1, bound_magnitude), bound_magnitude
-        ),
-    )
+    is_negative = tirx.And(has_minus_sign, is_odd)
+    signed = let(magnitude, lambda size: tirx.Select(is_negative, size * like(-1, size), size))
     # a finite negative number has no real power with a fractional exponent
     has_no_power = tirx.And(tirx.And(x < zero, x > like(float("-inf"), x)), tirx.Not(is_whole))
     value = tirx.Select(has_no_power, like(float("nan"), x), signed)

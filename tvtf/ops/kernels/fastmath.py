@@ -15,16 +15,18 @@ from tvtf.ops.kernels.approx import (
     DOUBLE,
     Format,
     Function,
-    at_least,
     at_most,
     below_infinity,
+    binds_arguments,
     bits,
+    clamped,
     elementary,
     format_of,
     integer,
     let,
     like,
     odd,
+    odd_quotient,
     polynomial,
     power_of_two,
     rounded,
@@ -95,8 +97,13 @@ def exp(x: ir.Expr) -> ir.Expr:
     overflow at the ends of the range.
     """
     form = format_of(x)
-    bounded = at_least(at_most(x, form.most), form.least)
-    return let(bounded, lambda x: shifted(x * like(LOG2_E / 2, x), form.bias, lambda n_bits: _exp(x, n_bits, form)))
+    return _exp_of_bounded(clamped(x, form.least, form.most), form)
+
+
+@binds_arguments
+def _exp_of_bounded(x: ir.Expr, form: Format) -> ir.Expr:
+    """Computes exp(x) for an x whose exponential is neither infinite nor 0."""
+    return shifted(x * like(LOG2_E / 2, x), form.bias, lambda n_bits: _exp(x, n_bits, form))
 
 
 def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
@@ -120,9 +127,13 @@ def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
 def expm1(x: ir.Expr) -> ir.Expr:
     """Computes exp(x) - 1 within 3 ulp, also near zero."""
     form = format_of(x)
-    bounded = at_least(at_most(x, form.most), -50.0)
-    value = let(bounded, lambda x: shifted(x * like(LOG2_E, x), form.bias - 1, lambda n_bits: _expm1(x, n_bits, form)))
-    return unless_tiny(x, value)
+    return unless_tiny(x, _expm1_of_bounded(clamped(x, -50.0, form.most), form))
+
+
+@binds_arguments
+def _expm1_of_bounded(x: ir.Expr, form: Format) -> ir.Expr:
+    """Computes exp(x) - 1 for an x whose exponential isn't infinite."""
+    return shifted(x * like(LOG2_E, x), form.bias - 1, lambda n_bits: _expm1(x, n_bits, form))
 
 
 def _expm1(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
@@ -133,7 +144,10 @@ def _expm1(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
     """
     remainder = less_multiples(x, whole(n_bits, form, form.bias - 1), 1)
     small = let(remainder, lambda r: polynomial(r, EXPM1[form.dtype]) * r * r + r)
-    half_result = lambda scale: small * scale + (scale - like(0.5, scale))  # noqa: E731
+
+    def half_result(scale: ir.Expr) -> ir.Expr:
+        return small * scale + (scale - like(0.5, scale))
+
     return let(power_of_two(n_bits, form), half_result) * like(2, x)
 
 
@@ -198,7 +212,7 @@ def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function,
     fraction = mantissa - like(1, mantissa)
     if not _is_zero(addend):
         fraction = fraction + addend * scale
-    return let(fraction, lambda f: let(adjust(exponent).astype(form.dtype), lambda n: _log_sum(f, n)))
+    return _log_sum(fraction, adjust(exponent).astype(form.dtype))
 
 
 def _is_zero(value: ir.Expr) -> bool:
@@ -206,6 +220,7 @@ def _is_zero(value: ir.Expr) -> bool:
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
+@binds_arguments
 def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     """Computes log(1 + f) + exponent * ln 2 for a small f.
 
@@ -227,7 +242,10 @@ def _log_tail(f: ir.Expr, half_square: ir.Expr) -> ir.Expr:
 
     ``half_square`` is f^2 / 2.
     """
-    tail = lambda s: s * (half_square + let(s * s, lambda z: z * polynomial(z, LOG_DOUBLE)))  # noqa: E731
+
+    def tail(s: ir.Expr) -> ir.Expr:
+        return s * (half_square + let(s * s, lambda square: square * polynomial(square, LOG_DOUBLE)))
+
     return let(f / (f + like(2, f)), tail)
 
 
@@ -254,19 +272,25 @@ def tanh(x: ir.Expr) -> ir.Expr:
     """
     form = format_of(x)
     limit = TANH_IS_ONE[form.dtype]
+
+    def of_magnitude(size: ir.Expr) -> ir.Expr:
+        """Computes tanh(size) = t / (t + 2) with t = exp(2 size) - 1."""
+        return let(expm1(at_most(size + size, 2 * limit)), lambda t: t / (t + like(2, t)))
+
     if form is DOUBLE:
-        return odd(x, lambda size: let(expm1(at_most(size + size, 2 * limit)), lambda t: t / (t + like(2, t))))
-    bounded = at_least(at_most(x, limit), -limit)
-    quotient = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, TANH_ABOVE) / polynomial(z, TANH_BELOW)))
-    return let(quotient, lambda y: at_least(at_most(y, 1.0), -1.0))
+        return odd(x, of_magnitude)
+    return clamped(odd_quotient(clamped(x, -limit, limit), TANH_ABOVE, TANH_BELOW), -1.0, 1.0)
 
 
 @elementary
 def sigmoid(x: ir.Expr) -> ir.Expr:
     """Computes 1 / (1 + exp(-x)) within 3 ulp, without overflow on either side."""
     one = like(1, x)
+
+    def fraction(power: ir.Expr) -> ir.Expr:
+        return tirx.Select(x < like(0, x), power, one) / (one + power)
+
     # exp(-|x|) never overflows: it is the numerator for negative x
-    fraction = lambda power: tirx.Select(x < like(0, x), power, one) / (one + power)  # noqa: E731
     return let(exp(like(0, x) - tirx.abs(x)), fraction)
 
 
@@ -287,8 +311,11 @@ def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
 @elementary
 def sinh(x: ir.Expr) -> ir.Expr:
     """Computes the hyperbolic sine within 4 ulp, also near zero."""
-    sine = lambda size: _half_exponentials(size, lambda t, w, v: (t + t * v) * like(0.5, t) * (w + v))  # noqa: E731
-    return odd(x, sine)
+
+    def of_magnitude(size: ir.Expr) -> ir.Expr:
+        return _half_exponentials(size, lambda t, w, v: (t + t * v) * like(0.5, t) * (w + v))
+
+    return odd(x, of_magnitude)
 
 
 @elementary

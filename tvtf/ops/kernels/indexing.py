@@ -11,6 +11,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvtf.core.integers import ceil_div
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.array import when
 from tvtf.ops.kernels.common import COPY, INDEPENDENT, accumulator_dtype, as_dtype, compute, flat_buffer, long
@@ -158,7 +159,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
     accumulation_dtype = accumulator_dtype(str(data.dtype))
     count, row_size = product(ids.shape), product(row_shape)
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a segment reduction, such as a sum, as a loop over blocks of the result's rows.
 
         A block is filled with ``initial``. Then the input's rows of the block's segments are combined with it.
@@ -170,7 +171,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
                 with T.serial(long(0), size, annotations=INDEPENDENT) as i:
                     out[first + i] = tirx.const(initial, accumulation_dtype) if isinstance(initial, int) else initial
 
-            def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+            def combine_rows(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
                 """Emits a loop over all input rows.
 
                 The loop updates the rows of the result for which ``is_own`` holds.
@@ -187,11 +188,13 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
                             out[target], as_dtype(rows_in[i * row_size + first + j], accumulation_dtype)
                         )
 
-            emit_by_row_blocks(long(num_segments), row_size, count, fill, write)
+            emit_by_row_blocks(long(num_segments), row_size, count, fill, combine_rows)
             return builder.get()
 
     shape = [long(num_segments), *row_shape]
-    return narrowed(te.extern([shape], [data, ids], body, name="segment", dtype=accumulation_dtype), str(data.dtype))
+    return narrowed(
+        te.extern([shape], [data, ids], build_ir, name="segment", dtype=accumulation_dtype), str(data.dtype)
+    )
 
 
 def segment_sum(data: te.Tensor, ids: te.Tensor, *, num_segments: Any) -> te.Tensor:
@@ -233,7 +236,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
     depth, accumulation_dtype = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
     count, slice_size = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a scatter, such as an addition of slices at index vectors, as a loop over blocks of the result's rows.
 
         A block is copied from the old tensor. Then the updates at index vectors into the block are combined with it.
@@ -246,7 +249,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
                 with T.serial(long(0), size, annotations={**INDEPENDENT, COPY: True}) as i:
                     out[first + i] = as_dtype(old[first + i], accumulation_dtype)
 
-            def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+            def update_slices(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
                 """Emits a loop over all index vectors, which updates the slices that belong to the current block.
 
                 Args:
@@ -266,15 +269,15 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
                             out[target], as_dtype(new[i * slice_size + first + j], accumulation_dtype)
                         )
 
-            emit_by_row_blocks(product(list(x.shape)[:depth]), slice_size, count, copy, write)
+            emit_by_row_blocks(product(list(x.shape)[:depth]), slice_size, count, copy, update_slices)
             return builder.get()
 
-    result = te.extern([x.shape], [x, indices, updates], body, name="scatter", dtype=accumulation_dtype)
+    result = te.extern([x.shape], [x, indices, updates], build_ir, name="scatter", dtype=accumulation_dtype)
     return narrowed(result, str(x.dtype))
 
 
 def emit_by_row_blocks(
-    rows: Any, row_size: Any, count: Any, initialize: Callable[..., None], write: Callable[..., None]
+    rows: Any, row_size: Any, count: Any, initialize: Callable[..., None], update: Callable[..., None]
 ) -> None:
     """Emits the initialization and the updates of a scatter's result, in parallel over row blocks if the result is large.
 
@@ -285,19 +288,19 @@ def emit_by_row_blocks(
         row_size: number of elements of a row.
         count: number of updates.
         initialize: emits the initialization of elements. It is called with (first element, number of elements).
-        write: emits the updates. It is called with (first column, number of columns, is the row in the block?).
+        update: emits the updates. It is called with (first column, number of columns, is the row in the block?).
     """
     with statements():
         if not _is_large(rows, row_size, count):
             initialize(long(0), rows * row_size)
             with columns(count, row_size) as (first, width):
-                write(first, width, lambda _row: tirx.const(True, "bool"))
+                update(first, width, lambda _row: tirx.const(True, "bool"))
             return
-        block_rows = -(-int(rows) // ROW_BLOCKS)
-        with T.parallel(long(0), long(-(-int(rows) // block_rows))) as block:
+        block_rows = ceil_div(int(rows), ROW_BLOCKS)
+        with T.parallel(long(0), long(ceil_div(int(rows), block_rows))) as block:
             first = block * block_rows
             initialize(first * row_size, tirx.min(long(block_rows), rows - first) * row_size)
-            write(long(0), row_size, lambda row: tirx.all(row >= first, row < first + block_rows))
+            update(long(0), row_size, lambda row: tirx.all(row >= first, row < first + block_rows))
 
 
 def _is_large(rows: Any, row_size: Any, count: Any) -> bool:

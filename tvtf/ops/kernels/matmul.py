@@ -36,13 +36,13 @@ def matmul(
     columns = b.shape[-2] if transpose_b else b.shape[-1]
     k = reduce_axis(summed_extent, "k")
 
-    def body(*index: ir.Expr) -> ir.Expr:
+    def element_at(*index: ir.Expr) -> ir.Expr:
         i, j = index[-2:]
         left_value = a(*_batch_index(a, index[:-2]), *((k, i) if transpose_a else (i, k)))
         right_value = b(*_batch_index(b, index[:-2]), *((j, k) if transpose_b else (k, j)))
         return te.sum(as_dtype(left_value, sum_dtype) * as_dtype(right_value, sum_dtype), axis=[k])
 
-    return cast(compute([*batch, rows, columns], body, "matmul"), out_dtype)
+    return cast(compute([*batch, rows, columns], element_at, "matmul"), out_dtype)
 
 
 def _broadcast(left: list[Extent], right: list[Extent]) -> list[Extent]:

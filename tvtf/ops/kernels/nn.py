@@ -38,7 +38,7 @@ def max_pool_pick(
     taps = [reduce_axis(extent, "k") for extent in window]
     zero = tirx.const(0, str(c.dtype))
 
-    def body(batch: Any, *index: Any) -> Any:
+    def element_at(batch: Any, *index: Any) -> Any:
         """Reads the element of the padded input that won its window's maximum."""
         *window_index, channel = index
         source = [position * stride + tap for position, stride, tap in zip(window_index, strides, taps)]
@@ -46,4 +46,4 @@ def max_pool_pick(
         # one tap of the window is the winner: the sum has one nonzero term
         return te.sum(tirx.Select(is_winner, padded_c(batch, *source, channel), zero), axis=taps)
 
-    return compute(y.shape, body, "max_pool_pick")
+    return compute(y.shape, element_at, "max_pool_pick")

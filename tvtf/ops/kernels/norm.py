@@ -33,9 +33,9 @@ class TrailingAxes:
         total = self._per_row(lambda *row: te.sum(value(*row, *(axis.var for axis in axes)), axis=axes), f"{name}_sum")
         return self._per_row(lambda *row: total(*row) / self.size, name)
 
-    def _per_row(self, body: Value, name: str) -> te.Tensor:
-        """Computes ``body(*row index)`` for each row."""
-        return compute(self.outer, body, name) if self.outer else te.compute((), body, name=name)
+    def _per_row(self, element_at: Value, name: str) -> te.Tensor:
+        """Computes ``element_at(*row index)`` for each row."""
+        return compute(self.outer, element_at, name) if self.outer else te.compute((), element_at, name=name)
 
     def each(self, value: Value, name: str, dtype: str | None = None) -> te.Tensor:
         """Computes ``value(*index)`` for each element, cast to ``dtype`` or the accumulation dtype."""
@@ -72,13 +72,13 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
     rows = TrailingAxes(x, first)
     standardized, _ = rows.standardized(epsilon)
 
-    def body(*index: Any) -> Any:
+    def element_at(*index: Any) -> Any:
         index_in_row = index[first:]
         return standardized(*index) * as_dtype(scale(*index_in_row), rows.dtype) + as_dtype(
             offset(*index_in_row), rows.dtype
         )
 
-    return rows.each(body, "layer_norm", str(x.dtype))
+    return rows.each(element_at, "layer_norm", str(x.dtype))
 
 
 def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
@@ -91,10 +91,10 @@ def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -
     mean = rows.mean(gradient.upcast, "gradient_mean")
     projection = rows.mean(lambda *index: gradient.upcast(*index) * standardized(*index), "gradient_dot")
 
-    def body(*index: Any) -> Any:
+    def element_at(*index: Any) -> Any:
         row = rows.row(index)
         return inverse_deviation(*row) * (
             gradient.upcast(*index) - mean(*row) - standardized(*index) * projection(*row)
         )
 
-    return rows.each(body, "layer_norm_grad", str(x.dtype))
+    return rows.each(element_at, "layer_norm_grad", str(x.dtype))

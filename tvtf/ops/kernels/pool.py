@@ -8,6 +8,7 @@ from math import prod
 
 from tvm import ir, te, tirx
 
+from tvtf.core.integers import ceil_div
 from tvtf.ops.kernels.common import Extent, accumulator_dtype, as_dtype, cast, compute, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
@@ -39,11 +40,11 @@ def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
     taps = [reduce_axis(extent, "k") for extent in window]
     largest = _nan_keeping_maximum(str(x.dtype))
 
-    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         source = [position * stride + tap for position, stride, tap in zip(index[:-1], strides, taps, strict=True)]
         return largest(padded_x(batch, *source, index[-1]), axis=taps)
 
-    return compute([x.shape[0], *_window_counts(padded_x, window, strides), x.shape[-1]], body, "max_pool")
+    return compute([x.shape[0], *_window_counts(padded_x, window, strides), x.shape[-1]], element_at, "max_pool")
 
 
 def max_pool_nd_grad(
@@ -69,12 +70,12 @@ def max_pool_nd_grad(
         return _max_grad_for_unit_strides(dy, winners, x, window, padding)
 
     def sum_over_windows(windows: _Windows, gradient: te.Tensor, padded_winners: te.Tensor) -> Callable[..., ir.Expr]:
-        """Returns a TE body that computes the gradient of one input element.
+        """Returns a function that computes the gradient of the input element at an index.
 
-        The body sums the gradients of the windows that have their first maximum at the element.
+        It sums the gradients of the windows that have their first maximum at the element.
         """
 
-        def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+        def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
             """Sums the gradients of the pooling windows that cover an element and have their first maximum there."""
             *position, channel = index
             window_index = windows.window_indices(position)
@@ -84,7 +85,7 @@ def max_pool_nd_grad(
             value = as_dtype(gradient(batch, *window_index, channel), windows.dtype)
             return te.sum(tirx.Select(is_winner, value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
-        return body
+        return element_at
 
     windows = _Windows.of(x, dy, window, strides, padding)
     padded_dy = padded(dy, windows.padding)
@@ -118,7 +119,7 @@ def _max_grad_for_unit_strides(
     ]
     zero = tirx.const(0, dtype)
 
-    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Sums the gradients of the windows that have their first maximum at one element of ``x``."""
         *spatial_index, channel = index
         # the index of the window that has the element at the tap
@@ -133,7 +134,7 @@ def _max_grad_for_unit_strides(
             _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=steps
         )
 
-    return cast(compute(x.shape, body, "max_pool_grad"), str(dy.dtype))
+    return cast(compute(x.shape, element_at, "max_pool_grad"), str(dy.dtype))
 
 
 def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
@@ -187,7 +188,7 @@ def avg_pool_nd_grad(
     windows = _Windows.of(input_like, dy, window, strides, padding)
     padded_shares = padded(_divide_by_counts(dy, input_like, window, strides, padding, windows.dtype), windows.padding)
 
-    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Computes an element's gradient: the sum of the shares of all windows that cover the element."""
         is_in_window = [tap < extent for tap, extent in zip(windows.taps(index[:-1]), window, strict=True)]
         value = padded_shares(batch, *windows.window_indices(index[:-1]), index[-1])
@@ -195,7 +196,7 @@ def avg_pool_nd_grad(
             return te.sum(value, axis=windows.axes)
         return te.sum(tirx.Select(tirx.all(*is_in_window), value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
-    return cast(compute(x_shape, body, "avg_pool_grad"), str(dy.dtype))
+    return cast(compute(x_shape, element_at, "avg_pool_grad"), str(dy.dtype))
 
 
 @dataclass(frozen=True)
@@ -220,8 +221,8 @@ class _Windows:
 
         The gradient is padded so that windows beyond the existing ones read zeros.
         """
-        # rounded up: the largest number of windows that cover an element
-        counts = [-(-extent // stride) for extent, stride in zip(window, strides, strict=True)]
+        # the largest number of windows that cover an element
+        counts = [ceil_div(extent, stride) for extent, stride in zip(window, strides, strict=True)]
         befores = [before for before, _after in padding]
         spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
         gradient_padding = [
@@ -277,7 +278,7 @@ def _first_largest(
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
-    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Computes the index of the tap that has the window's first maximum. NaN counts as a maximum."""
         *position, channel = index
         spatial = zip(position, strides, taps, padding, strict=True)
@@ -291,7 +292,7 @@ def _first_largest(
             _select_inside(source, x, padding, tirx.Select(is_largest, number, greatest), greatest), axis=taps
         )
 
-    return compute(y.shape, body, "first_largest")
+    return compute(y.shape, element_at, "first_largest")
 
 
 def _select_inside(
@@ -335,7 +336,7 @@ def _divide_by_counts(
         return compute(sums.shape, lambda *index: as_dtype(sums(*index) / scale, dtype), "window_mean")
     befores = [before for before, _after in padding]
 
-    def body(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
+    def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Divides a window's sum by the number of the window's elements inside the image."""
         *window_index, _channel = index
         spatial = zip(window_index, strides, befores, window, x.shape[1:-1], strict=True)
@@ -347,7 +348,7 @@ def _divide_by_counts(
         count = prod(counts[1:], start=counts[0]).astype("float32").astype(str(sums.dtype))
         return as_dtype(sums(batch, *index) / count, dtype)
 
-    return compute(sums.shape, body, "window_mean")
+    return compute(sums.shape, element_at, "window_mean")
 
 
 def _nan_keeping_maximum(dtype: str) -> Callable[..., ir.Expr]:

@@ -28,7 +28,7 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a radix sort of each row by its keys, which are unsigned integers."""
         with IRBuilder() as builder:
             # the first output buffer is the result, the others are work space
@@ -41,7 +41,7 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
 
     # two pairs of (indices, keys): each pass reads one and writes the other
     dtypes = ["int32", str(codes.dtype)] * 2
-    return te.extern([x.shape] * 4, [codes], body, name="order_by_digits", dtype=dtypes)[0]
+    return te.extern([x.shape] * 4, [codes], build_ir, name="order_by_digits", dtype=dtypes)[0]
 
 
 def code(x: Any, descending: bool) -> Any:

@@ -368,7 +368,7 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
     """
     count, width, dtype = product(shape), int(drawn_numbers.shape[1]), str(drawn_numbers.dtype)
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a loop over groups of numbers. It copies each group, and draws the group again if it is incomplete."""
         with IRBuilder() as builder:
             numbers, start, out = map(FlatProxy, (*ins, outs[0]))
@@ -384,7 +384,7 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
                         _draw_group(lambda i: start[i], out, base, (count, width, reserved), dtype)
             return builder.get()
 
-    return te.extern([shape], [drawn_numbers, state], body, name="completed", dtype=dtype)
+    return te.extern([shape], [drawn_numbers, state], build_ir, name="completed", dtype=dtype)
 
 
 def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
@@ -431,7 +431,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
     count = long(size)
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a Fisher-Yates shuffle of 0, 1, ...: swaps each position with a random one that isn't before it."""
         with IRBuilder() as builder:
             random_words, order = flat_buffer(ins[0]), flat_buffer(outs[0])
@@ -447,7 +447,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
                         order[i + offset] = old
             return builder.get()
 
-    return te.extern([[count]], [words], body, name="permutation", dtype="int64")
+    return te.extern([[count]], [words], build_ir, name="permutation", dtype="int64")
 
 
 def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:

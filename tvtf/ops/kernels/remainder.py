@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
-from tvtf.ops.kernels.approx import let, like, with_sign
+from tvtf.ops.kernels.approx import binds_arguments, let, like, with_sign
 
 DIGITS = 28
 """Binary digits of the quotient per step: the product with the divisor's 24 digits fits a float64."""
@@ -25,12 +25,14 @@ def remainder_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 def _remainder(x: ir.Expr, y: ir.Expr, steps: int) -> ir.Expr:
     """Computes the float32 remainder of x / y in float64, for a quotient of at most ``steps * DIGITS`` bits."""
 
-    def with_divisor(x: ir.Expr, size: ir.Expr) -> ir.Expr:
-        return let(tirx.abs(y.astype("float64")), lambda divisor: _with_sign_of_dividend(x, size, divisor, steps))
+    def with_dividend(x: ir.Expr) -> ir.Expr:
+        size, divisor = tirx.abs(x.astype("float64")), tirx.abs(y.astype("float64"))
+        return _with_sign_of_dividend(x, size, divisor, steps)
 
-    return let(x, lambda x: let(tirx.abs(x.astype("float64")), lambda size: with_divisor(x, size)))
+    return let(x, with_dividend)
 
 
+@binds_arguments
 def _with_sign_of_dividend(x: ir.Expr, size: ir.Expr, divisor: ir.Expr, steps: int) -> ir.Expr:
     """Computes the remainder of ``size / divisor``, where ``size`` is |x|, and gives it the sign of ``x``.
 

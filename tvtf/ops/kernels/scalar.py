@@ -241,9 +241,11 @@ def floor_remainder(x: Any, y: Any) -> Any:
     """Returns the remainder of a division rounded down, which has the sign of ``y``."""
     if dtype_of(x).startswith("u"):
         return truncate_remainder(x, y)
-    return let(
-        truncate_remainder(x, y), lambda remainder: tirx.Select(_has_other_sign(remainder, y), remainder + y, remainder)
-    )
+
+    def with_sign_of_divisor(remainder: Any) -> Any:
+        return tirx.Select(_has_other_sign(remainder, y), remainder + y, remainder)
+
+    return let(truncate_remainder(x, y), with_sign_of_divisor)
 
 
 def _has_other_sign(remainder: Any, y: Any) -> Any:

@@ -49,7 +49,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     inputs = [cast(x, accumulation_dtype) for x in inputs]
     row_count, length, inner_size = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a cumulative op as a loop along the axis. It computes each element from the element before it."""
         with IRBuilder() as builder:
             sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
@@ -71,7 +71,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
                         )
             return builder.get()
 
-    result = te.extern([shape], inputs, body, name="scan", dtype=accumulation_dtype)
+    result = te.extern([shape], inputs, build_ir, name="scan", dtype=accumulation_dtype)
     return narrowed(result, dtype)
 
 

@@ -39,10 +39,10 @@ class Rows:
         """
         axis = reduce_axis(self.x.shape[self.axis], "k")
 
-        def body(*row: Any) -> Any:
+        def element_at(*row: Any) -> Any:
             return combine(value((*row[: self.axis], axis.var, *row[self.axis :]), row), axis=[axis])
 
-        return compute(self.outer, body, name) if self.outer else _scalar(body, name)
+        return compute(self.outer, element_at, name) if self.outer else _scalar(element_at, name)
 
     def each(self, value: Callable[..., Any], name: str, dtype: str | None = None) -> te.Tensor:
         """Computes ``value(element's index, row's index)`` for every element."""
@@ -50,8 +50,11 @@ class Rows:
 
     def per_row(self, value: Callable[..., Any], name: str, dtype: str | None = None) -> te.Tensor:
         """Computes ``value(row's index)`` for every row."""
-        body = lambda *row: as_dtype(value(row), dtype or self.dtype)  # noqa: E731 - given to one of two forms
-        return compute(self.outer, body, name) if self.outer else _scalar(body, name)
+
+        def element_at(*row: Any) -> Any:
+            return as_dtype(value(row), dtype or self.dtype)
+
+        return compute(self.outer, element_at, name) if self.outer else _scalar(element_at, name)
 
     def maximum(self) -> te.Tensor:
         """Computes each row's maximum. It may lose a NaN, but the exponential of the NaN element is NaN again."""
@@ -80,8 +83,8 @@ class Rows:
         return lambda index, row: exponentials(*index) * reciprocal(*row)
 
 
-def _scalar(body: Callable[..., Any], name: str) -> te.Tensor:
-    return te.compute((), body, name=name)
+def _scalar(element_at: Callable[..., Any], name: str) -> te.Tensor:
+    return te.compute((), element_at, name=name)
 
 
 def softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
@@ -174,10 +177,10 @@ def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tenso
     probability, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
 
-    def body(index: Index, row: Index) -> Any:
+    def element_at(index: Index, row: Index) -> Any:
         return scale(row) * (probability(index, row) - tirx.Select(_is_label(labels, index, row), one, zero))
 
-    return rows.each(body, "cross_entropy_grad", str(logits.dtype))
+    return rows.each(element_at, "cross_entropy_grad", str(logits.dtype))
 
 
 def _is_label(labels: te.Tensor, index: Index, row: Index) -> Any:

@@ -39,7 +39,7 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
     if isinstance(length, tirx.IntImm) and int(length) >= LEAST_LENGTH:
         return order_by_digits(x, descending)
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a sort of each row's indices by the row's keys."""
         with IRBuilder() as builder:
             keys, indices, spare = (flat_buffer(b) for b in (ins[0], *outs))
@@ -47,7 +47,7 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
                 _sort_row(lambda i: keys[row * length + i], indices, spare, row * length, length, descending)
             return builder.get()
 
-    return te.extern([x.shape, x.shape], [x], body, name="order", dtype=["int32", "int32"])[0]
+    return te.extern([x.shape, x.shape], [x], build_ir, name="order", dtype=["int32", "int32"])[0]
 
 
 def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descending: bool) -> None:
@@ -143,7 +143,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a search for the k largest keys of each row.
 
         A loop over the row inserts each key into the sorted k largest so far, if the key belongs there.
@@ -159,7 +159,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
             return builder.get()
 
     shape = [*list(x.shape)[:-1], long(k)]
-    return te.extern([shape, shape], [x], body, name="largest", dtype=["int32", str(x.dtype)])[0]
+    return te.extern([shape, shape], [x], build_ir, name="largest", dtype=["int32", str(x.dtype)])[0]
 
 
 def _insert(key: Any, index: Any, indices: Any, best: Any, first: Any, k: int) -> None:
@@ -193,7 +193,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     sequence = cast(sequence, accumulator_dtype(str(sequence.dtype)))
     values = cast(values, accumulator_dtype(str(values.dtype)))
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a binary search for the position of each value in the value's row of the sorted sequence."""
         with IRBuilder() as builder:
             sequence_values, targets, out = (flat_buffer(b) for b in (*ins, *outs))
@@ -218,4 +218,4 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
                 out[position] = low[0].astype(out_type)
             return builder.get()
 
-    return te.extern([values.shape], [sequence, values], body, name="searchsorted", dtype=out_type)
+    return te.extern([values.shape], [sequence, values], build_ir, name="searchsorted", dtype=out_type)

@@ -22,7 +22,7 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
     count, dense_rows, dense_columns = values.shape[0], b.shape[0], b.shape[1]
     accumulation_dtype = accumulator_dtype(str(b.dtype))
 
-    def body(ins: Any, outs: Any) -> Any:
+    def build_ir(ins: Any, outs: Any) -> Any:
         """Emits the product of a sparse and a dense matrix.
 
         One loop fills the result with zeros. Then, for each block of columns, a loop over all sparse elements adds the
@@ -45,5 +45,5 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
             return builder.get()
 
     shape = [long(rows), long(dense_columns)]
-    result = te.extern([shape], [indices, values, b], body, name="sparse_matmul", dtype=accumulation_dtype)
+    result = te.extern([shape], [indices, values, b], build_ir, name="sparse_matmul", dtype=accumulation_dtype)
     return narrowed(result, str(b.dtype))

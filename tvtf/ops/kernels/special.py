@@ -10,7 +10,7 @@ import numpy as np
 from tvm import tirx
 
 from tvtf.ops.kernels import circular, errors, fastmath
-from tvtf.ops.kernels.approx import dtype_of, let, polynomial, through_double
+from tvtf.ops.kernels.approx import binds_arguments, dtype_of, let, polynomial, through_double
 
 Function = Callable[..., Any]
 
@@ -79,15 +79,18 @@ def _halley_step(q: Any, z: Any) -> Any:
     return let((q - errors.erfc(z)) * real(np.sqrt(np.pi) / 2) * fastmath.exp(z * z), improved)
 
 
+@binds_arguments
 def _after_halley_steps(q: Any, z: Any, steps: int) -> Any:
     """Improves an approximation ``z`` of the inverse of erfc at ``q`` by a number of steps of Halley's method."""
-    return z if not steps else let(_halley_step(q, z), lambda better: _after_halley_steps(q, better, steps - 1))
+    if steps == 0:
+        return z
+    return _after_halley_steps(q, _halley_step(q, z), steps - 1)
 
 
 def inverse_erfc(q: Any) -> Any:
     """Computes the inverse of erfc for 0 < q <= 1; infinite at 0."""
     positive = tirx.Select(q > real(0), q, real(1))
-    root = let(positive, lambda bound_q: let(_start(bound_q), lambda z: _after_halley_steps(bound_q, z, _HALLEY_STEPS)))
+    root = let(positive, lambda q: _after_halley_steps(q, _start(q), _HALLEY_STEPS))
     return tirx.Select(q > real(0), root, real(np.inf))
 
 
@@ -177,7 +180,7 @@ def _reflected(x: Any, of_positive: Function, reflect: Function, pole: float) ->
     is_pole = tirx.And(is_reflected, tirx.EQ(x, tirx.floor(x)))
     # the distance to the nearest integer, as the reflection's functions have period pi; any angle serves at poles
     angle = real(np.pi) * tirx.Select(is_pole, real(0.5), x - tirx.nearbyint(x))
-    result = let(value, lambda bound_value: tirx.Select(is_reflected, reflect(bound_value, angle), bound_value))
+    result = let(value, lambda v: tirx.Select(is_reflected, reflect(v, angle), v))
     return tirx.Select(is_pole, real(pole), result)
 
 
@@ -216,8 +219,7 @@ def _lgamma_above(x: Any) -> Any:
     far = tirx.Select(is_low, x + real(_LGAMMA_SHIFTS), x)
 
     def series(y: Any) -> Any:
-        inverse = real(1) / y
-        tail = let(inverse, lambda v: v * let(v * v, lambda square: polynomial(square, _STIRLING)))
+        tail = let(real(1) / y, lambda v: v * let(v * v, lambda square: polynomial(square, _STIRLING)))
         return (y - real(0.5)) * (fastmath.log(y) - real(1)) + (real(0.5 * np.log(2 * np.pi) - 0.5) + tail)
 
     return let(log_of_product, lambda b: let(far, series) - b)
