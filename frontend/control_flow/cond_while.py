@@ -596,7 +596,7 @@ class _WhileTracer:
         self.trace()
 
 
-def _bind_while(loop: _WhileTracer, bound: Any) -> tuple[Tensor, ...]:
+def _bind_while(loop: _WhileTracer, bound: Any) -> tuple[SymbolicTensor, ...]:
     """Emits the ``while`` primitive for a traced loop, and assigns the Variables that its body assigns.
 
     Returns the final loop variables, followed by other results of the primitive.
