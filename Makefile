@@ -79,7 +79,7 @@ lint: .venv/dev wheel
 	MYPYPATH=$(WHEEL) $(BIN)/mypy -p tvtf
 	cd $(WHEEL) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
-# Of wheels, only those of users need compiled subroutines, which take a minute.
+# Of wheels, only those of users need compiled subroutines, which take three minutes.
 wheel: .venv/dev
 	@rm -rf build $(WHEEL)
 	@TVTF_SUBROUTINES=0 $(BIN)/python $(INSTALL) --no-deps --no-build-isolation --target $(WHEEL) .
