@@ -299,3 +299,22 @@ def test_variables_are_made_outside_of_what_is_traced():
     inner = OfModule(Built())
     outer = tf.keras.Model(inputs := tf.keras.Input((3,)), inner(inputs))
     assert [v.name for v in outer.trainable_variables] == ["w"]
+
+
+@pytest.mark.parametrize("call", ["eagerly", "in a function"])
+def test_a_sequential_model_is_restored_before_it_is_built(tmp_path, call):
+    # Each layer fits the values of every other one, and the layers' places in the list change when the model is built.
+    def make():
+        return tf.keras.Sequential([tf.keras.layers.Dense(3, bias_initializer="ones") for _ in range(3)])
+
+    model, restored = make(), make()
+    expected = model(X)
+    path = tf.train.Checkpoint(model=model).save(tmp_path / "model")
+    keys = {name.rpartition("/.ATTRIBUTES")[0] for name, _ in tf.train.list_variables(path)}
+    # As in TensorFlow.
+    assert {f"model/_functional/_operations/{n}/{w}" for n in (1, 2, 3) for w in ("_kernel", "bias")} <= keys
+
+    tf.train.Checkpoint(model=restored).restore(path)
+    found = restored(X) if call == "eagerly" else tf.function(restored)(X)
+
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

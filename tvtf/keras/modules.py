@@ -88,12 +88,24 @@ class LayerModule(tvtf.Module):
         cache = vars(self).setdefault(CONTAINERS, {})
         # Keras appends the name to `_tracked` whenever a list, set or dict is assigned to an attribute.
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
+            if name == "_layers" and self._has_layers_in_functional():
+                cache.pop(name, None)
+                continue
             content = _identities(getattr(self, name, None))
             cached_content, _ = cache.get(name, (None, None))
             if name not in cache or cached_content != content:
                 cache[name] = content, wrap(_as_python_containers(getattr(self, name, None)))
         # `wrap` returns a value as it is if the attribute has meanwhile got a value that is no container.
         return {name: wrapped for name, (_, wrapped) in cache.items() if hasattr(wrapped, "_trackable_children")}
+
+    def _has_layers_in_functional(self) -> bool:
+        """Returns whether this is a Sequential model whose layers are, or will be, those of its functional model.
+
+        TensorFlow's checkpoints find them there. In the list of layers, building a model inserts an input layer: a checkpoint
+        that is restored before would give each layer's values to the next one.
+        """
+        functional = vars(self).get("_functional", self)
+        return functional is not self and (functional is not None or not vars(self).get("built"))
 
     @property
     def _default_save_signature(self) -> Any:
