@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvtf.api.namespaces import install as _install
+from tvtf.core import nest
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
@@ -194,7 +195,12 @@ class Strategy:
 
     def reduce(self, reduce_op: Any, value: Any, axis: int | None) -> Any:
         """Combines the replicas' values; also along ``axis`` unless that is None."""
-        return _reduced(_reduce_op(reduce_op), value, axis)
+        op = _reduce_op(reduce_op)
+        return self._reduced_across(op, value) if axis is None else _reduced(op, value, axis)
+
+    def _reduced_across(self, op: ReduceOp, value: Any) -> Any:
+        """Combines the replicas' values: returns the value, even one that is no tensor, since there is one replica."""
+        return value
 
     def gather(self, value: Any, axis: int) -> Any:
         """Concatenates the replicas' values along ``axis``."""
@@ -226,10 +232,8 @@ def _reduce_op(value: Any) -> ReduceOp:
         raise ValueError(f"{str(value).upper()!r} is not a valid ReduceOp") from None
 
 
-def _reduced(op: ReduceOp, value: Any, axis: int | None) -> Any:
-    """Reduces a value along an axis by sum or mean; without an axis, returns it: there is one replica."""
-    if axis is None:
-        return convert_to_tensor(value)
+def _reduced(op: ReduceOp, value: Any, axis: int) -> Any:
+    """Reduces a value along an axis by sum or mean."""
     reduce = bind.reduce_sum if op is ReduceOp.SUM else bind.reduce_mean
     tensor = convert_to_tensor(value)
     return reduce(tensor, axis=(axis % max(tensor.ndim, 1),), keepdims=False)
@@ -308,6 +312,10 @@ class MirroredStrategy(Strategy):
     def scope(self) -> Iterator[Strategy]:
         with super().scope(), _variables_of_class(MirroredVariable):
             yield self
+
+    def _reduced_across(self, op: ReduceOp, value: Any) -> Any:
+        """Combines the replicas' values, as TensorFlow does: it adds up tensors, but takes any value as its own mean."""
+        return nest.map_structure(convert_to_tensor, value) if op is ReduceOp.SUM else value
 
 
 @contextmanager

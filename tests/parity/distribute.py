@@ -93,7 +93,13 @@ def _contexts(tf):
             isinstance(replica, tf.distribute.ReplicaContext),
         )
 
+    def reduced():
+        values = 1.0, 3, tf.constant(2.0), [1, 2], {"a": tf.constant([1.0])}
+        strategies = d.get_strategy(), d.OneDeviceStrategy("/cpu:0"), d.MirroredStrategy(["/cpu:0"])
+        return [repr(s.reduce(op, v, axis=None)) for s in strategies for op in ("SUM", "MEAN") for v in values]
+
     return {
+        "values reduced across one replica": reduced,
         "kinds": kinds,
         "contexts": program,
         "arguments that are none": rejected,
