@@ -70,7 +70,9 @@ def programs(tf):
             made[label + form] = _all_of(tf, make, values, form)
         made[f"{label}, gradient"] = _gradient(tf, make, values)
         made[f"{label}, known"] = lambda make=make, values=values: _known(make(*map(c, values)))
-    return made | _algebra(tf) | _shapes(tf) | _blocks(tf) | _composites(tf) | _checks(tf) | _errors(tf)
+    return (
+        made | _algebra(tf) | _shapes(tf) | _blocks(tf) | _composites(tf) | _checks(tf) | _errors(tf) | _of_any_rank(tf)
+    )
 
 
 def _shown(x):
@@ -418,3 +420,36 @@ def _errors(tf):
         "tf.matmul transposed": lambda: tf.matmul(op, tf.ones([2, 2]), transpose_a=True),
         "solve by a tensor": lambda: linalg.solve(tf.ones([2, 2]), op),
     }
+
+
+def _of_any_rank(tf):
+    """Operators in a TensorFlow 1 graph whose tensors are of unknown rank until the graph runs."""
+    linalg, v1 = tf.linalg, tf.compat.v1
+    diag, full, low = linalg.LinearOperatorDiag, linalg.LinearOperatorFullMatrix, linalg.LinearOperatorLowerTriangular
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    matrices = [[[2.0, 0.0], [1.0, 3.0]], [[4.0, 0.0], [1.0, 5.0]]]
+    makers = {
+        "diagonals": (diag, rows),
+        "matrices": (full, matrices),
+        "triangles": (low, matrices),
+        "an inverse": (lambda x: linalg.LinearOperatorInversion(diag(x)), rows),
+        "products": (lambda x: linalg.LinearOperatorComposition([diag(x), diag(x)]), rows),
+        "blocks": (lambda x: linalg.LinearOperatorBlockDiag([diag(x), diag(x)]), rows),
+    }
+
+    def made(make, value):
+        def program():
+            with tf.Graph().as_default(), v1.Session() as session:
+                operator = make(v1.placeholder_with_default(value, None))
+                dense = operator.to_dense()
+                results = [dense, operator.shape_tensor(), operator.matmul(dense), operator.solve(dense)]
+                results += [
+                    operator.log_abs_determinant(),
+                    operator.inverse().diag_part(),
+                    operator.adjoint().to_dense(),
+                ]
+                return operator.shape.rank, [np.round(x, 4).tolist() for x in session.run(results)]
+
+        return program
+
+    return {f"{name} of any rank": made(*maker) for name, maker in makers.items()}

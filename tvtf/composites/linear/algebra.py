@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import public_names
 from tvtf.core.shape import Dim, TensorShape, as_shape, broadcast_shapes, fresh_dim, is_static_shape
+from tvtf.core.specialization import UnknownRank
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 from tvtf.dtypes import int32
 from tvtf.ops.array import shape as shape_of
@@ -49,6 +51,13 @@ def dims_of(x: Any) -> tuple[Dim, ...]:
     return declared[id(x)]
 
 
+def require_rank(x: Any, rank: int, message: str) -> None:
+    """Raises a ValueError with ``message`` if a tensor is known to have fewer dims than ``rank``."""
+    shape = x._type.shape
+    if not isinstance(shape, AnyShape) and len(shape) < rank:
+        raise ValueError(message)
+
+
 def declared_shape(dims: Callable[[], Sequence[Dim]]) -> TensorShape:
     """Returns the static shape of a linear operator; ``dims()`` computes its dims.
 
@@ -57,7 +66,7 @@ def declared_shape(dims: Callable[[], Sequence[Dim]]) -> TensorShape:
     token = _declared.set({})
     try:
         return as_shape(tuple(dims()))
-    except _UnknownRank:
+    except (_UnknownRank, UnknownRank):
         return TensorShape(None)
     finally:
         _declared.reset(token)

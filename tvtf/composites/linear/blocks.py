@@ -26,7 +26,7 @@ from tvtf.composites.linear.composed import (
 )
 from tvtf.composites.linear.dense import LinearOperatorFullMatrix
 from tvtf.composites.linear.identity import LinearOperatorScaledIdentity
-from tvtf.composites.linear.operator import LinearOperator
+from tvtf.composites.linear.operator import LinearOperator, of_any_rank
 from tvtf.composites.linear.sums import has_special_sum, sum_of
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, may_be_same, simplify_dim
@@ -76,6 +76,7 @@ class _Blocks(OperatorOfOperators):
     def _static_sizes(self, axis: int) -> list[int | None]:
         return [each.shape[axis] for each in self._diagonal_blocks()]
 
+    @of_any_rank
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
         """Returns the product with a tensor, an operator, or a list of the argument's blocks."""
         blocks = self._blocks_of(x, -2 if adjoint else -1, -1 if adjoint_arg else -2)
@@ -83,6 +84,7 @@ class _Blocks(OperatorOfOperators):
             return super().matmul(x, adjoint, adjoint_arg, name)
         return self._matmul_blocks(blocks, adjoint, adjoint_arg)
 
+    @of_any_rank
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
         """Returns the product with vectors, or with a list of their blocks."""
         blocks = self._blocks_of(x, -2 if adjoint else -1, -1)
@@ -90,6 +92,7 @@ class _Blocks(OperatorOfOperators):
             return super().matvec(x, adjoint, name)
         return list(map(without_last_dim, self._matmul_blocks(list(map(column, blocks)), adjoint, False)))
 
+    @of_any_rank
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
         """Returns the solution for a tensor, an operator, or a list of the argument's blocks."""
         blocks = self._blocks_of(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2)
@@ -97,6 +100,7 @@ class _Blocks(OperatorOfOperators):
             return super().solve(rhs, adjoint, adjoint_arg, name)
         return self._solve_blocks(blocks, adjoint, adjoint_arg)
 
+    @of_any_rank
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
         """Returns the solution for vectors, or for a list of their blocks."""
         blocks = self._blocks_of(rhs, -1 if adjoint else -2, -1)

@@ -13,6 +13,7 @@ from tvtf.composites.linear.algebra import (
     matmul,
     maybe_adjoint,
     product,
+    require_rank,
     total,
 )
 from tvtf.composites.linear.diagonal import SINGULAR, LinearOperatorDiag, assert_no_zeros
@@ -61,8 +62,7 @@ class LinearOperatorFullMatrix(LinearOperator):
         allowed = [float16, float32, float64, complex64, complex128]
         if self._matrix.dtype not in allowed:
             raise TypeError(f"Argument `matrix` must have dtype in {allowed}. Received: {self._matrix.dtype}.")
-        if len(self._matrix._type.shape) < 2:
-            raise ValueError(f"Argument `matrix` must have at least 2 dimensions. Received: {self._matrix}.")
+        require_rank(self._matrix, 2, f"Argument `matrix` must have at least 2 dimensions. Received: {self._matrix}.")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(self._matrix.dtype, None, *known, name)
 
@@ -118,8 +118,7 @@ class LinearOperatorLowerTriangular(LinearOperator):
         message = "Only square lower triangular operators supported at this time."
         is_square = hints.always(is_square, True, message)
         self._tril = as_parameter(tril)
-        if len(self._tril._type.shape) < 2:
-            raise ValueError(f"Argument tril must have at least 2 dimensions.  Found: {self._tril!s}")
+        require_rank(self._tril, 2, f"Argument tril must have at least 2 dimensions.  Found: {self._tril!s}")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(self._tril.dtype, None, *known, name)
 

@@ -16,6 +16,7 @@ from tvtf.composites.linear.algebra import (
     maybe_adjoint,
     product,
     real,
+    require_rank,
     to_dtype,
     total,
     zeros,
@@ -78,8 +79,7 @@ class LinearOperatorDiag(LinearOperator):
     ) -> None:
         """Creates an operator from its diagonals; real diagonals imply that it is self-adjoint."""
         self._diag = as_parameter(diag)
-        if not self._diag._type.shape:
-            raise ValueError(f"Argument diag must have at least 1 dimension.  Found: {self._diag!s}")
+        require_rank(self._diag, 1, f"Argument diag must have at least 1 dimension.  Found: {self._diag!s}")
         text = "A real diagonal operator is always self adjoint."
         is_self_adjoint = hints.implied(not self._diag.dtype.is_complex, is_self_adjoint, text)
         is_square = hints.always(is_square, True, "Only square diagonal operators currently supported.")

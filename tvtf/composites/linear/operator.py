@@ -32,8 +32,9 @@ from tvtf.core import nest
 from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.log import logger
-from tvtf.core.primitive import export, public_names
+from tvtf.core.primitive import export, hooks, public_names
 from tvtf.core.shape import Dim, TensorShape, agree_dim
+from tvtf.core.specialization import UnknownRank, Unspecialized
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor
 from tvtf.dtypes import as_dtype
 from tvtf.ops.lapack import diagonal
@@ -41,6 +42,26 @@ from tvtf.ops.rules import bind, static_dims, zeros_like
 from tvtf.ops.solve import cholesky_solve, slogdet
 from tvtf.ops.spectral import eigvalsh, svd
 from tvtf.state.module import Module
+
+
+def of_any_rank(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a method of an operator, so that a traced call which needs the rank of its tensors is deferred.
+
+    If the call can't be deferred, because a user's operator can't be made again from its tensors, for example, the whole
+    function is traced again for each rank.
+    """
+
+    @functools.wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except UnknownRank as signal:
+            try:
+                return hooks.defer_call(method, args, kwargs, signal)
+            except (Exception, Unspecialized):  # any op's error
+                raise signal from None
+
+    return run
 
 
 def _warn_of_dense(method: str, costs: str = " and O(N^3) operations") -> None:
@@ -199,28 +220,34 @@ class LinearOperator(Module, CompositeTensor):
     def range_dimension(self) -> int | None:
         return self.shape[-2]  # type: ignore[no-any-return]
 
+    @of_any_rank
     def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
         """Returns the shape as a vector."""
         return shape_tensor(self._dims())
 
+    @of_any_rank
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
         """Returns the batch shape as a vector."""
         return shape_tensor(self._dims()[:-2])
 
+    @of_any_rank
     def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
         """Returns the rank as a tensor."""
         return constant(len(self._dims()))
 
+    @of_any_rank
     def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
         """Returns the number of columns as a tensor."""
         return self.shape_tensor()[-1]
 
+    @of_any_rank
     def range_dimension_tensor(self, name: str = "range_dimension_tensor") -> Tensor:
         """Returns the number of rows as a tensor."""
         return self.shape_tensor()[-2]
 
     # -- products and solutions
 
+    @of_any_rank
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
         """Returns the product with matrices of shape (..., domain, k), or with another operator.
 
@@ -237,10 +264,12 @@ class LinearOperator(Module, CompositeTensor):
     def __matmul__(self, other: Any) -> Any:
         return self.matmul(other)
 
+    @of_any_rank
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
         """Returns the product with vectors of shape (..., domain)."""
         return self._matvec(self._argument(x, -2 if adjoint else -1, -1), adjoint)
 
+    @of_any_rank
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
         """Returns the exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
 
@@ -256,6 +285,7 @@ class LinearOperator(Module, CompositeTensor):
             return left._linop_solve(right)
         return self._solve(self._argument(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
 
+    @of_any_rank
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
         """Returns the exact solution for vectors of shape (..., range)."""
         return self._solvevec(self._argument(rhs, -1 if adjoint else -2, -1), adjoint)
@@ -314,12 +344,14 @@ class LinearOperator(Module, CompositeTensor):
     def _or_adjoint(self, adjoint: bool) -> LinearOperator:
         return self.adjoint() if adjoint else self
 
+    @of_any_rank
     def adjoint(self, name: str = "adjoint") -> LinearOperator:
         """Returns the conjugate transpose."""
         return self if self.is_self_adjoint is True else self._linop_adjoint()
 
     H = property(adjoint, None)
 
+    @of_any_rank
     def inverse(self, name: str = "inverse") -> LinearOperator:
         """Returns the inverse as a linear operator.
 
@@ -331,6 +363,7 @@ class LinearOperator(Module, CompositeTensor):
                 raise ValueError(f"Cannot take the Inverse: This operator represents a {text} matrix.")
         return self._linop_inverse()
 
+    @of_any_rank
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
         """Returns the lower triangular Cholesky factor as a linear operator.
 
@@ -374,6 +407,7 @@ class LinearOperator(Module, CompositeTensor):
 
     # -- numbers
 
+    @of_any_rank
     def to_dense(self, name: str = "to_dense") -> Tensor:
         """Returns the matrices, shape (..., range, domain)."""
         return self._to_dense()
@@ -382,6 +416,7 @@ class LinearOperator(Module, CompositeTensor):
         *batch, _, columns = self._dims()
         return self.matmul(identity(batch, columns, self.dtype))  # type: ignore[no-any-return]
 
+    @of_any_rank
     def diag_part(self, name: str = "diag_part") -> Tensor:
         """Returns the main diagonals, shape (..., the smaller dim)."""
         return self._diag_part()
@@ -389,6 +424,7 @@ class LinearOperator(Module, CompositeTensor):
     def _diag_part(self) -> Tensor:
         return diagonal(convert_to_tensor(self.to_dense()))
 
+    @of_any_rank
     def trace(self, name: str = "trace") -> Tensor:
         """Returns the sum of the main diagonal."""
         return self._trace()
@@ -396,6 +432,7 @@ class LinearOperator(Module, CompositeTensor):
     def _trace(self) -> Tensor:
         return total(self.diag_part())
 
+    @of_any_rank
     def add_to_tensor(self, x: Any, name: str = "add_to_tensor") -> Tensor:
         """Returns the dense sum of the operator and ``x``, matrices of the same dtype."""
         tensor = convert_to_tensor(x)
@@ -408,6 +445,7 @@ class LinearOperator(Module, CompositeTensor):
     def _add_to_tensor(self, x: Tensor) -> Tensor:
         return self.to_dense() + x
 
+    @of_any_rank
     def determinant(self, name: str = "det") -> Tensor:
         """Returns the determinants of the operator's matrices.
 
@@ -417,6 +455,7 @@ class LinearOperator(Module, CompositeTensor):
         self._check_has_determinant()
         return self._determinant()
 
+    @of_any_rank
     def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
         """Returns the logarithms of the determinants' magnitudes."""
         self._check_has_determinant()
@@ -438,6 +477,7 @@ class LinearOperator(Module, CompositeTensor):
             return 2 * total(bind.log(diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))))
         return slogdet(self.to_dense()).log_abs_determinant
 
+    @of_any_rank
     def eigvals(self, name: str = "eigvals") -> Tensor:
         """Returns the eigenvalues of a self-adjoint operator.
 
@@ -451,6 +491,7 @@ class LinearOperator(Module, CompositeTensor):
     def _eigvals(self) -> Tensor:
         return eigvalsh(self.to_dense())
 
+    @of_any_rank
     def cond(self, name: str = "cond") -> Tensor:
         """Returns the condition numbers: the ratio of the largest to the smallest singular value."""
         return self._cond()
