@@ -434,8 +434,24 @@ def _of_any_rank(tf):
         "triangles": (low, matrices),
         "an inverse": (lambda x: linalg.LinearOperatorInversion(diag(x)), rows),
         "products": (lambda x: linalg.LinearOperatorComposition([diag(x), diag(x)]), rows),
+        "reflections": (linalg.LinearOperatorHouseholder, rows),
+        "permutations": (lambda x: linalg.LinearOperatorPermutation(tf.cast(x, tf.int32)), [[1.0, 0.0], [0.0, 1.0]]),
+        "Toeplitz matrices": (lambda x: linalg.LinearOperatorToeplitz(x, x), rows),
         "blocks": (lambda x: linalg.LinearOperatorBlockDiag([diag(x), diag(x)]), rows),
     }
+
+    def rounded(results):
+        return [(np.round(np.array(x, np.float64), 4) + 0.0).tolist() for x in results]
+
+    def of_any_size(make, value):
+        spec = tf.TensorSpec([None] * np.ndim(value))
+
+        @tf.function(input_signature=[spec], autograph=False)
+        def run(x):
+            operator = make(x)
+            return operator.to_dense(), operator.log_abs_determinant()
+
+        return lambda: rounded(run(tf.constant(value)))
 
     def made(make, value):
         def program():
@@ -448,8 +464,14 @@ def _of_any_rank(tf):
                     operator.inverse().diag_part(),
                     operator.adjoint().to_dense(),
                 ]
-                return operator.shape.rank, [np.round(x, 4).tolist() for x in session.run(results)]
+                return operator.shape.rank, rounded(session.run(results))
 
         return program
 
-    return {f"{name} of any rank": made(*maker) for name, maker in makers.items()}
+    low_rank = (lambda x: linalg.LinearOperatorLowRankUpdate(diag(x[..., 0]), x[..., :1]), matrices)
+    products = (lambda x: linalg.LinearOperatorKronecker([diag(x), diag(x)]), rows)
+    sized = makers | {"low-rank updates": low_rank, "Kronecker products": products}
+    return {
+        **{f"{name} of any rank": made(*maker) for name, maker in makers.items()},
+        **{f"{name} of any size": of_any_size(*maker) for name, maker in sized.items()},
+    }

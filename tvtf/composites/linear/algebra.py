@@ -13,9 +13,11 @@ from tvtf.core.primitive import public_names
 from tvtf.core.shape import Dim, TensorShape, as_shape, broadcast_shapes, fresh_dim, is_static_shape
 from tvtf.core.specialization import UnknownRank
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor
+from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import int32
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.cast import cast
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.lapack import adjoint, diagonal_matrix
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind
@@ -126,8 +128,8 @@ def imaginary(x: Any) -> Tensor:
 
 
 def to_dtype(x: Any, dtype: Any) -> Tensor:
-    """Casts ``x`` to a dtype; a complex tensor cast to a real dtype keeps its real part."""
-    x = convert_to_tensor(x)
+    """Casts a tensor or dim to a dtype; a complex tensor cast to a real dtype keeps its real part."""
+    x = scalar_of(x) if is_dim(x) else convert_to_tensor(x)
     return cast(real(x) if x.dtype.is_complex and not dtype.is_complex else x, dtype)  # type: ignore[no-any-return]
 
 
@@ -171,6 +173,11 @@ def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 def visible(shape: Sequence[Dim]) -> TensorShape:
     return as_shape(tuple(shape))
+
+
+def numbers(size: Dim, start: Dim = 0, step: int = 1) -> Tensor:
+    """Returns ``size`` consecutive integers as an int32 vector; a dim may be symbolic, unlike those of ``tf.range``."""
+    return bind.range(size=size, start=start, delta=step, dtype=int32)  # type: ignore[no-any-return]
 
 
 def shape_tensor(shape: Sequence[Dim]) -> Tensor:

@@ -18,9 +18,11 @@ from tvtf.composites.linear.algebra import (
     magnitude,
     max_min_ratio,
     maybe_adjoint,
+    numbers,
     ones,
     product,
     real,
+    require_rank,
     shape_tensor,
     to_dtype,
     total,
@@ -32,7 +34,6 @@ from tvtf.core.shape import Dim, simplify_dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, complex64, complex128, float64
 from tvtf.ops.cast import cast
-from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind, zeros_like
@@ -285,8 +286,7 @@ class LinearOperatorToeplitz(LinearOperator):
         """
         self._row, self._col = as_parameter(row), as_parameter(col)
         for argument, parameter in (("row", self._row), ("col", self._col)):
-            if not dims_of(parameter):
-                raise ValueError(f"Argument {argument} must have at least 1 dimension.  Found: {parameter}")
+            require_rank(parameter, 1, f"Argument {argument} must have at least 1 dimension.  Found: {parameter}")
         sizes = {self._row.shape[-1], self._col.shape[-1]} - {None}
         if len(sizes) > 1:
             raise ValueError("Expected square matrix, got row and col with mismatched dimensions.")
@@ -341,5 +341,5 @@ class LinearOperatorToeplitz(LinearOperator):
         reversed_col = public_names()["reverse"](col, axis=[-1])
         elements = bind.concat(reversed_col, row[..., 1:], axis=col.ndim - 1)  # type: ignore[index]
         # The element at (i, j) lies on diagonal j - i, whose value is at position size - 1 + j - i.
-        positions = arange(size)[None, :] + (simplify_dim(size - 1) - arange(size))[:, None]  # type: ignore[index,operator]
+        positions = numbers(size)[None, :] + numbers(size, simplify_dim(size - 1), -1)[:, None]  # type: ignore[index]
         return gather(elements, positions, axis=-1)

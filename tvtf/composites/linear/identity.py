@@ -27,6 +27,7 @@ from tvtf.composites.linear.operator import LinearOperator, checked
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import float32
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.create import ones as ones_of
@@ -42,6 +43,8 @@ def _as_size(value: Any, name: str) -> Dim:
       TypeError: the value is a Variable ("reference type" in TensorFlow's text), or not an integer.
       ValueError: the value is not a scalar, or is negative.
     """
+    if is_dim(value):
+        return value  # type: ignore[no-any-return]
     if isinstance(value, Variable):
         raise TypeError(f"Argument {name} cannot be reference type. Found: {type(value)}.")
     tensor = convert_to_tensor(value) if not is_tensor(value) else value

@@ -18,7 +18,9 @@ from tvtf.composites.linear.algebra import (
     identity,
     matmul,
     maybe_adjoint,
+    numbers,
     ones,
+    require_rank,
     to_dtype,
     with_batch,
 )
@@ -31,7 +33,6 @@ from tvtf.dtypes import float32
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.batch_norm import l2_normalize
 from tvtf.ops.cast import cast
-from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind
 from tvtf.ops.sort import argsort
@@ -70,9 +71,8 @@ class LinearOperatorHouseholder(LinearOperator):
     ) -> None:
         """Creates Householder reflections, which are always self-adjoint and never positive definite."""
         self._reflection_axis = as_parameter(reflection_axis)
-        if not dims_of(self._reflection_axis):
-            message = f"Argument reflection_axis must have at least 1 dimension.  Found: {self._reflection_axis!s}"
-            raise ValueError(message)
+        message = f"Argument reflection_axis must have at least 1 dimension.  Found: {self._reflection_axis!s}"
+        require_rank(self._reflection_axis, 1, message)
         message = "A Householder operator is always %s."
         is_self_adjoint = hints.always(is_self_adjoint, True, message % "self adjoint")
         is_positive_definite = hints.always(is_positive_definite, False, message % "non-positive definite")
@@ -205,7 +205,7 @@ class LinearOperatorPermutation(LinearOperator):
         return self._matmul(rhs, not adjoint, adjoint_arg)
 
     def _column_numbers(self) -> Tensor:
-        return cast(arange(self._dims()[-1]), self.perm.dtype)  # type: ignore[no-any-return]
+        return cast(numbers(self._dims()[-1]), self.perm.dtype)  # type: ignore[no-any-return]
 
     def _to_dense(self) -> Tensor:
         return cast(bind.equal(self._column_numbers(), column(self.perm)), self.dtype)  # type: ignore[no-any-return]
@@ -222,8 +222,7 @@ class LinearOperatorPermutation(LinearOperator):
 
 def _check_permutation(perm: Any) -> None:
     """Checks that the argument ``perm`` is an integer tensor of vectors that are permutations, or raises an error."""
-    if not dims_of(perm):
-        raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
+    require_rank(perm, 1, f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
         raise TypeError(f"Argument `perm` must be integer dtype. Received: {perm}.")
     static_perm = static_value(perm)  # as in TensorFlow, a value that is unknown while tracing is not checked
