@@ -41,7 +41,7 @@ from tvtf.passes.memory.hoist_constants import called_elsewhere
 from tvtf.passes.memory.memory_plan import ARENA_TENSOR
 from tvtf.passes.schedule.cpu import SCHEDULED, emit
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
-from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES
+from tvtf.passes.schedule.cpu.parallel_threshold import MIN_PARALLEL_CYCLES
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import describe, record_for
 from tvtf.passes.schedule.tuning_records import records
@@ -162,7 +162,7 @@ def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -
         for stage in stages
     ]
     on_matrices = [stage for stage in stages if matrices.is_matrix(stage.buffer)]
-    is_parallel = target.cores > 1 and cycles_of(kernel, on_matrices, lanes) > WORTHWHILE_CYCLES
+    is_parallel = target.cores > 1 and cycles_of(kernel, on_matrices, lanes) > MIN_PARALLEL_CYCLES
     if is_parallel and has_rows and not keeps_cores_busy(matrices.rows, target):
         return None
     return sized_kernel(func, new, nests, [new[buffer] for buffer in kernel.local], sizes, is_parallel)

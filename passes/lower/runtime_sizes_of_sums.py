@@ -32,7 +32,7 @@ from tvtf.passes.lower.size_parameters import (
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import Combine, combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Stage, substitute
-from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES
+from tvtf.passes.schedule.cpu.parallel_threshold import MIN_PARALLEL_CYCLES, MIN_PARALLEL_CYCLES_OF_TILES
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
@@ -325,7 +325,7 @@ class _Writer:
 def _runs_in_parallel(kernel: Kernel, column_sums: _ColumnSums, target: CpuTarget) -> bool:
     """Returns whether `emit_reduction` would run the reductions of the original kernel in parallel."""
     sums = column_sums.sums
-    threshold = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(sums) else WORTHWHILE_CYCLES
+    threshold = MIN_PARALLEL_CYCLES_OF_TILES if has_reused_operand(sums) else MIN_PARALLEL_CYCLES
     cycles = cycles_of(kernel, [*column_sums.prologue, sums], target.lanes(sums.item_bytes))
     # Sums that are a result of the kernel count twice, since they are also the stage that stores them.
     return target.cores > 1 and cycles * (1 if kernel.is_local(sums.buffer) else 2) > threshold

@@ -69,7 +69,7 @@ def copied_param(func: tirx.PrimFunc, kernel: Kernel | None) -> int | None:
     if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
         return None
     source = stage.value.source
-    if not is_at_own_point(stage.value, stage) or not _same_buffer_type(source, stage.buffer):
+    if not is_elementwise_load(stage.value, stage) or not _same_buffer_type(source, stage.buffer):
         return None
     for position, param in enumerate(func.params):
         if param.same_as(source):
@@ -137,7 +137,7 @@ def _access_of(stage: Stage | Opaque) -> _StageAccess:
     reads_only_written_element: dict[Any, bool] = {}
     for load in stage.loads:
         # A reduction reads more elements than it writes.
-        is_own_element = not stage.reduce and is_at_own_point(load, stage)
+        is_own_element = not stage.reduce and is_elementwise_load(load, stage)
         reads_only_written_element[load.source] = is_own_element and reads_only_written_element.get(load.source, True)
     return _StageAccess(stage.buffer, reads_only_written_element)
 
@@ -196,7 +196,7 @@ def without_copies(body: Any, output: Any) -> Any:
     return structural_map(body, (tirx.For, without_copy))
 
 
-def is_at_own_point(load: Any, stage: Stage) -> bool:
+def is_elementwise_load(load: Any, stage: Stage) -> bool:
     """Returns whether a load has the same indices as the element that its stage writes."""
     indices = load.indices[:]
     return len(indices) == len(stage.spatial) and all(

@@ -200,7 +200,7 @@ def test_phases_are_stored_where_they_lie(groups: int, target: Target) -> None:
     masked = te.compute(dx.shape, lambda *at: tirx.Select(x(*at) > 0.0, dx(*at), tirx.const(0, "float32")))
     kernel = read_kernel(te.create_prim_func([dy, w, x, masked]))
     found = phases_of(inline_stages(kernel), kernel)
-    assert found is not None and len(found.parts) == 4
+    assert found is not None and len(found.phases) == 4
     want = np.where(a > 0, gradients(a, b, g, *how)[0], 0)
     got = run_te(masked, {dy: g, w: b, x: a}, x_shape, target)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
@@ -217,7 +217,7 @@ def test_phases_are_stored_where_they_lie_if_a_result_is_used_twice(target: Targ
     relu = te.compute(dx.shape, lambda *at: tirx.Select(dx(*at) <= 0.0, tirx.const(0, "float32"), dx(*at)))
     kernel = read_kernel(te.create_prim_func([dy, w, relu]))
     found = phases_of(inline_stages(kernel), kernel)
-    assert found is not None and len(found.replaced) == 2 and len(found.parts) == 4
+    assert found is not None and len(found.replaced) == 2 and len(found.phases) == 4
     want = np.maximum(gradients(a, b, g, *how)[0], 0)
     np.testing.assert_allclose(run_te(relu, {dy: g, w: b}, x_shape, target), want, rtol=1e-4, atol=1e-4)
 
@@ -228,7 +228,7 @@ def test_a_strided_gradient_is_a_sum_for_each_phase(window: int) -> None:
     dx = conv.conv_nd_input_grad(dy, w, (2, 6, 6, 20), (2, 2), [(1, 1)] * 2, (1, 1))
     kernel = read_kernel(te.create_prim_func([dy, w, dx]))
     found = phases_of(inline_stages(kernel), kernel)
-    assert found is not None and len(found.parts) == 4
+    assert found is not None and len(found.phases) == 4
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_slices_of_a_long_sum_are_combined_by_calls(columns: int, is_maximum: bo
     assert is_maximum or (called(func) and not stores_of(func))
 
 
-def test_subroutines_of_regions_are_named_alike_in_any_kernel() -> None:
+def test_subroutines_of_regions_have_the_same_name_in_any_kernel() -> None:
     """Their names are digests of their content with the names in it, which shipped code is found by."""
 
     def fill(*extents: int) -> set[str]:

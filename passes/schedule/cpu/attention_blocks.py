@@ -19,7 +19,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import static
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.row_strips import block_versions, emit_strips, strips_of
 from tvtf.passes.schedule.cpu.substage import block_buffer, redirected_to_whole, restricted_stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -186,7 +186,7 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, stored_buffers: set[Var], target
             parallel,
         )
 
-    return is_parallel(blocks.stages, target, emit_loops)
+    return emit_parallel_or_serial(blocks.stages, target, emit_loops)
 
 
 class BlockVersion(NamedTuple):

@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 
 DTYPE = "float32"
 """The element type of bands copied by a call. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
-BITS = "int32"
+COPIED_DTYPE = "int32"
 """The type that elements are copied as: their bits are combined with a 0 that LLVM doesn't know."""
 TASKS_PER_CORE = 4
 MIN_VECTORS, MIN_ELEMENTS = 4, 1024
@@ -233,7 +233,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
         result, source = arrays
         rows, columns, channels, first_row, stop_row, first_column, stop_column, offset, *strides, zero = numbers
         first, stop = Var("first", "int64"), Var("stop", "int64")
-        zero_bits = tirx.Cast(BITS, zero)
+        zero_bits = tirx.Cast(COPIED_DTYPE, zero)
 
         def copy_row(row_index: ir.Expr) -> Stmt:
             """Emits the copy of one row of the band: zeros, then columns [first, stop) of the image, then zeros."""
@@ -274,7 +274,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
         return emit.loop(rows, copy_row)
 
-    return subroutine.subroutine([Array(BITS)] * 2, 13, emit_body)
+    return subroutine.subroutine([Array(COPIED_DTYPE)] * 2, 13, emit_body)
 
 
 def _in_vectors(count: ir.Expr, lanes: int, copy_item: Callable[[ir.Expr], Stmt]) -> Stmt:

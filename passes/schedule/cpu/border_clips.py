@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import row_sizes
 
 # Share of all terms below which clipping isn't worth loops of extents known only at run time.
-MIN_SAVED = 0.04
+MIN_SAVED_SHARE = 0.04
 # LLVM unrolls loops over fewer terms of static extents.
 MIN_TERMS = 128
 # Below this, the clipped axis's loop is merged with the next one, and would be very short by itself.
@@ -143,4 +143,4 @@ def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> b
     if term_count is not None and term_count < MIN_TERMS:
         return False  # unrolled, the sum has no loop to shorten
     results_per_tile = tile_sizes.get(clip.result.var, 1)
-    return clip.saved_share(results_per_tile) >= MIN_SAVED
+    return clip.saved_share(results_per_tile) >= MIN_SAVED_SHARE

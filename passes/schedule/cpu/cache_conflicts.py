@@ -15,7 +15,7 @@ from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES, has_reused_operand
 
 LINE_BYTES = 64
 # Rows whose distance is a multiple of 1/4 page map to few cache sets.
-PARTS_OF_A_PAGE = 4
+PAGE_DIVISOR = 4
 
 
 def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
@@ -27,7 +27,7 @@ def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]
     [T.int64(9), T.int64(528)]
     """
     row_items = emit.static(extents[-1])
-    if row_items is None or row_items * item_bytes % (PAGE_BYTES // PARTS_OF_A_PAGE):
+    if row_items is None or row_items * item_bytes % (PAGE_BYTES // PAGE_DIVISOR):
         return list(extents)
     return [*extents[:-1], emit.index(row_items + LINE_BYTES // item_bytes)]
 

@@ -13,12 +13,12 @@ from tvtf.passes.schedule.cpu.elementwise import emit_vectors
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, with_value
 from tvtf.passes.schedule.cpu.loop_box import Loop, merged_loops, on_same_axes, stores_at
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 # The results of one chunk take this part (1/4) of the level-1 cache.
-PARTS_OF_LEVEL1 = 4
+LEVEL1_DIVISOR = 4
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     """
     source, points = chunks.source, chunks.loop.extent
     block_size = int(source.spatial[-1].extent)
-    blocks_per_chunk = max(1, target.level1_bytes // PARTS_OF_LEVEL1 // (block_size * source.item_bytes))
+    blocks_per_chunk = max(1, target.level1_bytes // LEVEL1_DIVISOR // (block_size * source.item_bytes))
     full_chunks = emit.simplified(tirx.floordiv(points, index(blocks_per_chunk * block_size)))
     remaining_points = emit.simplified(points - full_chunks * (blocks_per_chunk * block_size))
 
@@ -99,7 +99,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
             statements.append(_emit_chunk(chunks, first_block, last_blocks, remaining_points, target))
         return emit.sequence(statements)
 
-    return is_parallel(chunks.stages, target, emit_loops)
+    return emit_parallel_or_serial(chunks.stages, target, emit_loops)
 
 
 def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:

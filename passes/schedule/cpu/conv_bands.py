@@ -33,7 +33,7 @@ from tvtf.passes.schedule.cpu.kernel import (
     variables,
     with_simplified_indices,
 )
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
@@ -109,12 +109,12 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
             return None
         bands = Bands(tuple(chain), rows, emit.ceil_div(row_count, height))
         fits_cache = _band_bytes(bands, kernel) <= MAX_SHARE_OF_LEVEL2 * target.level2_bytes
-        if fits_cache and occupies(images * bands.count, target):
+        if fits_cache and occupies_all_cores(images * bands.count, target):
             return bands if _share_of_recomputed_rows(bands) <= MAX_RECOMPUTED_ROWS else None
     return None
 
 
-def occupies(tasks: int, target: CpuTarget) -> bool:
+def occupies_all_cores(tasks: int, target: CpuTarget) -> bool:
     """Returns whether tasks keep all cores busy until nearly the end."""
     return tasks >= TASKS_PER_CORE * target.cores or (tasks > 0 and tasks % target.cores == 0)
 
@@ -240,12 +240,14 @@ def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
     """
     images = bands.stages[0].spatial[0].extent
 
-    def band(image_and_band: list[ir.Expr]) -> Stmt:
+    def emit_band(image_and_band: list[ir.Expr]) -> Stmt:
         # Bands are the parallel tasks; nothing inside of one is parallel.
         image, band_index = image_and_band
         return _emit_band(bands, image, band_index, replace(target, cores=1), emit_all)
 
-    return is_parallel(bands.stages, target, lambda parallel: emit.fused_loops([images, bands.count], band, parallel))
+    return emit_parallel_or_serial(
+        bands.stages, target, lambda parallel: emit.fused_loops([images, bands.count], emit_band, parallel)
+    )
 
 
 def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:

@@ -21,12 +21,12 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, 
 class JoinedResult:
     """A stage (`result`) that reads a contraction's sums and merges two of their axes, as for groups.
 
-    `ending` is an equivalent stage on the sums' axes. Their axes `first` and `first + 1` are merged; the latter has
+    `epilogue` is an equivalent stage on the sums' axes. Their axes `first` and `first + 1` are merged; the latter has
     `size` points.
     """
 
     result: Stage
-    ending: Stage
+    epilogue: Stage
     first: int
     size: int
 
@@ -45,16 +45,16 @@ def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedRe
     return results if len({joined.result.buffer for joined in results}) == len(results) else []
 
 
-def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[JoinedResult]) -> list[Stage | Opaque]:
+def with_epilogues(stages: Sequence[Stage | Opaque], joined_results: Sequence[JoinedResult]) -> list[Stage | Opaque]:
     """Replaces each stage that merges two axes by an equivalent epilogue on the sums' own axes."""
-    endings = {joined.result.buffer: joined.ending for joined in joined_results}
-    return [endings.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
+    epilogues = {joined.result.buffer: joined.epilogue for joined in joined_results}
+    return [epilogues.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
 
 
 def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stmt:
-    """Returns loop nests that store to the kernel's results instead of the scratch buffers of `with_endings`.
+    """Returns loop nests that store to the kernel's results instead of the scratch buffers of `with_epilogues`.
 
-    `with_endings` gave each epilogue (the stage that finishes each sum of a contraction) the sums' own axes, so that it
+    `with_epilogues` gave each epilogue (the stage that finishes each sum of a contraction) the sums' own axes, so that it
     can be tiled like the sums. It stores to a scratch buffer of these axes, such as `joined[n, group, channel]`. The
     result has two of the axes merged, so the store becomes `result[n, group * size + channel]`, and the scratch buffer
     isn't needed.
@@ -63,7 +63,7 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
         body: the loop nests of the epilogues, as they were emitted.
         joined_results: for each epilogue, the result that it computes and the axes that are merged.
     """
-    joined_by_scratch = {joined.ending.buffer: joined for joined in joined_results}
+    joined_by_scratch = {joined.epilogue.buffer: joined for joined in joined_results}
 
     def redirect(store: BufferStore) -> BufferStore:
         """Redirects a store to a scratch buffer; returns other stores unchanged."""

@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.band_copy import emit_image_copies
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, substitute, with_simplified_indices
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel, is_small_box
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial, is_small_box
 from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -49,7 +49,7 @@ def emit_elementwise(
     def emit_nest(is_parallel_nest: bool) -> Stmt:
         return _emit_nest(aligned_stages, loops, target, is_parallel_nest, fixed, is_small)
 
-    return is_parallel(aligned_stages, target, emit_nest)
+    return emit_parallel_or_serial(aligned_stages, target, emit_nest)
 
 
 def _emit_nest(

@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.chunks import Chunks, as_chunks, emit_chunks
 from tvtf.passes.schedule.cpu.conv_bands import bands_of, emit_bands
 from tvtf.passes.schedule.cpu.depthwise_filter_grad import Edges, as_edges
-from tvtf.passes.schedule.cpu.diagonal_axes import joined_of, redirected_stores, with_endings
+from tvtf.passes.schedule.cpu.diagonal_axes import joined_of, redirected_stores, with_epilogues
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_groups_in_lanes
 from tvtf.passes.schedule.cpu.interleaved_results import phases_of
@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.opaque import emit_opaque
 from tvtf.passes.schedule.cpu.padded_images import Images, as_images, emit_images
-from tvtf.passes.schedule.cpu.reduction import emit_reduction, reads_only_at_own_point
+from tvtf.passes.schedule.cpu.reduction import emit_reduction, reads_elementwise
 from tvtf.passes.schedule.cpu.rows import Chain, chain_at, emit_chain
 from tvtf.passes.schedule.cpu.scalar import emit_scalar
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -59,11 +59,11 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
         stages, kernel = with_groups_in_lanes(stages, kernel, target)
         joined_results = joined_of(stages, kernel)  # of contractions of which an epilogue merges two axes
         if joined_results:
-            nests = emit_groups(with_endings(stages, joined_results), kernel, target)
+            nests = emit_groups(with_epilogues(stages, joined_results), kernel, target)
             return redirected_stores(nests, joined_results)
         phases = phases_of(stages, kernel)  # of the gradient of a strided convolution
         if phases is not None:
-            nests = emit_groups(phases.with_endings(stages), kernel, target, in_block=True)
+            nests = emit_groups(phases.with_epilogues(stages), kernel, target, in_block=True)
             return phases.with_redirected_stores(nests)
     groups = with_special_forms(group_stages(stages, target, in_block), kernel, target)
     stored_buffers = buffers_needed(groups, kernel)
@@ -197,13 +197,13 @@ def _can_join(stage: Stage, group: Group) -> bool:
     It must have the same extents, and read the group's results only at the indices that it stores to. After a
     reduction, it must read the reduction's results.
     """
-    if stage.reduce or not _same_box(stage, group.first):
+    if stage.reduce or not _has_same_domain(stage, group.first):
         return False
     read = [other for other in group.stages if reads(stage, other.buffer)]
-    return all(reads_only_at_own_point(stage, other) for other in read) and (bool(read) or not group.first.reduce)
+    return all(reads_elementwise(stage, other) for other in read) and (bool(read) or not group.first.reduce)
 
 
-def _same_box(stage: Stage, other: Stage) -> bool:
+def _has_same_domain(stage: Stage, other: Stage) -> bool:
     """Returns whether two stages visit the same points: equal extents, axis by axis."""
     if len(stage.spatial) != len(other.spatial):
         return False

@@ -52,12 +52,12 @@ def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
     """Returns whether recomputing a stage's value in each reader is cheaper than storing and loading the results."""
     read_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
     # A reduction would compute the same value for several of its terms.
-    if any(_visits_points_repeatedly(reader, stage) for reader in readers if reader.reduce):
+    if any(_would_recompute_elements(reader, stage) for reader in readers if reader.reduce):
         return False
     # Cheap values may be computed twice, and those of one or two operations any number of times.
     if _operations(stage) <= CHEAP_OPERATIONS:
         return read_count <= 2 or _operations(stage) <= 2
-    return read_count == 1 and not _visits_points_repeatedly(readers[0], stage)
+    return read_count == 1 and not _would_recompute_elements(readers[0], stage)
 
 
 def is_reindexing(stage: Stage) -> bool:
@@ -81,7 +81,7 @@ def _operations(stage: Stage) -> int:
     return access.operations(stage.value, access.CALL_OPERATIONS)
 
 
-def _visits_points_repeatedly(reader: Stage, stage: Stage) -> bool:
+def _would_recompute_elements(reader: Stage, stage: Stage) -> bool:
     """Returns whether a reader's loop nest has more iterations than a stage has elements.
 
     If the stage is inlined into such a reader, the reader may compute an element repeatedly. If sizes aren't static,

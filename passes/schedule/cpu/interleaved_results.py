@@ -31,26 +31,26 @@ from tvtf.passes.schedule.cpu.kernel import (
     variables,
     with_value,
 )
-from tvtf.passes.schedule.cpu.reduction import reads_only_at_own_point
+from tvtf.passes.schedule.cpu.reduction import reads_elementwise
 
 MAX_STRIDE = 8
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One contraction (`sums`) and its epilogue (`ending`), which compute a strided part of a result.
+    """One contraction (`sums`) and its epilogue, which compute every n-th element of a result along each axis.
 
-    Along each axis, `first` is the part's first index in the result, and `stride` the distance to the next one. Index
-    `i` of the part is index `first + i * stride` of the result.
+    Along each axis, `first` is the phase's first index in the result, and `stride` the distance to the next one. Index
+    `i` of the phase is index `first + i * stride` of the result.
     """
 
     sums: Stage
-    ending: Stage
+    epilogue: Stage
     first: tuple[int, ...]
     stride: tuple[int, ...]
 
     def indices_in_result(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Converts indices of the phase's part to indices of the result."""
+        """Converts indices of the phase to indices of the result."""
         return [
             own_index * stride + first
             for own_index, stride, first in zip(indices, self.stride, self.first, strict=True)
@@ -65,15 +65,15 @@ class Phases:
     """
 
     replaced: tuple[Stage, ...]
-    parts: tuple[Phase, ...]
+    phases: tuple[Phase, ...]
 
-    def with_endings(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
+    def with_epilogues(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
         """Replaces the stage that chooses among the results of several contractions by an epilogue after each.
 
         An epilogue finishes each sum of its contraction where the sum is computed. The choice would otherwise be a pass
         of its own, which reads all sums again from memory.
         """
-        epilogue_of = {part.sums.buffer: part.ending for part in self.parts}
+        epilogue_of = {phase.sums.buffer: phase.epilogue for phase in self.phases}
         result: list[Stage | Opaque] = []
         for stage in stages:
             if any(stage is replaced_stage for replaced_stage in self.replaced):
@@ -88,7 +88,7 @@ class Phases:
 
         Each sum is then stored once, without a pass that chooses among contractions.
         """
-        phase_by_scratch = {phase.ending.buffer: phase for phase in self.parts}
+        phase_by_scratch = {phase.epilogue.buffer: phase for phase in self.phases}
         result = self.replaced[-1].buffer
 
         def redirect(store: BufferStore) -> BufferStore:
@@ -150,7 +150,7 @@ def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Ker
     before = stages[-2] if len(stages) > 1 else None
     if not isinstance(before, Stage) or before.reduce or not kernel.is_local(before.buffer):
         return None
-    if not reads_only_at_own_point(last, before) or any(reads(stage, before.buffer) for stage in stages[:-1]):
+    if not reads_elementwise(last, before) or any(reads(stage, before.buffer) for stage in stages[:-1]):
         return None
     calls: list[ir.Expr] = []
     structural_walk(before.value, (ir.Call, calls.append))

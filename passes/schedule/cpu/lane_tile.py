@@ -30,9 +30,9 @@ from tvtf.passes.schedule.cpu.tile import (
 
 # Hardware prefetching ends at 4 KiB pages, and comes too late where each line is used for few cycles. Without this, a
 # matrix of 48 MiB arrives at 23 GB/s instead of 47 (plain sums of it reach 50).
-BYTES_AHEAD = 8192
+PREFETCH_DISTANCE_BYTES = 8192
 # Minimum number of operations of an epilogue that is a loop over rows; an exponential is about twenty.
-OPERATIONS_OF_COSTLY_EPILOGUE = 16
+MIN_OPERATIONS_OF_COSTLY_EPILOGUE = 16
 # Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
@@ -258,7 +258,7 @@ class ColumnTile:
 
         A costly epilogue runs row by row in a loop. Others are unrolled, and read the accumulators from registers.
         """
-        if epilogue.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
+        if epilogue.operations >= MIN_OPERATIONS_OF_COSTLY_EPILOGUE:
             return self._epilogue_row_by_row(epilogue)
         return self._for_each_vector(self._finish_sum(epilogue), self.stored_spans)
 
@@ -317,7 +317,7 @@ def _broadcast_vector(
 def _prefetch(load: TensorLoad, point: Point, offset: int) -> Stmt:
     """Emits a prefetch of the vector that lies a fixed distance after the vector at a point of an operand."""
     *outer, last = substitute(load, point).indices
-    ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
+    ahead = PREFETCH_DISTANCE_BYTES // (load.ty.dtype.bits // 8) + offset
     address = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
     return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, *READ_INTO_EVERY_CACHE))
 

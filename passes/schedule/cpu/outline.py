@@ -23,7 +23,7 @@ from tvtf.passes.schedule.cpu.region import Pairs, Part, Region, estimated_cycle
 MIN_CYCLES = 64
 """Minimum cycles of called loops, at 16 elements a cycle: a call then costs nothing measurable. With a minimum of 16 cycles, a
 U-Net's steps take 2 % longer."""
-CYCLES_BESIDE_A_CALL = 2000
+MIN_CYCLES_BESIDE_CALL = 2000
 """Cycles of other work per execution of loops with which a call of the loops costs nothing, however short they are."""
 MAX_SHARE_OF_CALLS = 0.02
 """Maximum share of the calls of shorter loops in a kernel's cycles, if they take more than `MAX_CYCLES_OF_SHORT_CALLS`. A
@@ -93,7 +93,7 @@ class _Outliner:
         region = Region(loop, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
-        is_small_share = max(region.cycles, nearby_cycles) >= CYCLES_BESIDE_A_CALL
+        is_small_share = max(region.cycles, nearby_cycles) >= MIN_CYCLES_BESIDE_CALL
         cycles_of_calls = 0
         if region.calls:
             # Product tiles have many sizes: each would make another subroutine of the loops around it.

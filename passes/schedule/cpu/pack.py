@@ -20,7 +20,7 @@ from tvtf.passes.schedule.cpu.band_copy import call_band_copy
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
-from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_small_box
+from tvtf.passes.schedule.cpu.parallel_threshold import MIN_PARALLEL_CYCLES, is_small_box
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.transpose import transposed_copy
@@ -180,7 +180,7 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
     All chunks have the same size: the last one along an axis overlaps the one before.
     """
     item_count = access.iteration_count((operand.vector, *operand.axes))
-    parallel = parallel and (item_count is None or item_count * CYCLES_PER_PACKED_ELEMENT > WORTHWHILE_CYCLES)
+    parallel = parallel and (item_count is None or item_count * CYCLES_PER_PACKED_ELEMENT > MIN_PARALLEL_CYCLES)
     last_extent = operand.axes[-1].extent if operand.axes else index(1)
     outer_extents = [axis.extent for axis in operand.axes[:-1]]
     chunk_rows = operand.rows_per_chunk

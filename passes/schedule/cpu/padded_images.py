@@ -33,7 +33,7 @@ from tvtf.passes.schedule.cpu.kernel import (
 )
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.pack import pack_operands
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
@@ -41,13 +41,13 @@ from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import operands_of, vector_operand_bytes
 
-TASKS_THAT_SUFFICE = 4
+ENOUGH_TASKS_PER_CORE = 4
 # Depthwise convolutions keep one padded copy of up to this many level-2 caches, which outer caches hold: bands were
 # slower.
-LEVELS2_OF_OTHER_CACHES = 16
+OUTER_CACHES_IN_LEVEL2_SIZES = 16
 # Rows at the edges of bands are copied twice; bands with more copies per row aren't considered.
-MAX_COPIES_OF_A_ROW = 2
-MAX_LEVELS2_OF_A_BAND = 2
+MAX_COPIES_PER_ROW = 2
+MAX_BAND_IN_LEVEL2_SIZES = 2
 
 
 @dataclass(frozen=True)
@@ -147,14 +147,14 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
     allowed = bands if _is_worth_bands(source, contraction, target) else bands[:1]
 
     def fits_and_suffices(band: Band) -> bool:
-        occupies_cores = images is None or images * image_rows // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        occupies_cores = images is None or images * image_rows // band.rows >= ENOUGH_TASKS_PER_CORE * target.cores
         return occupies_cores and band.height * row_items * source.item_bytes <= target.level2_bytes // 2
 
     best = next(filter(fits_and_suffices, allowed), None)
     fitting = [
         band
         for band in bands
-        if band.height * row_items * source.item_bytes <= MAX_LEVELS2_OF_A_BAND * target.level2_bytes
+        if band.height * row_items * source.item_bytes <= MAX_BAND_IN_LEVEL2_SIZES * target.level2_bytes
     ]
     return choice("band", best, lambda: [None, *fitting], lambda band: f"{band.rows} rows" if band else "none")
 
@@ -167,7 +167,9 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
     (read, *_others) = access.reads_of(contraction, source.buffer)
     is_reused = any(access.load_stride(read, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
     points = access.iteration_count(source.spatial)
-    return is_reused or points is None or points * source.item_bytes > LEVELS2_OF_OTHER_CACHES * target.level2_bytes
+    return (
+        is_reused or points is None or points * source.item_bytes > OUTER_CACHES_IN_LEVEL2_SIZES * target.level2_bytes
+    )
 
 
 def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
@@ -193,7 +195,7 @@ def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
         # A band reads from the first tap of its first row to the last tap of its last row.
         height = (rows - 1) * rows_per_result + last_row_read + 1
         step = rows * rows_per_result
-        if result_rows % rows == 0 and height <= MAX_COPIES_OF_A_ROW * step:
+        if result_rows % rows == 0 and height <= MAX_COPIES_PER_ROW * step:
             yield Band(rows, height, step)
 
 
@@ -243,7 +245,9 @@ def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> 
     stages = on_same_axes(images.fused_stages)
     images = replace(images, fused_stages=tuple(stages))
     stores = [stage for stage in stages if stage.buffer in stored_buffers]
-    return is_parallel(images.stages, target, lambda parallel: _emit_images(images, stores, target, parallel))
+    return emit_parallel_or_serial(
+        images.stages, target, lambda parallel: _emit_images(images, stores, target, parallel)
+    )
 
 
 def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
@@ -293,7 +297,7 @@ def _emit_band(
     spatial = (Axis(band_row, emit.index(images.band.height)), *source.spatial[2:])
     fill_stage = replace(with_value(source, value), buffer=copy, spatial=spatial)
     ranges = [Range.whole(axis) for axis in planned.stage.reduce]
-    planned = replace(planned, moved={result_row: band * images.band.rows})
+    planned = replace(planned, shifts={result_row: band * images.band.rows})
     return emit.sequence([
         emit.allocate(copy),
         _fill_copy(fill_stage, target),

@@ -16,7 +16,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.conv_bands import occupies
+from tvtf.passes.schedule.cpu.conv_bands import occupies_all_cores
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, reads_again, steps_of_panel
@@ -25,7 +25,7 @@ from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 # Share of the level-2 cache for the sums; what a step reads takes the rest.
-PART_FOR_RESULTS = 4
+LEVEL2_DIVISOR = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
     chunk_counts = _chunk_counts(planned, result_count * stage.item_bytes)
     chunk_sizes = {axis.var: emit.ceil_div(axis.size or 1, chunk_counts.get(axis.var, 1)) for axis in stage.spatial}
     steps = steps_of_panel(stage, target, chunk_sizes)
-    keeps_cores_busy = occupies(prod(chunk_counts.values()), target)
+    keeps_cores_busy = occupies_all_cores(prod(chunk_counts.values()), target)
     panels = Panels(chunk_counts, steps) if steps is not None and keeps_cores_busy else None
     # Tuning may choose not to use panels.
     return choice("panels", panels, lambda: [None], lambda panels: "no" if panels is None else "yes")
@@ -67,14 +67,14 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
     tile_sizes = tiled_sizes(planned)
     axes = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
     chunk_counts = {axis.var: 1 for axis in axes}
-    max_chunk_bytes = planned.target.level2_bytes // PART_FOR_RESULTS
+    max_chunk_bytes = planned.target.level2_bytes // LEVEL2_DIVISOR
 
     def tiles_per_chunk(axis: Axis) -> int:
         return (axis.size or 1) // tile_sizes[axis.var] // chunk_counts[axis.var]
 
     def are_small_and_many() -> bool:
         total = prod(chunk_counts.values())
-        return result_bytes <= max_chunk_bytes * total and occupies(total, planned.target)
+        return result_bytes <= max_chunk_bytes * total and occupies_all_cores(total, planned.target)
 
     while not are_small_and_many():
         longest_axis = max(axes, key=lambda axis: tiles_per_chunk(axis) * tile_sizes[axis.var])

@@ -14,23 +14,23 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
-WORTHWHILE_CYCLES = 40_000
+MIN_PARALLEL_CYCLES = 40_000
 # Register tiles load each operand once for many results, which the count of cycles below ignores.
-WORTHWHILE_CYCLES_OF_TILES = 4 * WORTHWHILE_CYCLES
+MIN_PARALLEL_CYCLES_OF_TILES = 4 * MIN_PARALLEL_CYCLES
 CYCLES_PER_LOADED_VECTOR = 2
 # Beyond this factor above or below the threshold it is no choice for tuning: a busy machine could decide it wrongly.
-CLEAR_CASE = 16
+CLEAR_FACTOR = 16
 PARALLEL_SIZES = "tvtf.parallel_sizes"
 """Attribute of a function with sizes as parameters: the parameter positions of the sizes of parallel loops.
 
 The list is empty if all of its loops are serial.
 """
-LITTLE = 2048
+MAX_ITERATIONS_OF_SMALL_LOOP = 2048
 """Number of iterations that take less than a microsecond one by one; faster code takes some 100 ms longer to compile."""
 
 
-def is_parallel(
-    stages: Sequence[Stage], target: CpuTarget, emit_nest: Callable[[bool], Stmt], threshold: int = WORTHWHILE_CYCLES
+def emit_parallel_or_serial(
+    stages: Sequence[Stage], target: CpuTarget, emit_nest: Callable[[bool], Stmt], threshold: int = MIN_PARALLEL_CYCLES
 ) -> Stmt:
     """Returns the parallel or the serial version of a nest, whichever is estimated to be faster.
 
@@ -48,7 +48,7 @@ def is_parallel(
     cycles = total_cycles(stages, target)
     static_cycles = emit.static(cycles)
     if static_cycles is not None:
-        is_unclear = threshold < static_cycles * CLEAR_CASE and static_cycles < threshold * CLEAR_CASE
+        is_unclear = threshold < static_cycles * CLEAR_FACTOR and static_cycles < threshold * CLEAR_FACTOR
         return emit_nest(choice("parallel", static_cycles > threshold, lambda: (False, True) if is_unclear else ()))
     parallel_sizes = _parallel_sizes.get()
     if parallel_sizes is not None:
@@ -68,7 +68,7 @@ _parallel_sizes: ContextVar[frozenset[Var] | None] = ContextVar("parallel_sizes"
 def parallel_over_sizes(func: PrimFunc) -> Iterator[None]:
     """Lets the attribute `PARALLEL_SIZES` of a function decide which of its loop nests are parallel.
 
-    In the ``with`` block, `is_parallel` makes a nest parallel if an axis of its results has one of the listed
+    In the ``with`` block, `emit_parallel_or_serial` makes a nest parallel if an axis of its results has one of the listed
     parameters as extent. This replaces the run-time test that nests of symbolic sizes have otherwise. A function
     without the attribute is scheduled as usual.
     """
@@ -108,4 +108,4 @@ def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
 def is_small_box(axes: tuple[Axis, ...]) -> bool:
     """Returns whether loops over some axes have so few iterations that faster code isn't worth its compile time."""
     points = access.iteration_count(axes)
-    return points is not None and points <= LITTLE
+    return points is not None and points <= MAX_ITERATIONS_OF_SMALL_LOOP

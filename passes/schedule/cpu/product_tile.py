@@ -38,7 +38,7 @@ MAX_SHARE_OF_SHORT_CALLS = 0.02
 gradient, of which one has few terms."""
 MULTIPLY_ADDS_PER_CYCLE = 32
 MAX_RANGES = 3
-FIXED = (0, 1)
+COMPILED_IN_STRIDES = (0, 1)
 """Strides that a subroutine is made for; others are passed to it."""
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ def call_product_tile(
     if any(range_.is_unrolled for range_ in ranges) or _calls_take_long(column, ranges, epilogue):
         return None
     first_point = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
-    stores_in_call = epilogue.stores == (stage,) and not epilogue.moved and start in (None, stage)
+    stores_in_call = epilogue.stores == (stage,) and not epilogue.shifts and start in (None, stage)
     if stores_in_call:
         has_vectors = access.load_stride(_result_load(stage), column.vector.var) == 1
         result_strides = _strides(_result_load(stage), column.order) if has_vectors else None
@@ -197,7 +197,7 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
     """
     outer_term_axes = range(row_count, len(strides) - 2)
     return tuple(
-        stride if stride in FIXED and position not in outer_term_axes else None
+        stride if stride in COMPILED_IN_STRIDES and position not in outer_term_axes else None
         for position, stride in enumerate(strides)
     )
 

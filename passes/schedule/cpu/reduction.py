@@ -16,7 +16,11 @@ from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
 from tvtf.passes.schedule.cpu.pack import pack_operands, transpose_operand
 from tvtf.passes.schedule.cpu.panels import emit_panels, panels_of
-from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import (
+    MIN_PARALLEL_CYCLES,
+    MIN_PARALLEL_CYCLES_OF_TILES,
+    emit_parallel_or_serial,
+)
 from tvtf.passes.schedule.cpu.split_reduction import emit_few_partials, emit_slices, slices_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
@@ -54,11 +58,11 @@ def emit_reduction(
     planned = PlannedReduction(
         stage, tuple(stage if store is merged else store for store in stores), plan, combine, target
     )
-    write = partial(_emit_planned, planned, fixed=fixed, can_be_sliced=not sums_slices)
+    emit_nest = partial(_emit_planned, planned, fixed=fixed, can_be_sliced=not sums_slices)
     if parallel is not None:
-        return emit.sequence([*copy, write(parallel)])
-    threshold = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
-    return emit.sequence([*copy, is_parallel([stage, *stores], target, write, threshold)])
+        return emit.sequence([*copy, emit_nest(parallel)])
+    threshold = MIN_PARALLEL_CYCLES_OF_TILES if has_reused_operand(merged) else MIN_PARALLEL_CYCLES
+    return emit.sequence([*copy, emit_parallel_or_serial([stage, *stores], target, emit_nest, threshold)])
 
 
 def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
@@ -131,19 +135,19 @@ def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
     return replace(stage, reduce=reduce, value=substitute(stage.value, merged_indices))
 
 
-def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
+def reads_elementwise(stage: Stage, source: Stage) -> bool:
     """Returns whether an elementwise stage reads another stage's results only at the indices that it stores to.
 
     The stage can then use the results while they are in registers.
     """
 
-    def is_at_own_point(load: TensorLoad) -> bool:
+    def is_elementwise_load(load: TensorLoad) -> bool:
         if len(load.indices) != len(stage.spatial):
             return False
         return all(map(_is_own_index, load.indices, stage.spatial))
 
     source_loads = access.reads_of(stage, source.buffer)
-    return bool(source_loads) and all(map(is_at_own_point, source_loads))
+    return bool(source_loads) and all(map(is_elementwise_load, source_loads))
 
 
 def _is_own_index(read_index: tirx.Var, axis: Axis) -> bool:

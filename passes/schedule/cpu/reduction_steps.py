@@ -24,7 +24,7 @@ from tvtf.passes.schedule.cpu.vector_axis import UNKNOWN_SIZE, has_reused_operan
 # Each step loads and stores the partial sums of all results, so short steps aren't profitable.
 MIN_TERMS_OF_A_STEP = 128
 # Share of the level-2 cache for the operands of a step; the partial sums take the rest.
-PART_FOR_OPERANDS = 2
+LEVEL2_DIVISOR = 2
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _longest_that_fit(
     """
     candidates = list(_possible_steps(stage, max_first_size)) if has_reused_operand(stage) else []
     operands = [_ReadExtents.of(term) for term in operands_of(stage)]
-    max_bytes = target.level2_bytes // PART_FOR_OPERANDS
+    max_bytes = target.level2_bytes // LEVEL2_DIVISOR
 
     def fits(steps: Steps) -> bool:
         sizes = {**result_sizes, **steps.sizes}

@@ -12,7 +12,7 @@ from tvm.tirx import IntImm, Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.kernel import Axis, Opaque, Stage, replace_loads, substitute
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import emit_reduction
 from tvtf.passes.schedule.cpu.scalar import emit_scalar
 from tvtf.passes.schedule.cpu.short_row_lanes import emit_stacked, is_short
@@ -156,7 +156,9 @@ def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stm
     if _has_short_rows(chain, target):
         return emit_stacked(chain.stages, chain.depth, stored_buffers, target, emit_row)
     row_extents = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
-    return is_parallel(chain.stages, target, lambda parallel: emit.fused_loops(row_extents, emit_row, parallel))
+    return emit_parallel_or_serial(
+        chain.stages, target, lambda parallel: emit.fused_loops(row_extents, emit_row, parallel)
+    )
 
 
 def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:

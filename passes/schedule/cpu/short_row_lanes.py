@@ -16,14 +16,14 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import emit_reduction
 from tvtf.passes.schedule.cpu.scalar import emit_scalar
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.transposed_reads import has_branch
 
-SHORTER_THAN_VECTORS = 2
-VECTORS_OF_ROWS = 4
+MAX_VECTORS_OF_SHORT_ROW = 2
+MAX_VECTORS_OF_ROWS = 4
 # In units of the time per row of a block: the overhead of a block, and the time of a row outside of blocks.
 BLOCK_OVERHEAD_IN_ROWS, COST_OF_A_REMAINING_ROW = 4, 4
 
@@ -42,7 +42,7 @@ def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
     if row_count is not None and row_count < lanes:
         return False
     longest_row = max(prod(axis.size or 1 for axis in axes) for axes in axes_in_rows)
-    is_short_row = 1 < longest_row < SHORTER_THAN_VECTORS * lanes
+    is_short_row = 1 < longest_row < MAX_VECTORS_OF_SHORT_ROW * lanes
     return is_short_row and all(_can_be_stacked(stage, stages, depth) for stage in stages)
 
 
@@ -91,7 +91,7 @@ def emit_stacked(
     depth: int,
     stored_buffers: set[Var],
     target: CpuTarget,
-    one_row: Callable[[list[ir.Expr]], Stmt],
+    emit_row: Callable[[list[ir.Expr]], Stmt],
 ) -> Stmt:
     """Emits a chain on short rows: a parallel loop over blocks of transposed rows, then the remaining rows one by one.
 
@@ -100,7 +100,7 @@ def emit_stacked(
         depth: how many of the first axes count the rows.
         stored_buffers: the results to store in memory.
         target: the CPU.
-        one_row: emits the chain for one row, given its indices.
+        emit_row: emits the chain for one row, given its indices.
     """
     *outer, row_extent = [axis.extent for axis in stages[0].spatial[:depth]]
     rows_per_block = _rows_per_block(emit.static(row_extent), target.lanes(min(stage.item_bytes for stage in stages)))
@@ -120,18 +120,20 @@ def emit_stacked(
             rows_per_block,
         ).emit()
 
-    def remaining_rows(outer_indices: list[ir.Expr]) -> Stmt:
-        return emit.loop(remaining, lambda row: one_row([*outer_indices, blocks * rows_per_block + row]))
+    def emit_remaining_rows(outer_indices: list[ir.Expr]) -> Stmt:
+        return emit.loop(remaining, lambda row: emit_row([*outer_indices, blocks * rows_per_block + row]))
 
     def emit_loops(parallel: bool) -> Stmt:
         """Emits the loop over full blocks, then the loop over the remaining rows."""
-        main = emit.fused_loops([*outer, blocks], emit_block, parallel)
-        parts = [None if emit.static(blocks) == 0 else main]
-        return emit.sequence(
-            [*parts, None if emit.static(remaining) == 0 else emit.fused_loops(outer, remaining_rows, False)]
-        )
+        loop_over_blocks = emit.fused_loops([*outer, blocks], emit_block, parallel)
+        statements: list[Stmt | None] = []
+        if emit.static(blocks) != 0:
+            statements.append(loop_over_blocks)
+        if emit.static(remaining) != 0:
+            statements.append(emit.fused_loops(outer, emit_remaining_rows, False))
+        return emit.sequence(statements)
 
-    return is_parallel(stages, target, emit_loops)
+    return emit_parallel_or_serial(stages, target, emit_loops)
 
 
 def _rows_per_block(rows: int | None, lanes: int) -> int:
@@ -139,7 +141,7 @@ def _rows_per_block(rows: int | None, lanes: int) -> int:
 
     Each block has a fixed cost. Rows that fill no block run one by one, which takes longer.
     """
-    heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
+    heights = [lanes * vectors for vectors in range(MAX_VECTORS_OF_ROWS, 0, -1)]
 
     def cost(height: int) -> int:
         blocks, remaining = divmod(rows or 0, height)

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import is_long_sum
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, operands_of
 
-TILES_PER_CORE_THAT_SUFFICE = 8
+ENOUGH_TILES_PER_CORE = 8
 MAX_SLICES_IN_ONE_VALUE = 16
 """Maximum number of slices whose partial results are added in one expression."""
 
@@ -48,7 +48,7 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
 
 def _default_slices(planned: PlannedReduction) -> int:
     """Returns the number of slices of a sum unless tuning chooses another; 0 if slicing isn't profitable."""
-    occupied = _tile_count(planned) >= TILES_PER_CORE_THAT_SUFFICE * planned.target.cores
+    occupied = _tile_count(planned) >= ENOUGH_TILES_PER_CORE * planned.target.cores
     if not is_long_sum(planned.stage, planned.target) or (occupied and _is_read_once_or_cached(planned)):
         return 0
     return TASKS_PER_CORE * planned.target.cores

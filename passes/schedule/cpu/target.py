@@ -8,7 +8,7 @@ from functools import lru_cache
 from tvm.target import Target, codegen
 
 BITS_PER_BYTE = 8
-RUN_IN_HALVES = {"znver4"}
+HALF_WIDTH_PROCESSORS = {"znver4"}
 """Processors that execute a 512-bit vector as two halves: rows that end in a short vector are a tenth faster there."""
 
 
@@ -35,7 +35,7 @@ class CpuTarget:
     def of(target: Target) -> CpuTarget:
         """Derives a CPU's properties from a TVM target of kind `llvm`; cache sizes are those of a small server core."""
         bits = _vector_bits(str(target))
-        is_halved = bits == 512 and str(target.attrs.get("mcpu", "")) in RUN_IN_HALVES
+        is_halved = bits == 512 and str(target.attrs.get("mcpu", "")) in HALF_WIDTH_PROCESSORS
         return CpuTarget(bits, _vector_registers(target, bits), _cores(target), is_halved=is_halved)
 
     def lanes(self, item_bytes: int) -> int:

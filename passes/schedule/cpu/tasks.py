@@ -24,7 +24,7 @@ from tvtf.passes.schedule.cpu.vector_axis import operands_of, vector_operand_byt
 
 TASKS_PER_CORE = 4
 UNKNOWN_SIZE = 512
-ELEMENTS_OF_A_SMALL_PANEL = 4096
+MAX_ELEMENTS_OF_SMALL_PANEL = 4096
 """Maximum elements of a panel (a tile's columns by all terms) that needs no blocks: half of a 32 kB level-1 cache in float32."""
 
 
@@ -39,7 +39,7 @@ class PlannedReduction:
         combine: how partial results are combined, or None if they can't be.
         target: the processor.
         start: the stage whose partial results the sums are added to; None if sums begin with the initial value.
-        moved: the distances by which results are shifted along some axes, by the axis's variable.
+        shifts: the distances by which results are shifted along some axes, by the axis's variable.
     """
 
     stage: Stage
@@ -48,12 +48,12 @@ class PlannedReduction:
     combine: Combine | None
     target: CpuTarget
     start: Stage | None = None
-    moved: Point = field(default_factory=dict)
+    shifts: Point = field(default_factory=dict)
 
     @property
     def epilogue(self) -> Epilogue:
         """The stages to run on each finished result."""
-        return Epilogue(self.stage, self.stores, self.moved)
+        return Epilogue(self.stage, self.stores, self.shifts)
 
 
 def tiled_sizes(planned: PlannedReduction) -> dict[Var, int]:
@@ -169,7 +169,7 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
     elements_per_tile = tile_size * reduce_points(planned)  # of the operand: all terms of the tile's results
     if axis.var.same_as(planned.plan.vector.var):
-        is_large_panel = elements_per_tile > ELEMENTS_OF_A_SMALL_PANEL
+        is_large_panel = elements_per_tile > MAX_ELEMENTS_OF_SMALL_PANEL
         return tile_count if axis.size is not None and is_large_panel else 1
     # The other operand and the results pass through the cache, too. Tuning tries other shares.
     share_of_level2 = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
@@ -312,7 +312,7 @@ def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: 
     column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
         return column.emit_tile(None, start, epilogue)
-    base_in_image = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.moved.items()}}
+    base_in_image = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.shifts.items()}}
     clipped_ranges = [clip_range(range_, planned.stage.clips, base_in_image, tile.sizes) for range_ in ranges]
     streamed = _streamed_operand(planned, ranges)
     subroutine_call = call_product_tile(column, clipped_ranges, start, epilogue, streamed is not None)

@@ -84,12 +84,12 @@ class Accumulators:
 class Epilogue:
     """What is done with each finished result of a reduction: the elementwise stages on it, and their stores.
 
-    Points of results are shifted by `moved` along some axes before they are stored.
+    Indices of results are shifted by `shifts` along some axes before they are stored.
     """
 
     stage: Stage
     stores: tuple[Stage, ...]
-    moved: Point = field(default_factory=dict)
+    shifts: Point = field(default_factory=dict)
 
     @property
     def operations(self) -> int:
@@ -98,7 +98,7 @@ class Epilogue:
 
     def emit_stores(self, result: ir.Expr, point: Point) -> Stmt:
         """Returns the stores of all epilogue stages for a finished result at a point (the value of each axis)."""
-        point = {**point, **{var: point[var] + offset for var, offset in self.moved.items()}}
+        point = {**point, **{var: point[var] + offset for var, offset in self.shifts.items()}}
         return emit.sequence([_store_stage(stage, self.stage, result, point) for stage in self.stores])
 
 

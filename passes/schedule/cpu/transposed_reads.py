@@ -23,9 +23,9 @@ from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, emit_tiles_along_axis
 from tvtf.passes.schedule.cpu.transpose import transposed_copy, transposed_tile
 
 # A tile to transpose is held in registers twice.
-MAX_LANES_OF_A_TILE = 16
+MAX_TILE_LANES = 16
 # If an operand's rows are pages apart, a cache line that two strips share is evicted before the second strip reads it.
-TILES_OF_A_STRIP = 4
+TILES_PER_STRIP = 4
 BRANCHES = {"prim.if_then_else", "tirx.if_then_else"}
 
 
@@ -80,7 +80,7 @@ def emit_transposed(
 
     Transposes are up to 19 times as fast this way.
     """
-    lanes = min(MAX_LANES_OF_A_TILE, *(target.lanes(load.source.ty.dtype.dtype.bits // 8) for load in transposed.loads))
+    lanes = min(MAX_TILE_LANES, *(target.lanes(load.source.ty.dtype.dtype.bits // 8) for load in transposed.loads))
     task_counts = _task_counts(transposed, lanes, target) if parallel else [1, 1]
     row_axis, column_axis = (Axis(Var("part", "int64"), loop.extent) for loop in (transposed.along, transposed.across))
 

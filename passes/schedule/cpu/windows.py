@@ -38,7 +38,7 @@ from tvtf.passes.schedule.cpu.kernel import (
 )
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import without_unit_axes
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import emit_tiles_along_axis
@@ -47,10 +47,10 @@ from tvtf.passes.schedule.cpu.vector_axis import operands_of
 
 MAX_UNROLLED_TERMS = 512
 # With more results in registers LLVM loads terms long before their use, and spills them; tiles of 28 results did.
-PARTS_OF_REGISTERS = 2
+REGISTER_DIVISOR = 2
 # Each selected term takes a mask, too, and AVX-512 has seven. Where a term is selected by another operand, tiles along
 # channels (full cache lines) take two thirds of the time of tiles along windows.
-PARTS_OF_REGISTERS_TO_CHOOSE = 8
+REGISTER_DIVISOR_OF_SELECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -403,8 +403,8 @@ def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
     if stage.broadcast_axis is not None:  # registers also hold all operands, plain and shuffled
         return max(1, (target.vector_registers - 2 * taps) // 3), 1
     if not has_calls(stage.value):
-        return target.vector_registers // PARTS_OF_REGISTERS, 1
-    max_results = target.vector_registers // PARTS_OF_REGISTERS_TO_CHOOSE
+        return target.vector_registers // REGISTER_DIVISOR, 1
+    max_results = target.vector_registers // REGISTER_DIVISOR_OF_SELECTIONS
     return max_results, max_results if len(operands_of(stage)) > 1 else max(1, max_results // 2)
 
 
@@ -448,7 +448,7 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
     emitter = _WindowEmitter(windows, stores, tile)
     # The last two axes, the windows of a row and the channels, are tiled within a row.
     extents = [axis.extent for axis in windows.fused_stages[0].spatial[:-2]]
-    return is_parallel(
+    return emit_parallel_or_serial(
         windows.fused_stages, target, lambda parallel: emit.fused_loops(extents, emitter.emit_row, parallel)
     )
 

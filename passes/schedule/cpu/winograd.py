@@ -35,7 +35,7 @@ from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.pack import pack_operands
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Epilogue
@@ -281,7 +281,7 @@ def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarge
     emitter = _WinogradEmitter(
         winograd, [stage for stage in winograd.fused_stages if stage.buffer in stored_buffers], target
     )
-    return is_parallel(winograd.stages, target, emitter.emit_nest)
+    return emit_parallel_or_serial(winograd.stages, target, emitter.emit_nest)
 
 
 class _WinogradEmitter:

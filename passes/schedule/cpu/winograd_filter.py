@@ -25,7 +25,7 @@ from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, substitute, variables
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
-from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range
@@ -223,7 +223,7 @@ def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], tar
     emitter = _FilterGradientEmitter(
         gradient, [stage for stage in gradient.fused_stages if stage.buffer in stored_buffers], target
     )
-    return is_parallel(gradient.stages, target, emitter.emit_nest)
+    return emit_parallel_or_serial(gradient.stages, target, emitter.emit_nest)
 
 
 @dataclass(frozen=True)
