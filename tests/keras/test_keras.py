@@ -227,3 +227,10 @@ def test_modules_that_import_plotting_and_scikit_learn_run_at_their_first_use():
         print(callable(keras.visualization.plot_image_gallery), 'SKLearnRegressor' in dir(tf.keras.wrappers))
         print(importlib.reload(keras.visualization) is tf.keras.visualization, hasattr(keras.visualization, 'nothing'))
     """).splitlines() == ["[False, False]", "4 1 [True, False]", "True True", "True False"]
+
+
+def test_a_star_imports_all_names_of_keras():
+    names = {}
+    exec("from tvtf.keras import *", names)
+    assert names["Sequential"] is tf.keras.Sequential and names["layers"] is tf.keras.layers
+    assert not {"Any", "loader", "find_spec"} & set(names)

@@ -48,6 +48,8 @@ sys.meta_path.insert(0, ModuleAliases(_is_submodule, _submodule))  # type: ignor
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # for `from tensorflow.keras import *`, which would else find only the names of this file
+        return [each for each in dir(_api) if not each.startswith("_")]
     return getattr(_api, name)
 
 
