@@ -425,11 +425,12 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
 def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
     """Packs the results of a loop body into the structure of the loop variables ``like``, and returns them.
 
-    Raises TensorFlow's errors if the structures differ. A single result may be returned without a list. ``like`` and
-    ``values`` may both be of a class made by ``attrs`` that can be unpacked.
+    Raises TensorFlow's errors if the structures differ; the types of tuples and lists may, except eagerly. A single result
+    may be returned without a list. ``like`` and ``values`` may both be of a class made by ``attrs`` that can be unpacked.
     """
     values = values if isinstance(values, (list, tuple)) or type(values) is type(like) else [values]
-    nest.assert_same_structure(list(values), list(like), expand_composites=expand_composites)
+    check_types = state.trace is None
+    nest.assert_same_structure(list(values), list(like), check_types, expand_composites)
     return nest.pack_sequence_as(like, nest.flatten(values, expand_composites), expand_composites)
 
 

@@ -1,10 +1,12 @@
 """Branches that return, and loops that carry, tensors of several sizes."""
 
+from collections import namedtuple
+
 from parity_calls import result_or_kind
 
 
 def programs(tf):
-    return _branches(tf) | _loops(tf) | _slices(tf) | _computed(tf) | _rejected(tf)
+    return _branches(tf) | _loops(tf) | _slices(tf) | _computed(tf) | _structures(tf) | _rejected(tf)
 
 
 def _each(function, *calls):
@@ -187,6 +189,31 @@ def _computed(tf):
         "the top of a computed count": lambda: tf.function(
             lambda x: tf.math.in_top_k([1, 0], [[0.1, 0.9], [0.2, 0.8]], tf.size(tf.where(x < -3.0)))
         )(x),
+    }
+
+
+def _structures(tf):
+    """Loop bodies that return other containers than the loop variables are in, which only eager loops reject."""
+    pair = namedtuple("pair", "a b")
+    changes = {
+        "a tuple and a list": ((1, 2.0), list),
+        "a list and a tuple": ([1, 2.0], tuple),
+        "a named tuple and a tuple": (pair(1, 2.0), tuple),
+        "a dict and a list": ({"a": 1, "b": 2.0}, lambda values: [values["a"], values["b"]]),
+        "two numbers and one": ((1, 2.0), lambda values: (values[0],)),
+    }
+
+    def changed(start, change, run):
+        def loop():
+            values = tf.nest.map_structure(tf.constant, start)
+            return tf.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, change(v)), (0, values))[1]
+
+        return lambda: result_or_kind(lambda: run(loop)())
+
+    return {
+        f"{name}{way}": changed(*change, run)
+        for name, change in changes.items()
+        for way, run in ((", eagerly", lambda f: f), ("", lambda f: tf.function(f, autograph=False)))
     }
 
 
