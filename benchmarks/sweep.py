@@ -28,7 +28,8 @@ from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.llvm import lower_kernels
 from tvtf.passes.codegen.native_code import native
-from tvtf.passes.schedule.cpu import schedule
+from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
+from tvtf.passes.schedule.cpu import schedule, subroutine
 from tvtf.runtime.pool import adopt
 
 ROUND = [1, 2, 4, 8, *range(16, 145, 16)]
@@ -132,12 +133,22 @@ def built(products: Sequence[Product], folder: Path) -> dict[Product, Any]:
     def library(number: int) -> Path:
         path = folder / f"{number}.so"
         native(lowered[number], TARGET).write_to_file(str(path.with_suffix(".o")), "o")
-        link([path.with_suffix(".o")], path)
+        link([path.with_suffix(".o"), *called_objects(path.with_suffix(".o"))], path)
         return path
 
     with ThreadPoolExecutor(CORES) as pool:
         modules = [loaded(path) for path in pool.map(library, range(len(groups)))]
     return {p: (module, f"f{i}") for group, module in zip(groups, modules) for i, p in enumerate(group)}
+
+
+def called_objects(kernels: Path) -> list[Path]:
+    """Compiles the subroutines that an object file calls, and returns their object files."""
+    names = names_in(kernels.read_bytes())
+    objects = [kernels.with_name(f"{kernels.stem}_{name}.o") for name in names]
+    with SubroutineCompiler(TARGET, {}, None) as compiler:
+        for name, path in zip(names, objects):
+            path.write_bytes(compiler.code(name, lambda name=name: subroutine.function(name)))
+    return objects
 
 
 def loaded(path: Path) -> Any:

@@ -123,12 +123,17 @@ def scalar_value(i, j):
     return tirx.Cast("float32", i)
 
 
+def rounded_value(i, j):
+    return tirx.Cast("float32", tirx.Cast("bfloat16", emit.load(X, [i, j])))
+
+
 def through_division(i, j):
     return emit.load(X, [tirx.floordiv(i, emit.index(2)), j])
 
 
 STAY = {
     "a value of the loop's variable": store(scalar_value),
+    "a value rounded to bfloat16": store(rounded_value),
     "places that aren't linear": store(through_division),
     "few items": rows(lambda i: emit.store(OUT, tirx.const(1.0), [i, emit.index(0)])),
     "two stored arrays, one in another order": rows(lambda i: in_vectors(lambda j: emit.sequence([

@@ -73,7 +73,7 @@ def after_a_step(*widths):
 
 def test_an_equal_program_finds_all_kernels_and_computes_the_same_bits(own_cache, nothing_loaded, compiled):
     fresh = after_a_step(8, 16, 16, 4)
-    assert len(compiled) == len(kernels(own_cache)) > 3
+    assert len(kernels(own_cache)) >= len(compiled) > 3  # with the subroutines that the kernels call
     without_libraries(own_cache)
     nothing_loaded()
     compiled.clear()
@@ -277,9 +277,10 @@ def test_what_a_killed_compilation_left_is_whole_or_not_used(own_cache):
     assert killed.stdout.readline() == "compiled\n"
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert not kernels(own_cache)
+    # What is stored already, such as subroutines, is whole.
+    assert all(store.digest_of_content(kernel.read_bytes()) == kernel.stem for kernel in kernels(own_cache))
     count, result = finished(process(own_cache))
-    assert count == len(kernels(own_cache)) > 0
+    assert 0 < count <= len(kernels(own_cache))
     assert sorted(p.name for p in own_cache.iterdir()) == ["code", "index"]
     without_libraries(own_cache)
     assert finished(process(own_cache)) == (0, result)

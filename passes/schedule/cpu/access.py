@@ -33,13 +33,19 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
     put the digits together again.
     """
     number = _number_of_digits(indices)
+    if number is None:
+        return _row_major_offset(buffer, indices)
     number_var = Var("number", "int64")
-    if number is not None:
-        indices = [_with_number(index, number_var) for index in indices]
+    offset = _row_major_offset(buffer, [_with_number(index, number_var) for index in indices])
+    return simplified(substitute(offset, {number_var: number}))
+
+
+def _row_major_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
+    """Returns the row-major offset of an element, as TVM itself computes it when it flattens buffers."""
     offset: ir.Expr = tirx.IntImm("int64", 0)
     for index, extent in zip(indices, buffer.ty.shape, strict=True):
         offset = offset * as_expr(extent) + index
-    return simplified(offset if number is None else substitute(simplified(offset), {number_var: number}))
+    return simplified(offset)
 
 
 def _number_of_digits(indices: list[ir.Expr]) -> ir.Expr | None:
@@ -220,5 +226,6 @@ def _scatters_pairs(node: For) -> bool:
         ],
     )
     accesses_of_pairs = [access for access in accesses if "x" in str(access[0].ty.dtype)]  # such as float32x2
-    strides = [stride(flat_offset(*access), node.loop_var) for access in accesses_of_pairs]
+    # What TVM doesn't know to be contiguous, it takes for scattered.
+    strides = [stride(_row_major_offset(*access), node.loop_var) for access in accesses_of_pairs]
     return any(step is None or static(step) not in (0, 1) for step in strides)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm import ir, sym
+from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, Evaluate, For, ForKind, IfThenElse, IntImm, SeqStmt, Stmt, Var
 
@@ -477,7 +477,9 @@ class _Body:
 def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
     """Returns the rules of a walk that appends the loads of a value to `found`.
 
-    The walk is interrupted where the value depends on a variable or an address, which a subroutine isn't passed.
+    The walk is interrupted where the value depends on a variable or an address, which a subroutine isn't passed, and at
+    a number of 16 bits or less, such as one that is rounded to bfloat16: LLVM crashes on some of these, and
+    `codegen/bfloat16.py` replaces them in kernels only.
     """
 
     def add_load(load: TensorLoad) -> tvm_ffi.WalkResult:
@@ -488,7 +490,11 @@ def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
         is_allowed = isinstance(node, ir.Call) and node.op != _ADDRESS_OF
         return tvm_ffi.WalkResult.ADVANCE if is_allowed else tvm_ffi.VisitInterrupt(node)
 
-    return [(TensorLoad, add_load), ((Var, ir.Call), visit_variable_or_call)]
+    def visit_cast(cast: tirx.Cast) -> Any:
+        is_narrow_float = "float" in str(cast.ty.dtype) and cast.ty.dtype.itemsize < 4
+        return tvm_ffi.VisitInterrupt(cast) if is_narrow_float else tvm_ffi.WalkResult.ADVANCE
+
+    return [(TensorLoad, add_load), ((Var, ir.Call), visit_variable_or_call), (tirx.Cast, visit_cast)]
 
 
 def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
