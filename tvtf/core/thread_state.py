@@ -32,6 +32,7 @@ class ThreadState(threading.local):
         self.unassignable: list[list[Any]] = []  # Variables that Python called by compiled code must not assign
         self.depth = 0  # nesting depth of Python called by compiled code
         self.compiling: bool = False  # whether passes run: ops that they bind have no line of the user's
+        self.infers_type: bool = False  # whether TVM infers the type of a call that is in the program already
         self.line_numbers: Any = None  # what stands for the user's lines in the code that is being compiled
         self.quiet = _quiet_numpy()
 

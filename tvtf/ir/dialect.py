@@ -18,6 +18,7 @@ from tvtf.core.deferred_shape import RANK_GAP, RANKS, AnyShape
 from tvtf.core.primitive import Primitive, table
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim, simplify_dim
 from tvtf.core.specialization import UnknownRank
+from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import Lock
 
 _PREFIX = "tvtf."
@@ -80,7 +81,11 @@ def _register(prim: Primitive[Any]) -> ir.Op:
 def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
     """Returns the Relax type of a primitive's call, by the primitive's type rule."""
     decoded = read(call)
-    return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in decoded.inputs), **decoded.attrs))
+    state.infers_type = True
+    try:
+        return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in decoded.inputs), **decoded.attrs))
+    finally:
+        state.infers_type = False
 
 
 PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128, "int32x2": dtypes.string}

@@ -9,7 +9,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentValueError
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import Sample, primitive
-from tvtf.core.shape import Dim, TensorType, agree_dim
+from tvtf.core.shape import Dim, TensorType, agree_dim, same_dim
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.dtypes import bool as bool_dtype
@@ -136,9 +136,13 @@ def agree_or_check(a: Dim, b: Dim) -> bool:
         return True
     if isinstance(a, int) and isinstance(b, int):
         return False
-    if state.trace is None:  # TVM infers the type of a call that is in the program, after the comparison
+    if state.trace is None or state.infers_type:  # the call is in the program already, after the comparison
         return True
-    if not any(_is_computed(dim, state.trace.root) for dim in (a, b)):
+    root = state.trace.root
+    if not any(_is_computed(dim, root) for dim in (a, b)):
+        return False
+    # What an assumption, which another branch may have made, put in place of a symbol would be compared in all branches.
+    if any(same_dim(dim, assumed) for dim in (a, b) for assumed in root.assumptions.values()):
         return False
     # ``told_dims`` computes those of its dims that are symbols, and checks a number or an expression.
     computed, checked = (a, b) if _is_symbol(a) else (b, a)
