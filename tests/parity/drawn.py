@@ -14,7 +14,15 @@ def programs(tf):
         "poisson of long": (lambda: random.stateless_poisson([8], [5, 6], 100.0, tf.int64),),
         "poisson of floats": (lambda: random.stateless_poisson([8], [5, 6], 12.5, tf.float32),),
     }
-    return calls(tf, drawn) | _seeded(tf) | _in_functions(tf) | _in_datasets(tf) | _beside_unused(tf) | _errors(tf)
+    return (
+        calls(tf, drawn)
+        | _seeded(tf)
+        | _in_functions(tf)
+        | _in_datasets(tf)
+        | _beside_unused(tf)
+        | _by_branch(tf)
+        | _errors(tf)
+    )
 
 
 def _seeded(tf):
@@ -190,6 +198,21 @@ def _beside_unused(tf):
         return second, [next(first).numpy().tolist() for _ in range(2)]
 
     return {f"{label} beside an unused iterator": lambda make=make: iterated(make) for label, make in datasets.items()}
+
+
+def _by_branch(tf):
+    """Elements for which a function calls other random ops than for the element before."""
+
+    def drawn(x):
+        if x % 2 == 0:
+            return tf.random.uniform([], seed=1)
+        return tf.random.normal([])
+
+    def numbers():
+        tf.random.set_seed(1)
+        return [_rounded(x) for x in tf.data.Dataset.range(5).map(drawn)]
+
+    return {"random ops in branches of a map": numbers}
 
 
 def _rounded(x):

@@ -27,6 +27,8 @@ from tvtf.state.trackable import Trackable
 
 INFINITE: Final = -1
 UNKNOWN: Final = -2
+CACHED_ELEMENTS = "cached"
+"""The attribute of a dataset that holds elements, in which there is nothing random."""
 
 
 @export("data.Dataset")
@@ -83,24 +85,29 @@ class Dataset(NumberedObject, abc.ABC):
     @cached_property
     def _seed_generators(self) -> list[SeedGenerator]:
         """The seed generators of this dataset and of all datasets that it depends on."""
-        return [part for part in self._parts() if isinstance(part, SeedGenerator)]
+        return [part for part in self._random_parts if isinstance(part, SeedGenerator)]
 
     @cached_property
     def _random_functions(self) -> list[RandomFunction]:
         """The functions of elements of this dataset and of all datasets that it depends on."""
-        return [part for part in self._parts() if isinstance(part, RandomFunction)]
+        return [part for part in self._random_parts if isinstance(part, RandomFunction)]
 
-    def _parts(self) -> Iterator[Any]:
-        """Yields the attributes of this dataset and of all datasets that it depends on.
+    @cached_property
+    def _random_parts(self) -> list[SeedGenerator | RandomFunction]:
+        """What may draw random numbers in this dataset and in all datasets that it depends on, each once.
 
-        Datasets are found in the attributes of a dataset, which may be tuples or lists.
+        They are found in the attributes of a dataset, which may be tuples or lists.
         """
-        for attribute in list(vars(self).values()):  # a copy: another thread may set an attribute
+        parts: dict[int, SeedGenerator | RandomFunction] = {}
+        for name, attribute in list(vars(self).items()):  # a copy: another thread may set an attribute
+            if name == CACHED_ELEMENTS:
+                continue
             for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
                 if isinstance(each, Dataset):
-                    yield from each._parts()
-                else:
-                    yield each
+                    parts.update((id(part), part) for part in each._random_parts)
+                elif isinstance(each, (SeedGenerator, RandomFunction)):
+                    parts[id(each)] = each
+        return list(parts.values())
 
     def new_elements(self, position: int = 0) -> Iterator[Element]:
         """Starts an iteration of the program's over elements: random ops of functions start again, as in TensorFlow.

@@ -23,7 +23,7 @@ from tvtf.dtypes import bool as bool_
 from tvtf.errors import OpError
 from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
-from tvtf.rng.rng_streams import Stream, TracedStream, continuing, stream_of
+from tvtf.rng.rng_streams import Stream, StreamKey, TracedStream, continuing, stream_of
 
 
 class Eager(RandomFunction):
@@ -33,8 +33,8 @@ class Eager(RandomFunction):
         if not callable(user):
             raise ValueError(f"Argument `func` must be a callable. Received func={user!r} (of type {type(user)})")
         self.user = user
-        self._inner_streams: list[TracedStream] = []
-        """The random streams of the datasets that the function makes."""
+        self._inner_streams: dict[StreamKey, TracedStream] = {}
+        """The random streams of the function's ops, if it runs as Python, and of the datasets that it makes."""
 
     def __call__(self, *elements: Element) -> Any:
         with continuing(self._inner_streams):
@@ -42,7 +42,7 @@ class Eager(RandomFunction):
         return result if isinstance(result, Dataset) else result_of(result)
 
     def random_streams(self) -> Sequence[Stream]:
-        return self._inner_streams
+        return [*self._inner_streams.values()]
 
 
 class Traced(Eager):
@@ -76,7 +76,7 @@ class Traced(Eager):
     def random_streams(self) -> Sequence[Stream]:
         variables = [] if self._traced is None else self._traced.variables
         own = [stream for variable in variables if (stream := stream_of(variable)) is not None]
-        return [*own, *self._inner_streams]
+        return [*own, *self._inner_streams.values()]
 
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
         """Infers the spec of the function's result by a call on the first element, as Python.

@@ -12,6 +12,7 @@ import math
 import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state as thread
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import uint64
 from tvtf.ops import philox
 from tvtf.ops.dims import scalar_of
@@ -184,7 +186,9 @@ def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
     """
     known: KnownStreams | None = getattr(_thread, "known", None)
     if known is not None:
-        return known.next(op_seed, 0 if op_seed is not None else known.next_op_seed()).advance(blocks)
+        position = 0 if op_seed is not None else known.next_op_seed()
+        with _streams_lock:  # other threads call the function, too
+            return known.next(op, op_seed, position).advance(blocks)
     with seeds.lock:
         if op_seed is None:
             return first_state(None if seeds.seed is None else seeds.next_op_seed())
@@ -194,6 +198,7 @@ def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
         return before
 
 
+_streams_lock = Lock()
 _streams_by_trace: weakref.WeakKeyDictionary[Any, list[TracedStream]] = weakref.WeakKeyDictionary()
 
 
@@ -202,38 +207,49 @@ def _new_stream(root: Any, op_seed: int | None) -> Stream:
     streams = _streams_by_trace.setdefault(root, [])
     position = sum(stream.op_seed is None for stream in streams)
     known: KnownStreams | None = getattr(_thread, "known", None)
-    streams.append(TracedStream(op_seed, position) if known is None else known.next(op_seed, position))
-    return streams[-1]
+    if known is None:
+        stream = TracedStream(op_seed, position)
+    else:
+        with _streams_lock:
+            stream = known.next("", op_seed, position)
+    streams.append(stream)
+    return stream
+
+
+StreamKey = tuple[str, int | None, int, int]
+"""An op's name, its seed, its position among ops without a seed, and how often the function called it before in this call."""
 
 
 class KnownStreams:
-    """The random streams, in order, of a Python function's ops, and of the functions that each of its calls traces.
+    """The random streams of a Python function's ops, and of the functions that each of its calls traces.
 
     The function of ``flat_map`` is such a function: it makes datasets. TensorFlow traces it, and theirs, only once.
-    Therefore later calls continue the streams of the first, and find the same op seeds: positions in the function.
+    Therefore later calls continue the streams of earlier ones, and find the same op seeds: positions in the function.
     """
 
-    def __init__(self, streams: list[TracedStream]) -> None:
-        self.streams, self.index = streams, 0
+    def __init__(self, streams: dict[StreamKey, TracedStream]) -> None:
+        """Begins a call of the function, whose calls so far have created ``streams``."""
+        self.streams = streams
         self._op_seeds = itertools.count()
+        self._occurrences: Counter[tuple[str, int | None, int]] = Counter()
 
     def next_op_seed(self) -> int:
         """Returns the seed of the next op of the function that has none."""
         return next(self._op_seeds)
 
-    def next(self, op_seed: int | None, position: int) -> TracedStream:
-        """Returns the stream that the same op had in an earlier call, or creates it."""
-        known = self.streams[self.index] if self.index < len(self.streams) else None
-        if known is None or (known.op_seed, known.position) != (op_seed, position):
-            known = TracedStream(op_seed, position)
-            self.streams[self.index :] = [known]
-        self.index += 1
-        return known
+    def next(self, op: str, op_seed: int | None, position: int) -> TracedStream:
+        """Returns the stream that the same op had in an earlier call, or creates it. The caller holds `_streams_lock`."""
+        occurrence = self._occurrences[op, op_seed, position]
+        self._occurrences[op, op_seed, position] += 1
+        key = op, op_seed, position, occurrence
+        if key not in self.streams:
+            self.streams[key] = TracedStream(op_seed, position)
+        return self.streams[key]
 
 
 @contextmanager
-def continuing(streams: list[TracedStream]) -> Iterator[None]:
-    """Has ops and traced functions of the context continue the streams of this list, to which new ones are added."""
+def continuing(streams: dict[StreamKey, TracedStream]) -> Iterator[None]:
+    """Has ops and traced functions of the context continue these streams, to which new ones are added."""
     outer, _thread.known = getattr(_thread, "known", None), KnownStreams(streams)
     try:
         yield
