@@ -70,9 +70,30 @@ def programs(tf):
             made[label + form] = _all_of(tf, make, values, form)
         made[f"{label}, gradient"] = _gradient(tf, make, values)
         made[f"{label}, known"] = lambda make=make, values=values: _known(make(*map(c, values)))
-    return (
+    return _of_computed_size(tf) | (
         made | _algebra(tf) | _shapes(tf) | _blocks(tf) | _composites(tf) | _checks(tf) | _errors(tf) | _of_any_rank(tf)
     )
+
+
+def _of_computed_size(tf):
+    """In a function of unknown rank, operators whose size is computed from the shape of a tensor."""
+    linalg = tf.linalg
+
+    def scaled(x):
+        return linalg.LinearOperatorScaledIdentity(tf.shape(x)[-1], x[..., 0])
+
+    def blocks(x):
+        return linalg.LinearOperatorBlockDiag([scaled(x), linalg.LinearOperatorDiag(x)])
+
+    def called(make, method):
+        unknown = [tf.TensorSpec(None, tf.float32)]
+        return tf.function(lambda x: getattr(make(x), method)(), input_signature=unknown)(tf.constant([2.0, 3.0]))
+
+    return {
+        f"{name} of computed size, {method}": lambda make=make, method=method: called(make, method)
+        for name, make in {"scaled identity": scaled, "blocks": blocks}.items()
+        for method in ("trace", "to_dense", "shape_tensor")
+    }
 
 
 def _shown(x):

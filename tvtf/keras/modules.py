@@ -77,7 +77,10 @@ class LayerModule(tvtf.Module):
 
         Keras's own classes of lists and dicts are not trackable.
         """
-        return {**self._containers(), **tvtf.Module._trackable_children(self, save_type, **kwargs)}
+        containers = self._containers()
+        if save_type == "checkpoint" and self._has_layers_in_functional():
+            containers.pop("_layers", None)
+        return {**containers, **tvtf.Module._trackable_children(self, save_type, **kwargs)}
 
     def _containers(self) -> dict[str, Any]:
         """Returns wrapped copies of the layer's lists, sets and dicts, by attribute name.
@@ -88,9 +91,6 @@ class LayerModule(tvtf.Module):
         cache = vars(self).setdefault(CONTAINERS, {})
         # Keras appends the name to `_tracked` whenever a list, set or dict is assigned to an attribute.
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
-            if name == "_layers" and self._has_layers_in_functional():
-                cache.pop(name, None)
-                continue
             content = _identities(getattr(self, name, None))
             cached_content, _ = cache.get(name, (None, None))
             if name not in cache or cached_content != content:

@@ -36,7 +36,8 @@ from tvtf.core.primitive import export, hooks, public_names
 from tvtf.core.shape import Dim, TensorShape, agree_dim
 from tvtf.core.specialization import UnknownRank, Unspecialized
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor
-from tvtf.dtypes import as_dtype
+from tvtf.core.v1_dimension import is_dim
+from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.lapack import diagonal
 from tvtf.ops.rules import bind, static_dims, zeros_like
 from tvtf.ops.solve import cholesky_solve, slogdet
@@ -56,12 +57,24 @@ def of_any_rank(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(*args, **kwargs)
         except UnknownRank as signal:
+            # The deferred call makes the operator again from its tensors, where a size of this trace has no value.
+            if _holds_symbolic_size(args[0]):
+                raise
             try:
                 return hooks.defer_call(method, args, kwargs, signal)
             except (Exception, Unspecialized):  # any op's error
                 raise signal from None
 
     return run
+
+
+def _holds_symbolic_size(value: Any) -> bool:
+    """Returns whether a symbolic size is among the attributes of an operator, or of the operators that it is made of."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_symbolic_size, value))
+    if isinstance(value, LinearOperator):
+        return any(map(_holds_symbolic_size, vars(value).values()))
+    return is_dim(value)
 
 
 def _warn_of_dense(method: str, costs: str = " and O(N^3) operations") -> None:
@@ -233,7 +246,7 @@ class LinearOperator(Module, CompositeTensor):
     @of_any_rank
     def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
         """Returns the rank as a tensor."""
-        return constant(len(self._dims()))
+        return constant(len(self._dims()), int32)
 
     @of_any_rank
     def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
