@@ -22,6 +22,8 @@ from tvm.target import Target, codegen
 from tvm.tirx import IntImm, PrimFunc
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.core import integers, tvm_visitor
+from tvtf.ops.kernels import common
 from tvtf.passes.codegen.processor_models import supported_model
 from tvtf.passes.schedule.cpu.parallel_threshold import PARALLEL_SIZES
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -30,6 +32,8 @@ from tvtf.passes.schedule.tuned_choices import choices_text
 FOLDER = Path(__file__).parent
 SOURCES = FOLDER.parent
 """The folder of the compiler's sources, on which all object code depends."""
+OTHER_SOURCES = tuple(Path(module.__file__ or "") for module in (integers, tvm_visitor, common))
+"""What the compiler uses of other folders in writing code."""
 
 
 def target_of(model: str, cores: int = 1) -> Target:
@@ -53,7 +57,9 @@ def shipped_kernel_name(func: PrimFunc, content: str, cores: int) -> str:
 
     A parallel loop is split in parts for all cores. A kernel without parallel loops doesn't depend on their number.
     """
-    cores = cores if func.attrs.get(PARALLEL_SIZES) else 1
+    sizes = [param for param in func.params if not is_buffer_var(param)]
+    is_serial = not sizes or (PARALLEL_SIZES in func.attrs and len(func.attrs[PARALLEL_SIZES]) == 0)
+    cores = 1 if is_serial else cores
     return "kernel_" + hashlib.sha256(f"{cores}\0{content}".encode()).hexdigest()[:40]
 
 
@@ -155,6 +161,6 @@ def _model_of(target: Target) -> str | None:
 def _digest_of_compiler() -> str:
     """Returns a digest of what object code depends on: TVM, the system, and tvtf's compiler."""
     digest = hashlib.sha256(f"{tvm.__version__} {codegen.llvm_get_system_triple()}".encode())
-    for path in sorted(SOURCES.rglob("*.py")):
+    for path in [*sorted(SOURCES.rglob("*.py")), *OTHER_SOURCES]:
         digest.update(path.read_bytes())
     return digest.hexdigest()

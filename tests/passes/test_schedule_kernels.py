@@ -222,6 +222,23 @@ def test_phases_are_stored_where_they_lie_if_a_result_is_used_twice(target: Targ
     np.testing.assert_allclose(run_te(relu, {dy: g, w: b}, x_shape, target), want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+def test_phases_do_not_read_what_is_computed_after_their_sums(target: Target) -> None:
+    """An expensive operand of the result, which is a stage of its own between the sums and the result."""
+    x_shape, w_shape, how = (2, 11, 8, 24), (3, 3, 24, 24), ((2, 2), [(1, 1), (0, 1)], (1, 1), 1)
+    a, b, other = values(x_shape), values(w_shape), values(x_shape)
+    g = values(convolve(a, b, *how).shape)
+    w, dy, y = tensor(w_shape, name="w"), tensor(g.shape, name="dy"), tensor(x_shape, name="y")
+    dx = conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    costly = te.compute(y.shape, lambda *at: tirx.exp(y(*at)) / (1.0 + tirx.exp(-y(*at) * y(*at))), "costly")
+    result = te.compute(dx.shape, lambda *at: (dx(*at) + y(*at)) * costly(*at) + costly(*at) * costly(*at))
+    e = np.exp(other.astype("float64")) / (1 + np.exp(-(other.astype("float64") ** 2)))
+    want = (gradients(a, b, g, *how)[0] + other) * e + e * e
+    np.testing.assert_allclose(
+        run_te(result, {dy: g, w: b, y: other}, x_shape, target), want, rtol=1e-4, atol=1e-3 * abs(want).max()
+    )
+
+
 @pytest.mark.parametrize("window", [2, 4, 5])
 def test_a_strided_gradient_is_a_sum_for_each_phase(window: int) -> None:
     dy, w = tensor((2, 3, 3, 24), name="dy"), tensor((window, window, 20, 24), name="w")

@@ -200,6 +200,21 @@ def test_slices_of_a_long_sum_are_combined_by_calls(columns: int, is_maximum: bo
     assert is_maximum or (called(func) and not stores_of(func))
 
 
+@pytest.mark.parametrize("cores", [2, 4])
+def test_a_maximum_that_keeps_nan_is_not_written_out_for_each_slice(cores: int) -> None:
+    """It uses its operand twice, so that the value would double with each slice."""
+    x = tensor((6000, 171))
+    k = te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", 6000)), "k")
+
+    def larger(a, b):
+        return tirx.Select(tirx.any(a > b, a != a), a, b)
+
+    maximum = te.comm_reducer(larger, lambda dtype: tirx.min_value(dtype))
+    result = te.compute((emit.index(171),), lambda j: maximum(x[k, j], axis=k))
+    target = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": cores})
+    assert len(schedule(te.create_prim_func([x, result]), target).script()) < 20_000
+
+
 def test_subroutines_of_regions_have_the_same_name_in_any_kernel() -> None:
     """Their names are digests of their content with the names in it, which shipped code is found by."""
 
@@ -227,5 +242,7 @@ def test_offsets_of_merged_axes_are_linear_in_parts_of_the_loop() -> None:
     digits = [place // 2048, place // 64 % 32, place % 64]
     offset = access.flat_offset(buffer, digits)
     assert tvm_ffi.structural_equal(offset, emit.simplified(task * 144 + i * 16))
+    narrow = tirx.Var("j", "int32") * 3 + 1
+    assert "//" not in str(access.flat_offset(buffer, [narrow // 2048, narrow // 64 % 32, narrow % 64]))
     # Digits of two numbers stay.
     assert "//" in str(access.flat_offset(buffer, [place // 2048, task // 64 % 32, place % 64]))

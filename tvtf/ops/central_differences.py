@@ -20,6 +20,7 @@ def central_differences(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, st
     >>> central_differences(lambda x: x * x, np.array([1.0, 3.0]), 0.5)
     [array([2., 0.]), array([0., 6.])]
     """
+    step = float(step)  # NumPy's own floats would make the results float64
     derivatives = []
     for position in range(x.size):
         above, below = x.copy(), x.copy()

@@ -35,7 +35,7 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
     number = _number_of_digits(indices)
     if number is None:
         return _row_major_offset(buffer, indices)
-    number_var = Var("number", "int64")
+    number_var = Var("number", number.ty)
     offset = _row_major_offset(buffer, [_with_number(index, number_var) for index in indices])
     return simplified(substitute(offset, {number_var: number}))
 

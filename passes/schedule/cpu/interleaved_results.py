@@ -134,11 +134,28 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
         if phase is None:
             return None
         phases.append(phase)
+    if _reads_later_stage(phases, stages, replaced):
+        return None
     # The phases are disjoint, so they cover the result if their sizes add up to its size.
     covered = sum(access.iteration_count(phase.sums.spatial) or 0 for phase in phases)
     if covered != prod(axis.size or 0 for axis in chosen.spatial):
         return None
     return Phases(replaced, tuple(phases))
+
+
+def _reads_later_stage(phases: Sequence[Phase], stages: Sequence[Stage | Opaque], replaced: Sequence[Stage]) -> bool:
+    """Returns whether an epilogue reads what a stage between the contractions and the last stage computes.
+
+    The epilogues run right after the contractions, and such a stage runs later.
+    """
+    sums = [phase.sums for phase in phases]
+    first_sum = next(position for position, stage in enumerate(stages) if any(stage is each for each in sums))
+    later = [
+        stage
+        for stage in stages[first_sum:]
+        if not any(stage is other for other in (*sums, *replaced)) and isinstance(stage, Stage)
+    ]
+    return any(reads(phase.epilogue, stage.buffer) for phase in phases for stage in later)
 
 
 def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Kernel) -> Stage | None:

@@ -40,7 +40,7 @@ def emit_parallel_or_serial(
     Args:
         stages: the stages of the nest.
         target: the CPU.
-        write_nest: emits the nest, parallel or not.
+        emit_nest: emits the nest, parallel or not.
         threshold: the estimated cycles above which the nest is parallel.
     """
     if target.cores == 1:

@@ -106,6 +106,8 @@ def emit_few_partials(combining: PlannedReduction) -> Stmt | None:
     slices, results = slice_axis.size, access.iteration_count(stage.spatial)
     if combining.combine is None or slices is None or slices > MAX_SLICES_IN_ONE_VALUE:
         return None
+    if len(access.reads_of(stage, stage.buffer)) != 1:
+        return None  # a maximum that keeps NaN uses its operand twice: the value would double with each slice
     if results is None or results < 2 * target.lanes(stage.item_bytes):
         return None
     # Each partial result began with the reduction's initial value.
