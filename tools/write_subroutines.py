@@ -156,14 +156,10 @@ def elementwise(tf: Any) -> Iterator[Layer]:
     unary = (
         *(getattr(tf.nn, name) for name in ("relu", *ACTIVATIONS, "softplus", "softsign", "selu")),
         *(getattr(tf, name) for name in ("exp", "sqrt", "square", "abs", "negative", "sin", "cos", "identity")),
-        *(
-            tf.math.log,
-            tf.math.rsqrt,
-            tf.math.reciprocal,
-            lambda x: 1.0 - x,
-            lambda x: x / 255.0,
-            lambda x: x * 2.0 - 1.0,
-        ),
+        *(getattr(tf.math, name) for name in ("log", "rsqrt", "reciprocal")),
+        lambda x: 1.0 - x,
+        lambda x: x / 255.0,
+        lambda x: x * 2.0 - 1.0,
         lambda x: tf.reshape(x, (x.shape[0], -1)),
         lambda x: tf.cast(tf.cast(x, tf.uint8), tf.float32),
         lambda x: tf.exp(0.5 * x),

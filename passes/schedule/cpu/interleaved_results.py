@@ -76,7 +76,7 @@ class Phases:
         epilogue_of = {phase.sums.buffer: phase.epilogue for phase in self.phases}
         result: list[Stage | Opaque] = []
         for stage in stages:
-            if any(stage is replaced_stage for replaced_stage in self.replaced):
+            if _is_among(stage, self.replaced):
                 continue
             result.append(stage)
             if isinstance(stage, Stage) and stage.buffer in epilogue_of:
@@ -123,7 +123,7 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     if any(
         reads(stage, load.source)
         for stage in stages
-        if not any(stage is replaced_stage for replaced_stage in replaced)
+        if not _is_among(stage, replaced)
         for _, load in options
         if not _writes_source(stage, load)
     ):
@@ -143,17 +143,20 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     return Phases(replaced, tuple(phases))
 
 
+def _is_among(stage: Stage | Opaque, stages: Sequence[Stage]) -> bool:
+    """Returns whether a stage is one of some stages: the same object, not an equal one."""
+    return any(stage is other for other in stages)
+
+
 def _reads_later_stage(phases: Sequence[Phase], stages: Sequence[Stage | Opaque], replaced: Sequence[Stage]) -> bool:
     """Returns whether an epilogue reads what a stage between the contractions and the last stage computes.
 
     The epilogues run right after the contractions, and such a stage runs later.
     """
     sums = [phase.sums for phase in phases]
-    first_sum = next(position for position, stage in enumerate(stages) if any(stage is each for each in sums))
+    first_sum = next(position for position, stage in enumerate(stages) if _is_among(stage, sums))
     later = [
-        stage
-        for stage in stages[first_sum:]
-        if not any(stage is other for other in (*sums, *replaced)) and isinstance(stage, Stage)
+        stage for stage in stages[first_sum:] if not _is_among(stage, (*sums, *replaced)) and isinstance(stage, Stage)
     ]
     return any(reads(phase.epilogue, stage.buffer) for phase in phases for stage in later)
 

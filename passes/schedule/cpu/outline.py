@@ -16,6 +16,7 @@ from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.product_tile import (
     CYCLES_OF_A_SHORT_CALL,
     MAX_CYCLES_OF_SHORT_CALLS,
+    MAX_SHARE_OF_SHORT_CALLS,
     product_tile_of,
 )
 from tvtf.passes.schedule.cpu.region import Pairs, Part, Region, estimated_cycles, extent_of
@@ -25,9 +26,6 @@ MIN_CYCLES = 64
 U-Net's steps take 2 % longer."""
 MIN_CYCLES_BESIDE_CALL = 2000
 """Cycles of other work per execution of loops with which a call of the loops costs nothing, however short they are."""
-MAX_SHARE_OF_CALLS = 0.02
-"""Maximum share of the calls of shorter loops in a kernel's cycles, if they take more than `MAX_CYCLES_OF_SHORT_CALLS`. A
-kernel of calls alone needs no optimization: LLVM takes 6 ms for it instead of 48."""
 MIN_PARTS, MAX_PARTS = 8, 64
 """Minimum and maximum numbers of calls that replace a parallel loop: enough for many cores."""
 
@@ -58,7 +56,7 @@ class _Outliner:
             cycles: the estimated cycles of the kernel.
         """
         self.overlapping, self.in_memory = overlapping, in_memory
-        self.cycles_left_for_calls = max(MAX_CYCLES_OF_SHORT_CALLS, cycles * MAX_SHARE_OF_CALLS)
+        self.cycles_left_for_calls = max(MAX_CYCLES_OF_SHORT_CALLS, cycles * MAX_SHARE_OF_SHORT_CALLS)
 
     def outlined(self, stmt: Stmt, nearby_cycles: float = 0, times: int = 1) -> Stmt:
         """Returns a statement with its outermost loops outlined: calls of subroutines replace them where possible.

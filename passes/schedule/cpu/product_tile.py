@@ -35,7 +35,7 @@ CYCLES_OF_A_SHORT_CALL, MAX_CYCLES_OF_SHORT_CALLS = 30, 3000
 maximum for all such calls of a result: less than a microsecond, for which LLVM needn't compile the code."""
 MAX_SHARE_OF_SHORT_CALLS = 0.02
 """Maximum share of these cycles in those of a kernel with more work, such as the four sums of a strided convolution's
-gradient, of which one has few terms."""
+gradient, of which one has few terms. A kernel of calls alone needs no optimization: LLVM takes 6 ms for it instead of 48."""
 MULTIPLY_ADDS_PER_CYCLE = 32
 MAX_RANGES = 3
 COMPILED_IN_STRIDES = (0, 1)

@@ -17,9 +17,8 @@ from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import emit, subroutine
 from tvtf.passes.schedule.cpu.access import MAX_CACHED_STRIDES, LinearAccess, linear_access, load_stride
 from tvtf.passes.schedule.cpu.kernel import loads, substitute, variables
-from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS, product_tile_of
+from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS, MULTIPLY_ADDS_PER_CYCLE, product_tile_of
 from tvtf.passes.schedule.cpu.subroutine import Array
-from tvtf.passes.schedule.cpu.vector_axis import OPERATIONS_PER_CYCLE
 
 DTYPE = "float32"
 """The element type of regions. `codegen/bfloat16.py` changes kernels on others after they are scheduled."""
@@ -526,4 +525,4 @@ def cycles_of_call(call: ir.Call) -> float:
     term_counts = [_upper_bound(number) or 1 for number in numbers[: tile.first_number]]
     terms = max(prod(term_counts), MIN_TERMS)
     multiply_adds = prod(tile.sizes) * tile.width * terms
-    return multiply_adds / (ITEMS_PER_CYCLE * OPERATIONS_PER_CYCLE)
+    return multiply_adds / MULTIPLY_ADDS_PER_CYCLE
