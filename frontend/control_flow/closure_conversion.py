@@ -27,8 +27,11 @@ class TracedFunction:
     ``params`` are the parameters, ``structure`` is the returned structure, ``leaves`` are the tensors in ``structure``.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = ()) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = (), is_branch: bool = False
+    ) -> None:
         self.trace = Trace(name, state.trace)
+        self.trace.is_in_branch |= is_branch
         with tracing(self.trace):
             self.params = [self.trace.add_param(t) for t in types]
             self.structure = nest.map_structure(_traced_result, function(*self.params), expand_composites=True)

@@ -181,7 +181,7 @@ def _traced_branches(
     true_name, false_name = f"{op}_true", f"{op}_false"
     branch = _traced_or_error(true_name, true_fn)
     if isinstance(branch, ValueError):
-        other = TracedFunction(false_name, false_fn)
+        other = TracedFunction(false_name, false_fn, is_branch=True)
         return _raising_branch(true_name, branch, other), other
     first = branch
     branch = _traced_or_error(false_name, lambda: typed_as(false_fn(), first.structure))
@@ -190,7 +190,7 @@ def _traced_branches(
     second = branch
     # The first branch was traced before the types of the second branch were known.
     if takes_type(first.structure, second.structure):
-        first = TracedFunction(true_name, lambda: typed_as(true_fn(), second.structure))
+        first = TracedFunction(true_name, lambda: typed_as(true_fn(), second.structure), is_branch=True)
     return first, second
 
 
@@ -203,7 +203,7 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | V
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
     try:
-        return TracedFunction(name, branch)
+        return TracedFunction(name, branch, is_branch=True)
     except (ValueError, UnknownSize) as error:
         shape_error = error.error if isinstance(error, UnknownSize) else error
         if not (
@@ -269,7 +269,7 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
     if state.trace is None:
         return tuple((then_branch if pred else else_branch)(*captured))
     types = [x._type for x in captured]
-    branches = [TracedFunction("branch", branch, types) for branch in (then_branch, else_branch)]
+    branches = [TracedFunction("branch", branch, types, is_branch=True) for branch in (then_branch, else_branch)]
     try:
         check_branches(branches[0].structure, branches[1].structure, ("true_fn", "false_fn"), "cond")
     except ValueError as error:  # known sizes may decide which branch is taken

@@ -230,6 +230,8 @@ class _CondWithEffects:
         """
         types = [x._type for x in inputs[1:]]
         traces = [Trace("branch", state.trace) for _ in self.branches]
+        for trace in traces:
+            trace.is_in_branch = True
         traced = [_traced_with_effects(trace, function, types) for trace, function in zip(traces, self.branches)]
         effect_types = [[x._type for x in effect_results] for _, effect_results in traced]
         self.counts = [len(types_of_branch) for types_of_branch in effect_types]

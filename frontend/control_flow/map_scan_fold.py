@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tvtf.core import nest
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.composite import CompositeTensor, is_ragged
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import export, hooks
-from tvtf.core.shape import TensorType, keeps_shape
+from tvtf.core.shape import TensorType, agree_dim, assume_dim
 from tvtf.core.specialization import UnknownRank
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
@@ -29,7 +30,7 @@ def _elements(elems: Any) -> tuple[list[Tensor], Any]:
     The size is None if the first tensor's rank is unknown.
 
     Raises:
-      ValueError: there are no tensors, or one is a scalar.
+      ValueError: there are no tensors, one is a scalar, or their leading sizes differ.
     """
     flat = [convert_to_tensor(leaf) for leaf in nest.flatten(elems)]
     if not flat:
@@ -41,6 +42,10 @@ def _elements(elems: Any) -> tuple[list[Tensor], Any]:
         if not isinstance(tensor._type.shape, AnyShape) and not tensor.ndim:
             raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {tensor!r}")
     first = flat[0]._type.shape
+    for tensor in flat[1:]:
+        dims = tensor._type.shape
+        if not isinstance(first, AnyShape) and not isinstance(dims, AnyShape) and not agree_dim(first[0], dims[0]):
+            raise incompatible_shapes(ValueError(f"Dimensions {first[0]} and {dims[0]} are not compatible"))
     return flat, None if isinstance(first, AnyShape) else first[0]
 
 
@@ -71,7 +76,9 @@ def _of_shape(x: Tensor, shape: Any) -> Tensor:
 
     Sizes that are computed at run time are checked then.
     """
-    return x if keeps_shape(shape, x._type.shape) else bind.ensure_shape(state.trace.own(x), shape=shape)
+    dims = x._type.shape
+    has_shape = len(dims) == len(shape) and all(map(assume_dim, shape, dims))
+    return x if has_shape else bind.ensure_shape(state.trace.own(x), shape=shape)
 
 
 def _stacked_results(results: Sequence[Any]) -> Any:

@@ -1,10 +1,19 @@
 """Shapes known only at a call: what TensorFlow checks at run time."""
 
+from parity_calls import kind
+
 MATRIX = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
 def programs(tf):
-    return _reshapes(tf) | _masks(tf) | _flattened(tf) | {"rows of three unknown counts": _rows(tf)}
+    return (
+        _reshapes(tf)
+        | _masks(tf)
+        | _flattened(tf)
+        | {"rows of three unknown counts": _rows(tf)}
+        | _computed_counts(tf)
+        | _in_branches(tf)
+    )
 
 
 def _reshapes(tf):
@@ -131,3 +140,70 @@ def _flattened(tf):
             for name, body in computed.items()
         },
     }
+
+
+def _computed_counts(tf):
+    """Ops on tensors of as many rows as two vectors have positive elements: three and three, and three and five."""
+    uses = {
+        "joined": lambda m, n: tf.concat([tf.ones([m, 2]), tf.zeros([n, 1])], 1),
+        "multiplied": lambda m, n: tf.matmul(tf.ones([2, m]), tf.ones([n, 2])),
+        "cross entropy": lambda m, n: tf.nn.sparse_softmax_cross_entropy_with_logits(
+            tf.zeros([n], tf.int32), tf.ones([m, 2])
+        ),
+        "sums of segments": lambda m, n: tf.math.segment_sum(tf.ones([m]), tf.zeros([n], tf.int32)),
+        "solved": lambda m, n: tf.linalg.solve(tf.eye(m), tf.ones([n, 1])),
+        "gathered": lambda m, n: tf.gather(tf.ones([m, 4]), tf.zeros([n, 1], tf.int32), batch_dims=1),
+        "gathered by vectors": lambda m, n: tf.gather_nd(tf.ones([m, 4]), tf.zeros([n, 1], tf.int32), batch_dims=1),
+        "mapped": lambda m, n: tf.map_fn(lambda x: x[0] + x[1], (tf.ones([n]), tf.ones([m])), tf.float32),
+        "a seed of a gradient": lambda m, n: _seeded_gradient(tf, tf.ones([m]), tf.ones([n])),
+        "in a map": lambda m, n: tf.map_fn(
+            lambda i: tf.cond(i > 0, lambda: tf.ones([m]), lambda: tf.ones([n])), tf.range(2), tf.float32
+        ),
+    }
+
+    def of_counts(use):
+        @tf.function
+        def run(a, b):
+            return use(tf.shape(tf.where(a > 0.0))[0], tf.shape(tf.where(b > 0.0))[0])
+
+        three, five = tf.constant([1.0, 1.0, 1.0, -1.0, -1.0]), tf.ones([5])
+        return lambda: (run(three, three), kind(lambda: run(three, five)))
+
+    return {f"{name}, of computed counts": of_counts(use) for name, use in uses.items()}
+
+
+def _seeded_gradient(tf, x, seed):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    return tape.gradient(y, x, output_gradients=seed)
+
+
+def _in_branches(tf):
+    """What only a branch needs to be equal differs, in calls that take the other branch."""
+
+    def computed():
+        @tf.function
+        def run(a, b, both):
+            m, n = tf.where(a > 0.0), tf.where(b > 0.0)
+            return tf.cond(both, lambda: tf.concat([m, n], 1), lambda: tf.concat([m, m], 1))
+
+        return _of_each_branch(tf, run, tf.constant([1.0, 1.0, -1.0]), tf.ones([3]))
+
+    def given():
+        vector = tf.TensorSpec([None])
+
+        @tf.function(input_signature=[vector, vector, tf.TensorSpec([], tf.bool)])
+        def run(x, y, both):
+            if both:
+                return tf.stack([x, y], 1)
+            return tf.stack([x, x], 1)
+
+        return _of_each_branch(tf, run, tf.ones([2]), tf.ones([3]))
+
+    return {"computed sizes in a branch": computed, "sizes of arguments in a branch": given}
+
+
+def _of_each_branch(tf, run, x, y):
+    taken, other = tf.constant(True), tf.constant(False)
+    return run(x, y, other), kind(lambda: run(x, y, taken)), run(x, x, taken)

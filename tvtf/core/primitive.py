@@ -256,6 +256,8 @@ class Hooks:
     call_python: Rule = staticmethod(lambda *_: NotImplemented)
     """``(function, inputs, specs) -> outputs``: binds a call of a Python function on eager tensors, for ops whose scalar
     arguments the program computes. Set by ``frontend/host/python_call.py``."""
+    compare_dims: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(a, b) -> None``: binds a run-time check that two dims are equal. Set by ``ops/extents.py``."""
     variables: TracedVariables
     """What tracing does with Variables, for ``Variable`` and ``Trace``. Set by ``frontend``."""
     import_late: Rule = staticmethod(lambda path=None: None)

@@ -70,17 +70,41 @@ def may_be_same(a: Dim, b: Dim) -> bool:
 
 
 def agree_dim(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims are equal or can be assumed to be equal. While tracing, the assumption is made here.
+    """Returns whether two dims are equal, or are compared when the program runs. While tracing, that check is made here.
 
-    An assumption sets a symbolic dim to the other dim. The compiled function checks it at each call.
+    Dims of the function's arguments are assumed to be equal: the assumption sets a symbolic dim to the other dim, and the
+    compiled function checks it at each call. Dims that the program computes, and all dims in a branch, which may not be
+    taken, are compared where the program now stands.
 
     >>> agree_dim(3, 3), agree_dim(3, 4)
     (True, False)
     """
     if same_dim(a, b):
         return True
-    trace = state.trace
-    return trace is not None and not (isinstance(a, int) and isinstance(b, int)) and trace.root.assume_equal(a, b)
+    if a is None or b is None or (isinstance(a, int) and isinstance(b, int)):
+        return False
+    # Where TVM infers the type of a call, the call is in the program already, after the comparison.
+    if state.trace is None or state.infers_type:
+        return True
+    return bool(state.trace.require_equal(a, b))
+
+
+def assume_dim(a: Dim, b: Dim) -> bool:
+    """Returns whether two dims are equal or can be assumed to be equal for the whole trace, which is then assumed.
+
+    Only dims of the function's arguments can: compiled code checks those at each call.
+    """
+    if same_dim(a, b):
+        return True
+    root = state.trace and state.trace.root
+    return root is not None and not (root.computes(a) or root.computes(b)) and _are_assumed_equal(a, b)
+
+
+def _are_assumed_equal(a: Dim, b: Dim) -> bool:
+    """Assumes that two different dims are equal for the whole trace; returns whether that is possible."""
+    if state.trace is None or a is None or b is None or (isinstance(a, int) and isinstance(b, int)):
+        return False
+    return bool(state.trace.root.assume_equal(a, b))
 
 
 def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
@@ -94,11 +118,15 @@ def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def keeps_shape(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Returns whether a tensor that a loop carries has the same shape before and after an iteration.
+    """Returns whether a tensor that a loop carries has the same shape before and after an iteration, or can be assumed to.
 
     A tensor whose rank is known before must have a known rank after the iteration.
     """
-    return (isinstance(before, AnyShape) or not isinstance(after, AnyShape)) and agree_shape(before, after)
+    if isinstance(before, AnyShape):
+        return True
+    if isinstance(after, AnyShape) or len(before) != len(after):
+        return False
+    return all(same_dim(a, b) or _are_assumed_equal(a, b) for a, b in zip(before, after))
 
 
 def agree_rank(a: Sequence[Dim], b: Sequence[Dim]) -> bool:

@@ -81,11 +81,11 @@ def _register(prim: Primitive[Any]) -> ir.Op:
 def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
     """Returns the Relax type of a primitive's call, by the primitive's type rule."""
     decoded = read(call)
-    state.infers_type = True
+    before, state.infers_type = state.infers_type, True
     try:
         return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in decoded.inputs), **decoded.attrs))
     finally:
-        state.infers_type = False
+        state.infers_type = before
 
 
 PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128, "int32x2": dtypes.string}

@@ -291,6 +291,7 @@ class Trace(TracedOperations):
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure: bool = True
+        self.is_in_branch: bool = parent.is_in_branch if parent else False  # whether a call may leave its code out
         self.fed: set[Any] = set()
         """The variables that a ``feed_dict`` may replace: no constant value of them is known."""
         self.static_uses: set[Any] | None = parent.static_uses if parent else caller.static_uses if caller else None
@@ -304,6 +305,7 @@ class Trace(TracedOperations):
         self.element: tuple[SymbolicTensor, Any] | None = None
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}  # equalities of dims that compiled code checks
+        self.compared_dims: list[tuple[Any, Any]] = []  # pairs of dims that the program has compared at this point
         self.speculated_equalities: list[tuple[Any, Any]] = []  # pairs of dims that broadcast where they are not equal
         self.broadcasts: list[tuple[list[Any], Any]] = []  # dims of one axis of operands, and the dim they broadcast to
         self.known_elements: dict[relax.Var, Any] = {}  # the elements of integer tensors as dims, where needed as sizes
@@ -501,6 +503,29 @@ class Trace(TracedOperations):
         """Returns ``dim`` with its symbols replaced by the dims that they are assumed to equal so far."""
         return substitute_dim(dim, self.assumptions)
 
+    def require_equal(self, a: Any, b: Any) -> bool:
+        """Makes two symbolic dims equal, such as those of the operands of a product; returns whether they can be.
+
+        Dims of arguments are assumed to be equal. A dim that the program computes is compared at run time, where the
+        trace now stands. An assumption would be checked where the dim is computed, and not at all if nothing else needs
+        what computes it. In a branch all dims are compared: the branch may not be taken.
+        """
+        a, b = self.root.known_dim(a), self.root.known_dim(b)
+        if not (self.root.computes(a) or self.root.computes(b) or self.is_in_branch):
+            return self.root.assume_equal(a, b)
+        compared = [pair for trace in self._parents() for pair in trace.compared_dims]
+        if not any(_is_dim_among(a, pair) and _is_dim_among(b, pair) for pair in compared):
+            hooks.compare_dims(a, b)
+        return True
+
+    def computes(self, dim: Any) -> bool:
+        """Returns whether the program computes a dim, instead of reading it from the shapes of the arguments."""
+        return not self._argument_symbols().issuperset(symbols_of(dim))
+
+    def _argument_symbols(self) -> set[tirx.Var]:
+        shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
+        return {symbol for shape in shapes for dim in shape for symbol in symbols_of(dim)}
+
     def assume_equal(self, a: Any, b: Any) -> bool:
         """Assumes that two symbolic dims are equal, such as those of the operands of an addition.
 
@@ -512,8 +537,7 @@ class Trace(TracedOperations):
           Whether the equation could be solved. If not, nothing is assumed.
         """
         a, b = self.known_dim(a), self.known_dim(b)
-        shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
-        argument_symbols = {symbol for shape in shapes for dim in shape for symbol in symbols_of(dim)}
+        argument_symbols = self._argument_symbols()
         for symbol, value in ((b, a), (a, b)):
             if not isinstance(symbol, tirx.Var) or is_among(symbol, symbols_of(value)):  # `n == n + 1` has no solution
                 continue
@@ -778,6 +802,8 @@ class Trace(TracedOperations):
         operand_vars, relax_types = [x._var for x in operands], dialect.to_relax_types(types)
         call = dialect.write(prim, operand_vars, encoded_attrs, relax_types, self._span())
         self.pure = self.pure and prim.pure
+        if prim.name == "dims_equal":
+            self.compared_dims.append(attrs["dims"])
         result = _with_value(prim, operands, attrs, self._bind(call, types, prim.name))
         if any(x.claimed is not None for x in operands):  # the user called `set_shape` on an operand
             self._infer_claimed_shapes(prim, operands, attrs | graphs, as_tuple(result))
@@ -796,6 +822,8 @@ class Trace(TracedOperations):
         """
         copy = relax.Call(call.op, args, attrs=call.attrs, span=self._span(), ret_ty=call.ty)
         self.pure = self.pure and prim.pure
+        if prim.name == "dims_equal":
+            self.compared_dims.append(dialect.read(copy).attrs["dims"])
         return self._bind(copy, types, prim.name)
 
     def _infer_claimed_shapes(
@@ -803,13 +831,12 @@ class Trace(TracedOperations):
     ) -> None:
         """Derives the shapes of a call's results from the shapes that ``set_shape`` claimed for the inputs.
 
-        The primitive's type rule runs again on the claimed shapes. Equalities of dims that this run of the rule assumes
-        are dropped afterwards, as compiled code does not check claimed sizes.
+        The primitive's type rule runs again on the claimed shapes. It makes no dims equal, as compiled code does not check
+        claimed sizes.
         """
-        root = self.root
         sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
         symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
-        assumed = root.assumptions, list(root.speculated_equalities), list(self.broadcasts)
+        before, state.infers_type = state.infers_type, True
         try:
             types = prim.typed(
                 *(x.shown_type for x in inputs),
@@ -818,7 +845,7 @@ class Trace(TracedOperations):
         except (TypeError, ValueError, OpError, Unspecialized):
             return  # the claimed shapes are wrong: the results keep the inferred ones
         finally:
-            root.assumptions, root.speculated_equalities, self.broadcasts = assumed
+            state.infers_type = before
         for claimed_type, result in zip([types] if type(types) is TensorType else types, results):
             shape = TensorShape(claimed_type.shape)
             if (
@@ -873,6 +900,7 @@ class Trace(TracedOperations):
         # For example, a condition is an input of `cond`, but no argument of a branch: the first inputs are left out.
         types = prim.operands(name, input_types, attrs) if prim.operands else input_types[len(inputs) - len(params) :]
         with tracing(Trace(function.name, self)) as function_trace:
+            function_trace.is_in_branch |= prim.name.removeprefix("effect_") == "cond"
             outputs = function(
                 *[function_trace.add_param(t, p.name) for t, p in zip(with_readable_dims(types), params)]
             )

@@ -9,13 +9,22 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, hooks, primitive
-from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
+from tvtf.core.shape import (
+    Dim,
+    TensorType,
+    agree_dim,
+    assume_dim,
+    brackets,
+    is_static_shape,
+    same_dim,
+    simplify_dim,
+    size_of,
+)
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.extents import agree_or_check
 from tvtf.ops.operands import at_least, attributes, integers
 from tvtf.ops.rules import (
     attribute_int,
@@ -69,7 +78,7 @@ def _require_concatenable(first: tuple[Dim, ...], shape: tuple[Dim, ...], axis: 
     if len(first) != len(shape):
         raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
     for i, (first_dim, dim) in enumerate(zip(first, shape)):
-        if i != axis and not agree_or_check(first_dim, dim):
+        if i != axis and not agree_dim(first_dim, dim):
             raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {shapes}")
 
 
@@ -339,7 +348,7 @@ def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[Te
     if not 0 <= axis < rank:
         raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
     total = simplify_dim(sum(sizes[1:], sizes[0]))
-    if not agree_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
+    if not assume_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
         raise ArgumentError(_total_message(total))
     return tuple(TensorType((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes)
 

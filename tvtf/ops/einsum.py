@@ -12,11 +12,10 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, table
-from tvtf.core.shape import Dim, TensorType, brackets, is_static_shape
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC, int32
 from tvtf.ops.broadcast_dims import common, stretched
-from tvtf.ops.extents import agree_or_check
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import upcast
@@ -44,7 +43,7 @@ def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType
     left, right, result = _parts(equation)
     sizes = dict(zip(left, a.shape))
     for label, dim in zip(right, b.shape):
-        if not agree_or_check(sizes.setdefault(label, dim), dim):
+        if not agree_dim(sizes.setdefault(label, dim), dim):
             raise _dim_mismatch(sizes[label], right.index(label), b, dim)
     return TensorType(tuple(sizes[label] for label in result), a.dtype)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentValueError
-from tvtf.core.deferred_shape import AnyShape
-from tvtf.core.primitive import Sample, primitive
-from tvtf.core.shape import Dim, TensorType, agree_dim, same_dim
+from tvtf.core.primitive import Sample, hooks, primitive
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.dtypes import bool as bool_dtype
@@ -42,26 +42,9 @@ def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
 
     Dims of the program's arguments fit anyway, because the arrays exist.
     """
-    computed = tuple(d for d in dims if _is_computed(d, state.trace))
+    computed = tuple(d for d in dims if state.trace.computes(d))
     fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
     return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
-
-
-def _is_computed(dim: Dim, trace: Any) -> bool:
-    """Returns whether the program computes a dim, instead of reading it from the shapes of a trace's arguments.
-
-    Such a dim depends on symbols that the trace's parameters don't have.
-    """
-    if isinstance(dim, int):
-        return False
-    from tvm import tirx
-
-    parameter_symbols: set[Any] = set()
-    shapes = [param._type.shape for param in trace.params]
-    for shape in shapes:
-        for param_dim in () if isinstance(shape, AnyShape) else shape:
-            parameter_symbols.update(symbols_in(param_dim))
-    return not parameter_symbols.issuperset(tirx.analysis.undefined_vars(dim))
 
 
 def symbols_in(dim: Dim) -> list[Any]:
@@ -126,31 +109,28 @@ def memory_fits(sizes: tuple[Dim, ...]) -> Any:
     return (), {"sizes": sizes}
 
 
-def agree_or_check(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims agree, as ``agree_dim`` says; sizes that the program computes it compares at run time.
-
-    ``agree_dim`` assumes that dims are equal by setting a symbol, and of ``n`` and ``min(n, 6)`` none can be set. To trace
-    the function for the sizes of a call would not help where the program computes ``n``, so the program compares the two.
-    """
-    if agree_dim(a, b):
-        return True
-    if isinstance(a, int) and isinstance(b, int):
-        return False
-    if state.trace is None or state.infers_type:  # the call is in the program already, after the comparison
-        return True
-    root = state.trace.root
-    if not any(_is_computed(dim, root) for dim in (a, b)):
-        return False
-    # What an assumption, which another branch may have made, put in place of a symbol would be compared in all branches.
-    if any(same_dim(dim, assumed) for dim in (a, b) for assumed in root.assumptions.values()):
-        return False
-    # ``told_dims`` computes those of its dims that are symbols, and checks a number or an expression.
-    computed, checked = (a, b) if _is_symbol(a) else (b, a)
-    bind.told_dims(bind.dims_vector(dims=(computed,), dtype=int64), dims=(checked,))
-    return True
+@primitive(
+    tf_name="Shape",
+    type=lambda *, dims: TensorType((), bool_dtype),
+    numpy=lambda *, dims: np.array(dims[0] == dims[1]),
+    lower=kernel("array.dims_equal"),
+    batch=lambda size, inputs, batched, **attrs: bind.dims_equal(**attrs),
+    samples=lambda: [Sample((), {"dims": dims}, (), gradient=False) for dims in ((2, 3), (1 << 40, 1 << 40))],
+    onnx=lambda emitter, inputs, outputs, types, *, dims: emitter.node(
+        "Equal", [emitter.computed("Squeeze", [emitter.shape((dim,))]) for dim in dims], outputs
+    ),
+    why_not={"vjp": "no inputs"},
+)
+def dims_equal(dims: tuple[Dim, Dim]) -> Any:
+    """Returns whether two dims are equal."""
+    return (), {"dims": dims}
 
 
-def _is_symbol(dim: Dim) -> bool:
-    from tvm import tirx
+def _compare_dims(a: Dim, b: Dim) -> None:
+    """Emits a run-time check that two dims are equal, for dims that can't be compared or assumed to be equal before."""
+    first, second = (bind.reshape(bind.dims_vector(dims=(dim,), dtype=int64), shape=()) for dim in (a, b))
+    message = f"Dimensions must be equal, but are {HOLE} and {HOLE}"
+    bind.guard(bind.dims_equal(dims=(a, b)), first, second, message=message, shown=2)
 
-    return isinstance(dim, tirx.Var)
+
+hooks.compare_dims = _compare_dims

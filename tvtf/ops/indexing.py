@@ -9,13 +9,12 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive
-from tvtf.core.shape import Dim, TensorType, agree_shape, brackets, size_of
+from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.extents import agree_or_check
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexed_slices import rows_of
 from tvtf.ops.operands import attributes
@@ -78,7 +77,7 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
             f"batch_dims ({batch_dims}) must be at most axis ({axis}) and the rank of indices ({index_rank})"
         )
     for i in range(batch_dims):
-        if not agree_or_check(params.shape[i], indices.shape[i]):
+        if not agree_dim(params.shape[i], indices.shape[i]):
             raise ArgumentError(
                 f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}"
             )
@@ -473,10 +472,27 @@ def gather_nd(
     """
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     if batch_dims:
-        at = with_batch_places(at, static_int(batch_dims, "batch_dims"))
+        count = static_int(batch_dims, "batch_dims")
+        _require_shared_batch(x, at, count)
+        at = with_batch_places(at, count)
     at, counts = by_policy(bad_indices_policy, at, x._type.shape, "GatherNd")
     result = bind.gather_nd(x, at)
     return result if counts is None else where_counted(counts, result, zeros_like(result))
+
+
+def _require_shared_batch(params: Tensor, indices: Tensor, batch_dims: int) -> None:
+    """Checks the number of batch axes of a ``gather_nd``, and that params and indices have the same sizes along them."""
+    if batch_dims < 0:
+        raise ValueError("tf.gather_nd does not allow negative batch_dims.")
+    for name, tensor in (("indices", indices), ("params", params)):
+        if batch_dims >= tensor.ndim:
+            raise ValueError(f"Argument `batch_dims` = {batch_dims} must be less than rank(`{name}`) = {tensor.ndim}")
+    shapes = params._type.shape, indices._type.shape
+    if not agree_shape(*(shape[:batch_dims] for shape in shapes)):
+        message = (
+            f"params and indices must have the same sizes along the first {batch_dims} axes, got shapes {{}} and {{}}"
+        )
+        raise ArgumentError(message.format(*map(brackets, shapes))).for_op("GatherNd")
 
 
 # -- the indices of true elements

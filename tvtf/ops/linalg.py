@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, table
-from tvtf.core.shape import Dim, TensorType, brackets, broadcast_shapes, size_of
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import (
     FLOATING,
@@ -28,7 +28,6 @@ from tvtf.dtypes import (
     int64,
 )
 from tvtf.ops import blas
-from tvtf.ops.extents import agree_or_check
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
     bind,
@@ -67,7 +66,7 @@ def _matmul_type(
     rows, inner = a.shape[-2:][:: -1 if transpose_a else 1]
     inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
     shapes = f"{brackets(a.shape)}, {brackets(b.shape)}"
-    if not agree_or_check(inner, inner_b):
+    if not agree_dim(inner, inner_b):
         raise ArgumentError(
             f"Matrix size-incompatible: In[0]: {brackets(a.shape)}, In[1]: {brackets(b.shape)}",
             graph=ValueError,

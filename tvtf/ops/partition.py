@@ -20,7 +20,6 @@ from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, s
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
-from tvtf.ops.extents import agree_or_check
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, nonzero_indices
 from tvtf.ops.operands import attributes, integers, operand, positive
@@ -107,7 +106,7 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
     indices, data = inputs[:count], inputs[count:]
     require_same_dtype(data, [f"data{i}" for i in range(count)])
     for i, (positions, values) in enumerate(zip(indices, data)):
-        if len(values.shape) < len(positions.shape) or not all(map(agree_or_check, values.shape, positions.shape)):
+        if len(values.shape) < len(positions.shape) or not all(map(agree_dim, values.shape, positions.shape)):
             raise ArgumentError(
                 f"data[{i}].shape = {brackets(values.shape)} does not start with "
                 f"indices[{i}].shape = {brackets(positions.shape)}",

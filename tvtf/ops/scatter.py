@@ -10,11 +10,10 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Primitive, Sample, export, primitive
-from tvtf.core.shape import Dim, TensorType, brackets
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.extents import agree_or_check
 from tvtf.ops.indexing import (
     by_policy,
     check_nd,
@@ -50,7 +49,7 @@ def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> Te
     require_dtype(data, NUMERIC, "data")
     require_index(ids)
     rank = len(ids.shape)
-    if len(data.shape) < rank or not all(map(agree_or_check, data.shape, ids.shape)):
+    if len(data.shape) < rank or not all(map(agree_dim, data.shape, ids.shape)):
         raise ArgumentError(
             f"data.shape = {brackets(data.shape)} does not start with segment_ids.shape = {brackets(ids.shape)}"
         )
@@ -358,13 +357,13 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
     depth, batch_shape = index_depth(indices), indices.shape[:-1]
     if depth > len(x.shape):
         raise ArgumentError(f"The inner {depth} dimensions of indices don't index into shape {brackets(x.shape)}")
-    if len(updates.shape) < len(batch_shape) or not all(map(agree_or_check, batch_shape, updates.shape)):
+    if len(updates.shape) < len(batch_shape) or not all(map(agree_dim, batch_shape, updates.shape)):
         raise ArgumentError(
             f"Outer dimensions of indices and update must match. Indices shape: {brackets(indices.shape)}, "
             f"updates shape:{brackets(updates.shape)}"
         )
     slice_shape, update_slice_shape = x.shape[depth:], updates.shape[len(batch_shape) :]
-    if len(slice_shape) != len(update_slice_shape) or not all(map(agree_or_check, slice_shape, update_slice_shape)):
+    if len(slice_shape) != len(update_slice_shape) or not all(map(agree_dim, slice_shape, update_slice_shape)):
         raise ArgumentError(
             f"Inner dimensions of output shape must match inner dimensions of updates shape. "
             f"Output: {brackets(x.shape)} updates: {brackets(updates.shape)}"

@@ -120,6 +120,11 @@ def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 
+def dims_equal(*, dims: tuple[Any, Any]) -> te.Tensor:
+    """Computes whether two dims are equal, as a bool scalar."""
+    return compute((), lambda: long(dims[0]) == long(dims[1]), "dims_equal")
+
+
 def vector(values: Sequence[Any], dtype: str) -> te.Tensor:
     """Returns a vector whose elements are the scalar expressions ``values``."""
 
