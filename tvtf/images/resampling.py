@@ -16,7 +16,7 @@ from tvtf.core.shape import Dim, TensorType, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import float32, int64
 from tvtf.ops.host import host_primitive
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_shape, stretch
 
 TABLE_STEPS = 1 << 10
 """The number of steps per pixel of the table from which TensorFlow reads bicubic weights."""
@@ -188,8 +188,9 @@ DENSE = 4
 """How many times faster a product is than a gather: it is used if a fourth of all pixels have weights."""
 
 
-def _blend_type(x: TensorType, places: TensorType, *others: TensorType) -> TensorType:
+def _blend_type(x: TensorType, places: TensorType, shares: TensorType, *back: TensorType) -> TensorType:
     require_dtype(x, (float32,), "x")
+    require_shape(shares, places.shape, "shares")
     return TensorType((x.shape[0], places.shape[0], x.shape[2]), x.dtype)
 
 

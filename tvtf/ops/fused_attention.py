@@ -17,7 +17,7 @@ from tvtf.core.shape import Dim, TensorType, brackets, broadcast_shapes, same_sh
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, DType, float32
 from tvtf.ops.linalg import lifted
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, stretch
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, require_shape, stretch
 from tvtf.ops.softmax import upcast
 
 MADE_LATE = "made when a function is compiled, after gradients are taken and models are exported"
@@ -142,7 +142,9 @@ def _grad_type(
     ct: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType, *masks: TensorType,
     scale: float, fill: float, causal: int | None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
-    _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
+    output, row_log = _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
+    for x, shape, name in ((ct, output.shape, "ct"), (out, output.shape, "out"), (log, row_log.shape, "log")):
+        require_shape(x, shape, name)
     return tuple(TensorType(_rows_before_heads(x.shape), x.dtype) for x in (q, k, v))
 
 

@@ -15,7 +15,17 @@ from tvtf.dtypes import FLOATING, int32, int64
 from tvtf.ops.broadcast_dims import broadcast_operands
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import in_range
-from tvtf.ops.rules import bind, draw, kernel, ones_like, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.ops.rules import (
+    bind,
+    draw,
+    kernel,
+    ones_like,
+    require_dtype,
+    require_same_dtype,
+    require_shape,
+    static_int,
+    stretch,
+)
 from tvtf.ops.softmax import log_softmax_array, softmax_array, upcast
 
 
@@ -33,7 +43,7 @@ def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
 
 
 def _dense_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
-    _dense_type(labels, logits)
+    require_shape(ct, _dense_type(labels, logits).shape, "gradients")
     return logits
 
 
@@ -213,11 +223,12 @@ def _broadcast(x: Tensor, shape: Any) -> Tensor:
 def _sparse_type(labels: TensorType, logits: TensorType) -> TensorType:
     require_dtype(logits, FLOATING, "features")
     require_dtype(labels, (int32, int64), "labels")
+    require_shape(labels, logits.shape[:-1], "labels")
     return TensorType(logits.shape[:-1], logits.dtype)
 
 
 def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
-    _sparse_type(labels, logits)
+    require_shape(ct, _sparse_type(labels, logits).shape, "gradients")
     require_same_dtype((logits, ct), ("features", "gradients"))
     return logits
 

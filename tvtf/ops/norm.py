@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
-from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
+from tvtf.core.shape import Dim, TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.rules import (
@@ -21,6 +20,7 @@ from tvtf.ops.rules import (
     ones_like,
     require_dtype,
     require_same_dtype,
+    require_shape,
     static_int,
     static_value,
     stretch,
@@ -38,16 +38,14 @@ def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, e
     require_dtype(x, FLOATING, "x")
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
-        if len(value.shape) != len(x.shape) - first or not all(map(agree_dim, value.shape, x.shape[first:])):
-            raise ArgumentError(
-                f"{name} must have shape {show_shape(x.shape[first:])}, but got {show_shape(value.shape)}"
-            )
+        require_shape(value, x.shape[first:], name)
     return x
 
 
 def _grad_type(g: TensorType, x: TensorType, *, first: int, epsilon: float) -> TensorType:
-    """Checks that the cotangent has the dtype of ``x``, whose type the result has."""
+    """Checks that the cotangent has the type of ``x``, which the result has, too."""
     require_same_dtype((g, x), ("g", "x"))
+    require_shape(g, x.shape, "g")
     return x
 
 

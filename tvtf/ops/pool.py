@@ -10,11 +10,11 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive, table
-from tvtf.core.shape import Dim, TensorType, same_shape, show_shape, simplify_dim, size_of
+from tvtf.core.shape import Dim, TensorType, show_shape, simplify_dim, size_of
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, split_batch
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch, zeros_like
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_shape, stretch, zeros_like
 from tvtf.ops.softmax import upcast
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
 
@@ -51,15 +51,11 @@ def _pool_type(domain: Any) -> Any:
 _max_type, _avg_type = _pool_type(MAX_TYPES), _pool_type(FLOATING)
 
 
-def _require_shape(x: TensorType, expected: TensorType, name: str) -> None:
-    """Checks that the gradient op's input ``name`` has the shape of ``expected``."""
-    if not same_shape(x.shape, expected.shape):
-        raise ArgumentError(f"{name} must have shape {show_shape(expected.shape)}, but got {show_shape(x.shape)}")
-
-
 def _max_grad_type(ct: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
-    """Checks that the cotangent has the shape of the pooled result; the gradient has the shape of ``x``."""
-    _require_shape(ct, _max_type(x, **attrs), "out_backprop")
+    """Checks that cotangent and result have the shape of the pooled ``x``; the gradient has the shape of ``x``."""
+    pooled = _max_type(x, **attrs).shape
+    require_shape(ct, pooled, "out_backprop")
+    require_shape(y, pooled, "tensor_out")
     return TensorType(x.shape, ct.dtype)
 
 
@@ -68,13 +64,15 @@ def _max_pick_type(c: TensorType, x: TensorType, y: TensorType, **attrs: Any) ->
 
     ``c`` must have the shape of ``x``. The result has the shape of the pooled ``x``.
     """
-    _require_shape(c, x, "grad")
-    return TensorType(_max_type(x, **attrs).shape, c.dtype)
+    pooled = _max_type(x, **attrs).shape
+    require_shape(c, x.shape, "grad")
+    require_shape(y, pooled, "orig_output")
+    return TensorType(pooled, c.dtype)
 
 
 def _avg_grad_type(ct: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
     """Returns the type of average pooling's gradient, of the input's ``shape``, after checking the cotangent."""
-    _require_shape(ct, _avg_type(TensorType(shape, ct.dtype), **attrs), "out_backprop")
+    require_shape(ct, _avg_type(TensorType(shape, ct.dtype), **attrs).shape, "out_backprop")
     return TensorType(shape, ct.dtype)
 
 

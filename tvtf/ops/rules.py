@@ -14,6 +14,7 @@ from tvtf.core.primitive import Sample, defer_unknown_rank, table
 from tvtf.core.shape import (
     Dim,
     TensorType,
+    agree_shape,
     broadcast_shapes,
     fresh_dim,
     is_static_shape,
@@ -511,6 +512,12 @@ def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
     """Checks the number of axes of the input ``name``."""
     if len(x.shape) != rank:
         raise ArgumentError(f"{name} must be {rank}-dimensional, but got shape {show_shape(x.shape)}")
+
+
+def require_shape(x: TensorType, expected: Sequence[Dim], name: str = "input") -> None:
+    """Checks the shape of the input ``name``. Sizes known only at run time are compared then."""
+    if not agree_shape(x.shape, expected):
+        raise ArgumentError(f"{name} must have shape {show_shape(expected)}, but got {show_shape(x.shape)}")
 
 
 def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:

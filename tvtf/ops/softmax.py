@@ -11,7 +11,17 @@ from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float64
-from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.ops.rules import (
+    batch_elementwise,
+    bind,
+    draw,
+    kernel,
+    require_dtype,
+    require_same_dtype,
+    require_shape,
+    static_int,
+    stretch,
+)
 
 
 def upcast(x: np.ndarray) -> np.ndarray:
@@ -34,8 +44,9 @@ def _type(x: TensorType, *, axis: int) -> TensorType:
 
 
 def _grad_type(ct: TensorType, y: TensorType, *, axis: int) -> TensorType:
-    """Checks that the cotangent has the dtype of the result ``y``, whose type the gradient has."""
+    """Checks that the cotangent has the type of the result ``y``, which the gradient has, too."""
     require_same_dtype((ct, y), ("gradients", "softmax"))
+    require_shape(ct, y.shape, "gradients")
     return y
 
 

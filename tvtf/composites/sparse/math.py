@@ -19,7 +19,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.operands import attributes
-from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype
+from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype, require_shape
 
 # -- with dense tensors, elementwise
 
@@ -281,6 +281,7 @@ def _row_indices(sp: SparseTensor) -> Tensor:
 def _product_type(indices: TensorType, values: TensorType, b: TensorType, *, rows: Dim) -> TensorType:
     require_dtype(values, NUMERIC, "a_values")
     require_same_dtype((values, b), ("a_values", "b"))
+    require_shape(indices, (values.shape[0], 2), "a_indices")
     return TensorType((rows, b.shape[1]), b.dtype)
 
 
