@@ -14,11 +14,11 @@ from tvtf.core.tvm_import import import_whole
 from tvtf.frontend.autograph.status import ARTIFACT, artifact
 
 
-def convert(function: Callable[..., Any]) -> Callable[..., Any]:
+def convert(function: Callable[..., Any], is_explicit: bool = True) -> Callable[..., Any]:
     """Returns ``function`` converted by AutoGraph: Python control flow on tensors becomes ops of the graph.
 
     The functions that it calls are converted, too. The conversion happens at the first call. Errors name the user's
-    lines.
+    lines. If ``is_explicit`` is False, the functions of libraries such as NumPy and Keras stay as they are.
     """
     if hasattr(function, ARTIFACT):  # it is converted already, or must not be
         return function
@@ -27,7 +27,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     def converted(*args: Any, **kwargs: Any) -> Any:
         # Imported here, because the transpiler is needed only when a function is traced.
         calls = import_whole("tvtf.frontend.autograph.calls")
-        return calls.call_converted(function, args, kwargs)
+        return calls.call_converted(function, args, kwargs, is_explicit)
 
     return artifact(converted)
 

@@ -38,10 +38,10 @@ MSG_AS_IS = (
 _warned: set[Any] = set()
 
 
-def call_converted(function: Any, args: Any, kwargs: Any) -> Any:
-    """Calls a function that was passed to ``tf.function``, converted. Errors are raised with the user's lines."""
+def call_converted(function: Any, args: Any, kwargs: Any, is_explicit: bool) -> Any:
+    """Calls a function of the user's, converted; see `converted_call`. Errors are raised with the user's lines."""
     try:
-        return converted_call(function, args, kwargs, is_explicit=True)
+        return converted_call(function, args, kwargs, is_explicit=is_explicit)
     except Exception as error:  # any error is raised again with the user's lines
         raise to_user_error(error) from None
 

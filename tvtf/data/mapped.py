@@ -21,6 +21,7 @@ from tvtf.data.specs import NumberedSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.errors import OpError
+from tvtf.frontend.autograph import convert
 from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
 from tvtf.rng.rng_streams import Stream, StreamKey, TracedStream, continuing, stream_of
@@ -70,7 +71,8 @@ class Traced(Eager):
 
     def _trace(self, specs: tuple[Any, ...]) -> Any:
         """Traces the user's function for arguments with these specs, and returns the concrete function."""
-        traced = function(lambda *element: result_of(self.user(*_with_new_containers(element))))
+        user = convert(self.user, is_explicit=False)
+        traced = function(lambda *element: result_of(user(*_with_new_containers(element))))
         return traced.get_concrete_function(*_arguments(specs))
 
     def random_streams(self) -> Sequence[Stream]:
