@@ -8,7 +8,7 @@ from parity_calls import result_or_kind
 
 
 def programs(tf):
-    return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf)
+    return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf) | _long_chains(tf)
 
 
 def shown(dataset):
@@ -164,6 +164,27 @@ def _composite(tf):
         "refuses sparse_batch of a pair": lambda: data.zip((data.range(2), data.range(2))).sparse_batch(2, []),
         "refuses sparse_batch of longer rows": lambda: result_or_kind(drained(lambda: lengths(4).sparse_batch(2, [2]))),
     }
+
+
+def _long_chains(tf):
+    """More datasets, one after the other, than Python's recursion limit allows to call each other."""
+    data = tf.data.Dataset
+
+    def chained(change):
+        dataset = data.range(3)
+        for _ in range(300):
+            dataset = change(dataset)
+        return shown(dataset), shown(data.zip(dataset, dataset))
+
+    changes = {
+        "unique": lambda d: d.unique(),
+        "prefetch": lambda d: d.prefetch(1),
+        "batch and unbatch": lambda d: d.batch(2).unbatch(),
+        "cache": lambda d: d.cache(),
+        "concatenate": lambda d: d.concatenate(data.range(0)),
+        "ignore_errors": lambda d: d.ignore_errors(),
+    }
+    return {f"300 times {name}": lambda change=change: chained(change) for name, change in changes.items()}
 
 
 def _older(tf):

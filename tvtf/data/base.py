@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -27,6 +28,12 @@ from tvtf.state.trackable import Trackable
 
 INFINITE: Final = -1
 UNKNOWN: Final = -2
+SHORT_CHAIN = 40
+"""The longest chain of datasets that can be iterated within Python's usual recursion limit, next to the program itself."""
+FRAMES_PER_DATASET = 12
+"""The most frames that a dataset of a chain adds to the stack when it is iterated."""
+RECURSION_BESIDE = 1000
+"""The frames that are left to the program and to the functions of elements."""
 CACHED_ELEMENTS = "cached"
 """The attribute of a dataset that holds elements, in which there is nothing random."""
 
@@ -94,20 +101,40 @@ class Dataset(NumberedObject, abc.ABC):
 
     @cached_property
     def _random_parts(self) -> list[SeedGenerator | RandomFunction]:
-        """What may draw random numbers in this dataset and in all datasets that it depends on, each once.
+        """What may draw random numbers in this dataset and in all datasets that it depends on, each once."""
+        return self._upstream[0]
 
-        They are found in the attributes of a dataset, which may be tuples or lists.
+    @cached_property
+    def _upstream(self) -> tuple[list[SeedGenerator | RandomFunction], int]:
+        """The random parts of this dataset and of all that it depends on, and the length of the longest chain of datasets.
+
+        The datasets are walked without recursion, for which a chain can be too long.
         """
         parts: dict[int, SeedGenerator | RandomFunction] = {}
-        for name, attribute in list(vars(self).items()):  # a copy: another thread may set an attribute
-            if name == CACHED_ELEMENTS:
-                continue
-            for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
-                if isinstance(each, Dataset):
-                    parts.update((id(part), part) for part in each._random_parts)
-                elif isinstance(each, (SeedGenerator, RandomFunction)):
+        lengths: dict[int, int] = {}  # of the chain that ends with a dataset, by the dataset's identity
+        unfinished = [(self, _attributes(self))]
+        while unfinished:
+            dataset, attributes = unfinished[-1]
+            for each in attributes:
+                if not isinstance(each, Dataset):
                     parts[id(each)] = each
-        return list(parts.values())
+                elif "_upstream" in vars(each):
+                    known, lengths[id(each)] = each._upstream
+                    parts.update((id(part), part) for part in known)
+                elif id(each) not in lengths:
+                    unfinished.append((each, _attributes(each)))
+                    break
+            else:
+                sources = (lengths[id(each)] for each in _attributes(dataset) if isinstance(each, Dataset))
+                lengths[id(dataset)] = 1 + max(sources, default=0)
+                unfinished.pop()
+        return list(parts.values()), lengths[id(self)]
+
+    def _allow_recursion(self) -> None:
+        """Raises Python's recursion limit if the chain of datasets is long: each calls the one before it for an element."""
+        length = self._upstream[1]
+        if length > SHORT_CHAIN:
+            sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_BESIDE + length * FRAMES_PER_DATASET))
 
     def new_elements(self, position: int = 0) -> Iterator[Element]:
         """Starts an iteration of the program's over elements: random ops of functions start again, as in TensorFlow.
@@ -115,6 +142,7 @@ class Dataset(NumberedObject, abc.ABC):
         TensorFlow's random ops of a dataset belong to the iterator. Here iterators that are open at once share them.
         ``position`` elements are skipped without being computed.
         """
+        self._allow_recursion()
         for function in self._random_functions:
             for stream in function.random_streams():
                 stream.restart()
@@ -122,6 +150,7 @@ class Dataset(NumberedObject, abc.ABC):
 
     def example_elements(self) -> Iterator[Element]:
         """Yields the first element, if there is one, from an iteration that changes no order of later ones."""
+        self._allow_recursion()
         before = [(g, g.pair, g.drawn) for g in self._seed_generators]
         first = list(itertools.islice(self.elements(), 1))
         for generator, pair, drawn in before:
@@ -180,6 +209,16 @@ class Dataset(NumberedObject, abc.ABC):
                     f"{spec.value_type}"
                 )
         return NumpyIterator(self)
+
+
+def _attributes(dataset: Dataset) -> Iterator[Dataset | SeedGenerator | RandomFunction]:
+    """Yields the datasets and random parts among a dataset's attributes, which may be tuples or lists."""
+    for name, attribute in list(vars(dataset).items()):  # a copy: another thread may set an attribute
+        if name == CACHED_ELEMENTS:
+            continue
+        for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
+            if isinstance(each, (Dataset, SeedGenerator, RandomFunction)):
+                yield each
 
 
 Handles = Callable[[Any], Iterator[Any]]
