@@ -287,6 +287,7 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], element_
 
         The last of ``rows`` is the element's index, if ``element_index`` is given.
         """
+        state.trace.is_part_of_parent = True  # type: ignore[union-attr]
         if element_index is not None:
             state.trace.element = rows[-1], element_index.size  # type: ignore[attr-defined]
         return function(*rows[: len(tensors)])

@@ -37,6 +37,7 @@ from tvtf.ir.listing import Listing
 from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
+from tvtf.state.random_streams import hold, running_function, streams_of
 from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self.captures = [outer for outer, _ in graph.captures]
         self.scope = graph.scope
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
+        self.streams = streams_of(self.variables)
+        """The random streams of its ops."""
         self._signature = inspect.Signature()
         self.python: Callable[[], Callable[..., Any] | None] = lambda: None
         """Returns the Python function that was traced while it lives: the trace must not keep it, nor what it refers to."""
@@ -282,6 +285,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
             return self._python_instances.run(tensors, variables, ConcreteFunction._call_recorded)
         if self._has_deferred_calls:
             return self.instance(tensors)._call_recorded(tensors, variables)
+        if self.streams:
+            hold(self.streams, self)
         if self._pure is None:
             self._pure = executor.GraphFunction(self.graph, self.results.hidden, self.results.written)
         captured = self._captured_values(variables)
@@ -296,11 +301,26 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def inline(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
         """Inlines the function: binds its primitives again in the active trace, or under ``vectorized_map``.
 
-        The enclosing program is then optimized as a whole, and gradients flow through the function's ops.
+        The enclosing program is then optimized as a whole, and gradients flow through the function's ops. Its random ops
+        have streams of their own there, which start where the function's do, as TensorFlow's copies of the ops.
 
         Args:
           tensors: the tensor arguments, in the order of the argument specs.
           variables: the Variable arguments.
+        """
+        if state.trace is None or not self.streams:
+            return self._replay(tensors, variables)
+        running = running_function()
+        return self._replay(
+            tensors, variables, {id(s.variable): running.inlined_stream(s).variable for s in self.streams}
+        )
+
+    def _replay(
+        self, tensors: Sequence[Tensor], variables: Sequence[Variable], instead: Mapping[int, Variable] | None = None
+    ) -> Any:
+        """Binds the function's primitives again; see `inline`.
+
+        ``instead`` are the Variables that replace captured ones, by the identity of these.
         """
         trace = state.trace
         if trace is None:  # under vectorized_map
@@ -312,12 +332,14 @@ class ConcreteFunction(function_types.ConcreteFunction):
         trace.root.python.join(python_calls, trace.parent is not None)
         if python_calls.barriers:
             trace.flush_assignments()  # the function's Python reads Variables from their memory
-        captured = self._captured_values(variables)
         outer = [self.bound(capture, variables) for capture in self.captures]
+        if instead:
+            outer = [instead.get(id(capture), capture) for capture in outer]
+        captured = [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
         computed = inlined(self.graph.module(), tensors, outer, captured)
         if python_calls.barriers:
             trace.root.python.barriers += 1
-        return self.results.assemble_values(computed, tensors, captured, variables)
+        return self.results.assemble_values(computed, tensors, captured, variables, instead)
 
     def instance(
         self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]] | None = None
@@ -371,7 +393,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
     ) -> ConcreteFunction:
         """Traces the function again for more specific arguments, by inlining the first trace."""
         specialization = specialization_for(arguments, tensors, level, ranks)
-        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, specialization)
+        return ConcreteFunction.of(self.name, arguments, self._replay, self._signature, specialization)
 
     # -- inspection
 
@@ -756,7 +778,12 @@ class Results:
         return nest.packer(self.structure)
 
     def assemble_values(
-        self, computed: Sequence[Any], tensors: Sequence[Tensor], captured: Sequence[Any], variables: Sequence[Variable]
+        self,
+        computed: Sequence[Any],
+        tensors: Sequence[Tensor],
+        captured: Sequence[Any],
+        variables: Sequence[Variable],
+        instead: Mapping[int, Variable] | None = None,
     ) -> Any:
         """Builds the function's result in another trace or under gradient tapes, and assigns the Variables' new values.
 
@@ -765,6 +792,7 @@ class Results:
           tensors: the tensor arguments of the call.
           captured: the values of the captures.
           variables: the Variable arguments of the call.
+          instead: the Variables that replace captured ones in the call, by the identity of these.
         """
         params = [*tensors, *captured]
         leaves = []
@@ -777,7 +805,10 @@ class Results:
                 leaves.append(source)
         result = self.packed(leaves)
         for variable, index in self.updates:
-            ConcreteFunction.bound(variable, variables).assign(computed[index], read_value=False)
+            assigned = ConcreteFunction.bound(variable, variables)
+            if instead:
+                assigned = instead.get(id(assigned), assigned)
+            assigned.assign(computed[index], read_value=False)
         return result
 
 

@@ -81,6 +81,7 @@ def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -
 
     def run_with_captured_arguments() -> Any:
         """Calls the function. All tensor arguments are captured first, in their order, used or not."""
+        state.trace.is_part_of_parent = True
         for x in tensors:
             if isinstance(x, SymbolicTensor):
                 state.trace.own(x)

@@ -18,6 +18,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.ops import host
+from tvtf.state.random_streams import drawn_by
 
 _ERROR_CLASSES = {
     ValueError: errors.InvalidArgumentError,
@@ -115,7 +116,8 @@ def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record
     if any(map(nest.is_composite, nest.flatten([inp, out_types]))):
         return _call_on_components(func, inp, out_types, run, op, record)
     if state.trace is None and record is None:  # `numpy_function`, which TensorFlow calls directly
-        return _unchecked_results(func(*map(np.array, inp)))
+        with drawn_by(None):
+            return _unchecked_results(func(*map(np.array, inp)))
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
     specs = [_spec(out_type) for out_type in nest.flatten([] if out_types is None else out_types)]
     if state.trace is None:
@@ -294,16 +296,20 @@ def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
 class raises_op_errors:  # noqa: N801 - a context manager
     """A context that converts exceptions of the user's Python to TensorFlow's errors.
 
-    The message has the type and the text of the exception. ``op`` is the op's name in the error.
+    The message has the type and the text of the exception. ``op`` is the op's name in the error. In the context random ops
+    draw for the program, not for a function of a dataset that calls the Python.
     """
 
     def __init__(self, op: str) -> None:
         self.op = op
+        self._drawn_by_program = drawn_by(None)
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        self._drawn_by_program.__enter__()
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         """Raises the error of TensorFlow for an exception. TensorFlow's own errors, and interrupts, pass unchanged."""
+        self._drawn_by_program.__exit__(None, None, None)
         if error is None or not isinstance(error, Exception) or isinstance(error, errors.OpError):
             return
         error_class = next((new for old, new in _ERROR_CLASSES.items() if isinstance(error, old)), errors.UnknownError)

@@ -19,6 +19,8 @@ def programs(tf):
         | _seeded(tf)
         | _in_functions(tf)
         | _in_datasets(tf)
+        | _in_functions_of_datasets(tf)
+        | _in_graphs(tf)
         | _beside_unused(tf)
         | _by_branch(tf)
         | _errors(tf)
@@ -59,7 +61,89 @@ def _in_functions(tf):
             numbers.append([_rounded(x) for x in (draw(), seeded(), draw(), seeded())])
         return numbers
 
-    return {"a seed set after tracing": seeded_after_tracing}
+    def number():
+        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+
+    def called_by_others():
+        tf.random.set_seed(1)
+        inner = tf.function(number)
+        twice = tf.function(lambda: (inner(), inner(), number()))
+        return [int(inner()), *map(int, twice()), int(inner()), *map(int, twice())]
+
+    def by_branch():
+        tf.random.set_seed(1)
+
+        @tf.function
+        def drawn(x):
+            before = number()
+            if x > 0:
+                y = 100 * number() + number()
+            else:
+                y = -number()
+            return before, y, number()
+
+        return [list(map(int, drawn(tf.constant(x)))) for x in (1, 1, -1)]
+
+    def in_a_loop():
+        tf.random.set_seed(1)
+
+        @tf.function
+        def drawn():
+            found = number()
+            for _ in tf.range(3):
+                found = found * 100 + number()
+            return found, number()
+
+        return [list(map(int, drawn())) for _ in range(2)]
+
+    def of_a_map():
+        tf.random.set_seed(1)
+        drawn = tf.function(lambda: (tf.vectorized_map(lambda x: x + number(), tf.zeros([1], tf.int32)), number()))
+        return [int(drawn()[1]) for _ in range(2)]
+
+    def recomputed():
+        tf.random.set_seed(1)
+        product = tf.recompute_grad(lambda x: x * tf.random.uniform([]))
+        drawn = tf.function(lambda x: (product(x), tf.random.uniform([])))
+        return [list(map(_rounded, drawn(tf.constant(1.0)))) for _ in range(2)]
+
+    def dataset_of_computed_size():
+        tf.random.set_seed(1)
+
+        @tf.function
+        def drawn(n):
+            before, order, digits = number(), tf.constant(0, tf.int64), 0
+            for x in tf.data.Dataset.range(n).shuffle(10):
+                order = 10 * order + x
+            for x in tf.data.Dataset.range(n).map(lambda _: number()):
+                digits = 100 * digits + x
+            return before, order, digits, number()
+
+        return [list(map(int, drawn(tf.constant(4, tf.int64)))) for _ in range(2)]
+
+    def dataset_made_in_each_call():
+        tf.random.set_seed(1)
+
+        @tf.function
+        def orders():
+            dataset, found = tf.data.Dataset.range(4).shuffle(4), tf.constant(0, tf.int64)
+            for _ in tf.range(2):
+                for x in dataset:
+                    found = 10 * found + x
+            return found
+
+        return [int(orders()) for _ in range(3)]
+
+    return {
+        "a seed set after tracing": seeded_after_tracing,
+        "a dataset made in each call": dataset_made_in_each_call,
+        "functions that call a function": called_by_others,
+        "random ops of branches": by_branch,
+        "random ops of a loop": in_a_loop,
+        "random ops after a map": of_a_map,
+        "random ops of a recomputed function": recomputed,
+        "a dataset of computed size": dataset_of_computed_size,
+    }
 
 
 def _in_datasets(tf):
@@ -142,6 +226,187 @@ def _in_datasets(tf):
         "a dataset of a function's runs": in_function,
         "a reduced dataset": reduced,
         "a seed set after a dataset is made": seeded_later,
+    }
+
+
+def _in_functions_of_datasets(tf):
+    """Random ops and datasets that functions of datasets call: where their numbers start, and which calls continue them."""
+    data = tf.data.Dataset
+
+    def number(*_):
+        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+
+    def by_parity(x):
+        return x % 2
+
+    def innermost(_):
+        return data.range(2).map(number)
+
+    def middle(_):
+        return data.range(2).flat_map(innermost)
+
+    def shuffled(_):
+        return data.range(4).shuffle(4)
+
+    def middle_of_shuffles(_):
+        return data.range(2).flat_map(shuffled)
+
+    def numbers_for(_, group):
+        return group.map(number)
+
+    def order_of(_, group):
+        return group.shuffle(3)
+
+    def one_number_for(_key, _group):
+        return data.from_tensors(number())
+
+    def sampled(_):
+        return data.sample_from_datasets([data.range(3), data.range(5, 8)], [0.5, 0.5])
+
+    datasets = {
+        "flat_map in flat_map": lambda: data.range(2).flat_map(middle),
+        "shuffles in flat_map in flat_map": lambda: data.range(2).flat_map(middle_of_shuffles),
+        "flat_map in interleave": lambda: data.range(2).interleave(middle, cycle_length=2),
+        "map in group_by_window": lambda: data.range(6).group_by_window(by_parity, numbers_for, 3),
+        "shuffle in group_by_window": lambda: data.range(6).group_by_window(by_parity, order_of, 3),
+        "a number of group_by_window": lambda: data.range(6).group_by_window(by_parity, one_number_for, 3),
+        "samples in flat_map": lambda: data.range(2).flat_map(sampled),
+        "random in flat_map": lambda: data.range(2).flat_map(lambda _: data.random().take(2)),
+    }
+    later = {
+        "map": lambda: data.range(3).map(number),
+        "map in flat_map": lambda: data.range(2).flat_map(innermost),
+        "shuffle in flat_map": lambda: data.range(2).flat_map(shuffled),
+        "number in flat_map": lambda: data.range(2).flat_map(lambda _: data.from_tensors(number())),
+        "map in interleave": lambda: data.range(2).interleave(innermost, cycle_length=2),
+        "map in group_by_window": lambda: data.range(6).group_by_window(by_parity, numbers_for, 3),
+    }
+    open_at_once = {
+        "map": lambda: data.range(5).map(number),
+        "parallel map": lambda: data.range(5).map(number, num_parallel_calls=1).prefetch(2),
+        "map in flat_map": lambda: data.range(3).flat_map(innermost),
+        "filter": lambda: data.range(30).filter(lambda _: tf.random.uniform([]) < 0.5),
+        "scan": lambda: data.range(5).scan(0, lambda total, _: (total + number(), total)),
+    }
+
+    def twice(make, later_seed=None):
+        tf.random.set_seed(1)
+        dataset = make()
+        if later_seed is not None:
+            tf.random.set_seed(later_seed)
+        return [[int(x) for x in dataset] for _ in range(2)]
+
+    def in_turn(make):
+        tf.random.set_seed(1)
+        dataset = make()
+        first, second = iter(dataset), iter(dataset)
+        begun = [int(next(x)) for x in (first, second, first, second, second)]
+        tf.random.set_seed(3)
+        return begun, [int(next(x)) for x in (first, second)]
+
+    def function_called_elsewhere():
+        tf.random.set_seed(1)
+        drawn = tf.function(number)
+        before = int(drawn())
+        dataset = data.range(2).map(lambda _: (drawn(), drawn(), number()))
+        found = [[list(map(int, row)) for row in dataset] for _ in range(2)]
+        return before, found, int(drawn())
+
+    def function_called_by_flat_map():
+        tf.random.set_seed(1)
+        drawn = tf.function(number)
+
+        def numbers(_):
+            outer = drawn()
+            return data.range(2).map(lambda _: (outer, drawn(), number()))
+
+        dataset = data.range(2).flat_map(numbers)
+        return [[list(map(int, row)) for row in dataset] for _ in range(2)], int(drawn())
+
+    def python(call):
+        def run():
+            tf.random.set_seed(1)
+            dataset = data.range(3).flat_map(lambda x: data.from_tensors(tf.py_function(call, [x], tf.int32)))
+            mapped = data.range(3).map(lambda x: tf.py_function(call, [x], tf.int32))
+            return [[int(x) for x in each] for each in (dataset, dataset, mapped, mapped)], int(call())
+
+        return run
+
+    def eager_numbers_beside():
+        tf.random.set_seed(1)
+        found = [int(number())]
+        for make in (middle_of_shuffles, innermost, sampled):
+            dataset = data.range(2).flat_map(make)
+            found.append(int(number()))
+            list(dataset)
+            found.append(int(number()))
+        return found
+
+    return (
+        {f"two iterations of {label}": lambda make=make: twice(make) for label, make in datasets.items()}
+        | {f"a seed set after {label} is made": lambda make=make: twice(make, 2) for label, make in later.items()}
+        | {f"{label} of iterators in turn": lambda make=make: in_turn(make) for label, make in open_at_once.items()}
+        | {
+            "a function called in map and elsewhere": function_called_elsewhere,
+            "a function called in flat_map and elsewhere": function_called_by_flat_map,
+            "Python called in datasets": python(number),
+            "Python with a seed called in datasets": python(
+                lambda *_: tf.random.uniform([], maxval=100, dtype=tf.int32, seed=3)
+            ),
+            "eager numbers beside datasets": eager_numbers_beside,
+        }
+    )
+
+
+def _in_graphs(tf):
+    """TensorFlow 1 graphs, whose ops and datasets get the seeds of their positions in the graph."""
+    v1 = tf.compat.v1
+
+    def number(*_):
+        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+
+    def in_graph(make):
+        def run():
+            with tf.Graph().as_default():
+                v1.set_random_seed(1)
+                return make()
+
+        return run
+
+    def constant():
+        before = number()
+        dataset = v1.data.Dataset.range(4).shuffle(4).map(lambda x: (x, number()))
+        between = number()
+        other = v1.data.Dataset.range(4).shuffle(4)
+        tensors = [before, between, v1.data.make_one_shot_iterator(dataset).get_next()]
+        tensors.append(v1.data.make_one_shot_iterator(other).get_next())
+        with v1.Session() as session:
+            return [str(session.run(tensors)) for _ in range(4)]
+
+    def fed():
+        size = v1.placeholder(tf.int64, [])
+        before = number()
+        iterator = v1.data.make_initializable_iterator(
+            v1.data.Dataset.range(size).shuffle(5).map(lambda x: (x, number()))
+        )
+        tensors = [before, iterator.get_next(), number()]
+        found = []
+        with v1.Session() as session:
+            for _ in range(2):
+                session.run(iterator.initializer, {size: 3})
+                found.append([str(session.run(tensors)) for _ in range(3)])
+        return found
+
+    def function_called_twice():
+        drawn = tf.function(number)
+        tensors = [drawn(), drawn(), number()]
+        with v1.Session() as session:
+            return [list(map(int, session.run(tensors))) for _ in range(2)]
+
+    return {
+        "datasets of a graph": in_graph(constant),
+        "a dataset of a fed size": in_graph(fed),
+        "a function called in a graph": in_graph(function_called_twice),
     }
 
 

@@ -24,6 +24,7 @@ from tvtf.data.structure import Element
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
 from tvtf.ir.batching import stacked
+from tvtf.state.random_streams import StreamStates, drawn_by, trying
 from tvtf.state.trackable import Trackable
 
 INFINITE: Final = -1
@@ -139,20 +140,22 @@ class Dataset(NumberedObject, abc.ABC):
     def new_elements(self, position: int = 0) -> Iterator[Element]:
         """Starts an iteration of the program's over elements: random ops of functions start again, as in TensorFlow.
 
-        TensorFlow's random ops of a dataset belong to the iterator. Here iterators that are open at once share them.
         ``position`` elements are skipped without being computed.
         """
         self._allow_recursion()
-        for function in self._random_functions:
-            for stream in function.random_streams():
-                stream.restart()
+        if any(function.may_draw() for function in self._random_functions):
+            return RandomIteration(self, position)
+        return self._elements_from(position)
+
+    def _elements_from(self, position: int) -> Iterator[Element]:
         return self._values(itertools.islice(self.handles(), position, None)) if position else self.elements()
 
     def example_elements(self) -> Iterator[Element]:
         """Yields the first element, if there is one, from an iteration that changes no order of later ones."""
         self._allow_recursion()
         before = [(g, g.pair, g.drawn) for g in self._seed_generators]
-        first = list(itertools.islice(self.elements(), 1))
+        with trying():
+            first = list(itertools.islice(self.elements(), 1))
         for generator, pair, drawn in before:
             generator.restore(pair, drawn)
         return iter(first)
@@ -209,6 +212,19 @@ class Dataset(NumberedObject, abc.ABC):
                     f"{spec.value_type}"
                 )
         return NumpyIterator(self)
+
+
+class RandomIteration(Iterator[Element]):
+    """An iteration over a dataset whose functions may call random ops: these have states of their own in it."""
+
+    def __init__(self, dataset: Dataset, position: int) -> None:
+        self._drawing = drawn_by(StreamStates())
+        with self._drawing:
+            self._elements = dataset._elements_from(position)
+
+    def __next__(self) -> Element:
+        with self._drawing:
+            return next(self._elements)
 
 
 def _attributes(dataset: Dataset) -> Iterator[Dataset | SeedGenerator | RandomFunction]:

@@ -16,7 +16,7 @@ from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import UNKNOWN, Dataset, map_known_size, method, started
-from tvtf.data.mapped import Traced
+from tvtf.data.mapped import Eager, Traced
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
 from tvtf.data.specs import DatasetSpec
@@ -25,6 +25,7 @@ from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.ir.batching import encoding, leading, rows, with_spec_fields, without_leading
 from tvtf.ops.rules import bind
+from tvtf.state.random_streams import trying
 
 
 class Groups(Iterator[list[Any]]):
@@ -378,7 +379,7 @@ class GroupByWindow(Dataset):
         self, source: Dataset, key: Callable[..., Any], reduce: Callable[..., Any], size: Callable[[int], int]
     ) -> None:
         """Checks the results of ``key`` and ``reduce``; ``size`` returns the group size for a key."""
-        self.source, self.reduce, self.length = source, reduce, size
+        self.source, self.reduce, self.length = source, Eager(reduce), size
         self.key = Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
             raise ValueError(
@@ -386,7 +387,8 @@ class GroupByWindow(Dataset):
                 f"{self.key.spec}."
             )
         # The element spec comes from a call on an empty group.
-        probe = reduce(EagerTensor(np.array(0, np.int64)), ElementList([], source.element_spec))
+        with trying():
+            probe = self.reduce(EagerTensor(np.array(0, np.int64)), ElementList([], source.element_spec))
         if not isinstance(probe, Dataset):
             raise TypeError(
                 "Invalid `reduce_func`. `reduce_func` must return a single `tf.data.Dataset` object but its return type is "
@@ -450,7 +452,7 @@ def _window_size(fixed: Any, by_key: Callable[..., Any] | None) -> Callable[[int
     if by_key is None:
         size = int_argument(fixed)
         return lambda key: size
-    return lambda key: int_argument(by_key(key))
+    return lambda key: int_argument(by_key(EagerTensor(np.array(key, np.int64))))
 
 
 @method

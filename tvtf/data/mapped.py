@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvtf.core import nest, thread_state
@@ -24,7 +24,7 @@ from tvtf.errors import OpError
 from tvtf.frontend.autograph import convert
 from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
-from tvtf.rng.rng_streams import Stream, StreamKey, TracedStream, continuing, stream_of
+from tvtf.state.random_streams import calling, new_function, traced_with, trying
 
 
 class Eager(RandomFunction):
@@ -34,16 +34,15 @@ class Eager(RandomFunction):
         if not callable(user):
             raise ValueError(f"Argument `func` must be a callable. Received func={user!r} (of type {type(user)})")
         self.user = user
-        self._inner_streams: dict[StreamKey, TracedStream] = {}
-        """The random streams of the function's ops, if it runs as Python, and of the datasets that it makes."""
+        self.streams = new_function()
 
     def __call__(self, *elements: Element) -> Any:
-        with continuing(self._inner_streams):
+        with calling(self.streams):
             result = self.user(*_arguments(elements))
         return result if isinstance(result, Dataset) else result_of(result)
 
-    def random_streams(self) -> Sequence[Stream]:
-        return [*self._inner_streams.values()]
+    def may_draw(self) -> bool:
+        return True
 
 
 class Traced(Eager):
@@ -72,13 +71,15 @@ class Traced(Eager):
     def _trace(self, specs: tuple[Any, ...]) -> Any:
         """Traces the user's function for arguments with these specs, and returns the concrete function."""
         user = convert(self.user, is_explicit=False)
-        traced = function(lambda *element: result_of(user(*_with_new_containers(element))))
-        return traced.get_concrete_function(*_arguments(specs))
 
-    def random_streams(self) -> Sequence[Stream]:
-        variables = [] if self._traced is None else self._traced.variables
-        own = [stream for variable in variables if (stream := stream_of(variable)) is not None]
-        return [*own, *self._inner_streams.values()]
+        def run(*element: Any) -> Any:
+            traced_with(self.streams)
+            return result_of(user(*_with_new_containers(element)))
+
+        return function(run).get_concrete_function(*_arguments(specs))
+
+    def may_draw(self) -> bool:
+        return self._traced is None or bool(self._traced.streams)
 
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
         """Infers the spec of the function's result by a call on the first element, as Python.
@@ -88,7 +89,8 @@ class Traced(Eager):
         """
         for element in source.example_elements():
             try:
-                result_spec = nest.map_structure(_with_unknown_dims, spec_of(super().__call__(element)))
+                with trying():
+                    result_spec = nest.map_structure(_with_unknown_dims, spec_of(super().__call__(element)))
             except Exception as error:
                 raise trace_error or error from None
             if trace_error is not None:
@@ -315,7 +317,8 @@ class Interleave(Dataset):
     def _inner_spec(self) -> Any:
         """Returns the element spec of the dataset that the function returns for the first element."""
         for element in self.source.example_elements():
-            return self._inner(element).element_spec
+            with trying():
+                return self._inner(element).element_spec
         return self.source.element_spec  # there is no element to call the function with
 
     def _inner(self, element: Element) -> Dataset:

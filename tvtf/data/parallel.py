@@ -16,6 +16,7 @@ from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import Dataset
 from tvtf.errors import InvalidArgumentError
+from tvtf.state.random_streams import drawing, drawn_by
 
 CHEAP_SECONDS = 1e-4
 """An element that takes less time is cheap, and is computed by the consumer: handing an element over from another thread
@@ -139,7 +140,7 @@ class _Results(Iterator[Any]):
         """
         while self.pace.is_threaded and len(self.running) < self.workers.count:
             try:
-                self.running.append(self.workers.pool.submit(_timed, self.function, next(self.items)))
+                self.running.append(self.workers.pool.submit(_timed_for, drawing(), self.function, next(self.items)))
             except StopIteration:
                 return
             except Exception as error:  # raised when the consumer reaches this item, after the results before it
@@ -157,6 +158,12 @@ def _timed(function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
     start = time.perf_counter()
     result = function(*args)
     return time.perf_counter() - start, result
+
+
+def _timed_for(user: Any, function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
+    """Calls a function in a thread that works for ``user`` of random streams; see `_timed`."""
+    with drawn_by(user):
+        return _timed(function, *args)
 
 
 def _first_done(running: deque[Future[Any]]) -> Future[Any]:
@@ -193,7 +200,7 @@ class UnorderedMerge(Iterator[Any]):
         source = next(self._sources, None)
         if source is not None:
             self._open += 1
-            threading.Thread(target=_fill_queue, args=(source, self._queue, self._stop), daemon=True).start()
+            threading.Thread(target=_fill_queue, args=(drawing(), source, self._queue, self._stop), daemon=True).start()
 
     def __next__(self) -> Any:
         """Returns the next element that any thread has put into the queue, or raises an iterator's error."""
@@ -232,7 +239,7 @@ class PrefetchingIterator(Iterator[Any]):
     def _start_thread(self) -> Queue[tuple[str, Any]]:
         """Starts a thread that computes elements, and returns the queue that the thread fills."""
         queue: Queue[tuple[str, Any]] = Queue(self._count)
-        args = (self._source, queue, self._stop, STREAK)
+        args = (drawing(), self._source, queue, self._stop, STREAK)
         threading.Thread(target=_fill_queue, args=args, daemon=True).start()
         return queue
 
@@ -271,8 +278,16 @@ class PrefetchingIterator(Iterator[Any]):
         self._stop.set()
 
 
-def _fill_queue(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, limit: int = 0) -> None:
-    """Fills a queue with the elements of an iterator, as the body of a thread.
+def _fill_queue(
+    user: Any, source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, limit: int = 0
+) -> None:
+    """Fills a queue with the elements of an iterator, as the body of a thread, which draws random numbers for ``user``."""
+    with drawn_by(user):
+        _fill(source, queue, stop, limit)
+
+
+def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, limit: int) -> None:
+    """Fills a queue with the elements of an iterator.
 
     Handing an element to another thread costs 30 to 70 us. If ``limit`` consecutive elements are computed faster than
     CHEAP_SECONDS, the thread ends with ``("cheap", None)``, and the consumer computes the rest itself.

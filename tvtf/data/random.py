@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import abc
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tvtf.data.argument_conversion import int_argument
+from tvtf.frontend.host.python_call import traced
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
-from tvtf.rng.rng_streams import DEFAULT_SEED, Stream, next_op_seed
-from tvtf.state.seeds import MAX_INT32, seeds
+from tvtf.state.random_streams import DEFAULT_SEED, global_seed, is_traced, next_op_seed
+from tvtf.state.seeds import MAX_INT32
 
 _CHUNK = 256
 """Blocks of the Philox stream that one call of NumPy computes."""
@@ -27,13 +28,14 @@ def seed_pair(seed: Any) -> tuple[int, int]:
 
     If neither is set, both results are random. If only one is set, a default replaces the other.
     """
-    if seeds.seed is None and seed is None:
+    of_program = global_seed()
+    if of_program is None and seed is None:
         first, second = np.random.SeedSequence().generate_state(2, np.uint32)
         return int(first), int(second)
-    if seeds.seed is None:
+    if of_program is None:
         return DEFAULT_SEED, _as_31_bit_int(seed)
     op_seed = next_op_seed() if seed is None else _as_31_bit_int(seed)
-    pair = seeds.seed % MAX_INT32, op_seed % MAX_INT32
+    pair = of_program % MAX_INT32, op_seed % MAX_INT32
     return (0, MAX_INT32) if pair == (0, 0) else pair  # TensorFlow's kernels take (0, 0) for no seeds
 
 
@@ -59,7 +61,14 @@ class SeedGenerator:
 
     def __init__(self, seed: int | None, new_each_time: bool) -> None:
         self.new_each_time = new_each_time
-        self.restore(seed_pair(seed), 0)
+        self._start = seed_pair(seed)
+        self._restart()
+        if new_each_time and is_traced():  # each run of the function makes the dataset
+            traced(self._restart, [], [])
+
+    def _restart(self) -> tuple[()]:
+        self.restore(self._start, 0)
+        return ()
 
     def restore(self, pair: tuple[int, int], drawn: int) -> None:
         """Continues after ``drawn`` pairs."""
@@ -78,5 +87,5 @@ class RandomFunction(abc.ABC):
     """A user's function of elements, whose random ops start again with each iterator over the dataset."""
 
     @abc.abstractmethod
-    def random_streams(self) -> Sequence[Stream]:
-        """Returns the streams of the function's random ops."""
+    def may_draw(self) -> bool:
+        """Returns whether the function may call random ops."""

@@ -20,6 +20,7 @@ from tvtf.data.structure import relaxed
 from tvtf.dtypes import int64, string
 from tvtf.frontend.control_flow.control_dependencies import init_scope
 from tvtf.frontend.host.python_call import traced
+from tvtf.state.random_streams import made_again, remade_ops
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
@@ -89,10 +90,13 @@ def _deferred(
       tensors: the symbolic tensors on which they depend; each run passes their values.
     """
 
+    ops = remade_ops()
+
     def call(eager_leaves: Sequence[Any]) -> Any:
         """Makes the dataset from flattened arguments without symbolic tensors."""
         args, kwargs = nest.pack_sequence_as(arguments, eager_leaves, expand_composites=True)
-        return maker(*args, **kwargs)
+        with made_again(ops):
+            return maker(*args, **kwargs)
 
     def build(*arrays: np.ndarray) -> Any:
         """Makes the dataset of a run, given the values of ``tensors`` in the run."""

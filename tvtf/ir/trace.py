@@ -303,6 +303,7 @@ class Trace(TracedOperations):
         self.embedded: dict[int, Any] = {}  # of a root: the eager tensors that became constants of the IR
         # Under a map: the element's index, and the number of elements.
         self.element: tuple[SymbolicTensor, Any] | None = None
+        self.is_part_of_parent: bool = False  # whether its ops are the parent's in TensorFlow: no graph of their own
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}  # equalities of dims that compiled code checks
         self.compared_dims: list[tuple[Any, Any]] = []  # pairs of dims that the program has compared at this point

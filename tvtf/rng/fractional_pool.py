@@ -23,7 +23,8 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
-from tvtf.rng.rng_streams import first_state, reserve_blocks
+from tvtf.rng.rng_streams import reserve_blocks
+from tvtf.state.random_streams import first_state
 
 
 class FractionalMaxPool(NamedTuple):

@@ -20,7 +20,6 @@ from tvtf.fileio.folder_locks import shared
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.lookup.tables import TableRead
-from tvtf.rng.rng_streams import SavedStream
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import entry
@@ -28,6 +27,7 @@ from tvtf.saved.program import Program
 from tvtf.saved.restored_functions import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.state.autotrackable import wrap
+from tvtf.state.random_streams import Stream
 from tvtf.state.variable import Variable
 from tvtf.train.bundle import Reader
 
@@ -291,7 +291,7 @@ class _Model:
         if kind == "table":
             return self._table(*(self.constants[key].eager_array() for key in reference))
         if kind == "stream":
-            return SavedStream(np.array(reference, np.uint64) if reference else None).variable
+            return Stream(np.array(reference, np.uint64) if reference else None).variable
         node = self.objects_by_node.get(reference)
         if isinstance(node, Asset):
             return node.asset_path

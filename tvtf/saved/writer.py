@@ -17,7 +17,6 @@ from tvtf.fileio import atomic_file
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.lookup.tables import TableRead
-from tvtf.rng.rng_streams import stream_of
 from tvtf.saved import layout, library, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
@@ -25,6 +24,7 @@ from tvtf.saved.saved_function import SavedFunction
 from tvtf.saved.signatures import SignatureMap, canonical
 from tvtf.saved.swap import Swap
 from tvtf.state.autotrackable import AutoTrackable
+from tvtf.state.random_streams import stream_of
 from tvtf.state.trackable import Trackable
 from tvtf.state.variable import Variable
 from tvtf.train import bundle, object_graph
@@ -271,7 +271,7 @@ class _Writer:
         """
         stream = stream_of(captured) if isinstance(captured, Variable) else None
         if stream is not None:
-            start = stream.saved_start()
+            start = stream.start
             return ["stream", [] if start is None else start.tolist()]
         owner = captured if isinstance(captured, Variable) else Asset.of(captured)
         if owner is not None:

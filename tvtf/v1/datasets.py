@@ -25,6 +25,7 @@ from tvtf.data.base import Dataset
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, OutOfRangeError
 from tvtf.frontend.host.python_call import numpy_function, py_function
+from tvtf.state.random_streams import made_again, remade_ops
 from tvtf.v1.default_session import running
 from tvtf.v1.graph import GraphTrace, Operation, current_graph
 from tvtf.v1.registry import v1
@@ -125,9 +126,10 @@ def _declare_call(
             all_inputs += leaf._inputs
         elif isinstance(leaf, SymbolicTensor) and _constant(leaf) is None:
             all_inputs.append(leaf)
+    ops = remade_ops()
 
     def call(values: _ValuesById) -> Any:
-        with _eagerly():
+        with _eagerly(), made_again(ops):
             return function_of(values)(*_with_values(args, values), **_with_values(kwargs, values))
 
     if all_inputs:

@@ -1,0 +1,373 @@
+"""The random streams of functions: where the stream of each op starts, and how far each iteration over a dataset has come.
+
+TensorFlow's kernels hold the state of a random op. An iterator over a dataset has kernels of its own, so that the random
+ops of the dataset's functions start again with each iterator, and iterators that are open at once draw the same numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvtf.core.thread_state import state as thread
+from tvtf.core.variable_lock import Lock
+from tvtf.state.seeds import MAX_INT32, seeds
+from tvtf.state.variable import ResourceVariable
+
+DEFAULT_SEED = 87654321
+"""TensorFlow's global seed if only an op seed is given (DEFAULT_GRAPH_SEED)."""
+STREAM = "_random_stream"
+"""The attribute of a Variable with a generator state that holds its `Stream`."""
+
+
+class StreamStates:
+    """How far one user of random streams has come: an iteration over a dataset, or the program outside of iterations."""
+
+    def __init__(self) -> None:
+        self.of_streams: weakref.WeakKeyDictionary[Stream, np.ndarray] = weakref.WeakKeyDictionary()
+        """The generator states of streams that another user has taken over since."""
+        self.of_eager_ops: dict[Hashable, np.ndarray] = {}
+        """The generator states of ops in functions that run as Python."""
+        self._of_calls: dict[Hashable, StreamStates] = {}
+
+    def of_call(self, call: Hashable) -> StreamStates:
+        """Returns the states of the traced function that a function of elements, which runs as Python, calls."""
+        return self._of_calls.setdefault(call, StreamStates())
+
+
+PROGRAM = StreamStates()
+"""The states of functions that are called outside of iterations over datasets."""
+
+
+class Stream:
+    """The random stream of one op in a traced function: a Variable with the generator state."""
+
+    def __init__(self, start: np.ndarray | None) -> None:
+        """Creates a stream that starts at a generator state; None stands for a random one, another one at each start.
+
+        The Variable is created outside of the trace, because the state must survive the traced call.
+        """
+        self.start = start
+        self.holder = PROGRAM
+        trace, thread.trace = thread.trace, None
+        try:
+            # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
+            self.variable = ResourceVariable(self._state_at_start(), trainable=False, name="random_state")
+        finally:
+            thread.trace = trace
+        vars(self.variable)[STREAM] = self
+        seeds.functions.add(self)
+
+    def restart(self) -> None:
+        """Starts the stream again for calls outside of iterations over datasets."""
+        if self.holder is PROGRAM:
+            self.variable.assign(self._state_at_start())
+        else:
+            PROGRAM.of_streams.pop(self, None)
+
+    def hand_to(self, states: StreamStates) -> None:
+        """Gives the Variable the state that it has for another user. The caller holds the Variable's lock."""
+        self.holder.of_streams[self] = self.variable.numpy().copy()
+        left = states.of_streams.pop(self, None)
+        self.variable.assign(self._state_at_start() if left is None else left)
+        self.holder = states
+
+    def _state_at_start(self) -> np.ndarray:
+        return random_state() if self.start is None else self.start
+
+
+def stream_of(variable: Any) -> Stream | None:
+    """Returns the random stream whose state a Variable holds, or None for other Variables."""
+    return vars(variable).get(STREAM)
+
+
+def streams_of(variables: Iterable[Any]) -> list[Stream]:
+    """Returns the random streams whose states are among some Variables."""
+    return [stream for variable in variables if (stream := stream_of(variable)) is not None]
+
+
+def random_state() -> np.ndarray:
+    return np.frombuffer(os.urandom(24), np.uint64).copy()
+
+
+def first_state(op_seed: int | None) -> np.ndarray:
+    """Returns the initial Philox state of an op's random stream: the counter's low and high half, and the key.
+
+    The key is the global seed (TensorFlow's default if none is set). The counter's high half is the op's seed. Without
+    any seed, the state is random.
+    """
+    seed = global_seed()
+    if seed is None and op_seed is None:
+        return random_state()
+    key = DEFAULT_SEED if seed is None else seed % MAX_INT32
+    counter = (op_seed or 0) % MAX_INT32
+    # TensorFlow's kernels take the seeds (0, 0) for no seed, so TensorFlow replaces them.
+    return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
+
+
+# -- the functions whose ops draw random numbers
+
+StreamKey = tuple[str, int | None, int, int]
+"""An op's name, its seed, its position among ops without a seed, and how often the function called it before in this call."""
+
+
+class FunctionStreams:
+    """The random streams of a function's ops.
+
+    TensorFlow traces a function of a dataset's elements only once, and the functions of datasets that it makes. tvtf calls
+    it, and traces theirs, again for each element. Therefore later calls find the streams of earlier ones, and the same op
+    seeds: positions in the function. A later global seed doesn't change them.
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        """Creates the streams of a function that was made when the global seed was ``seed``."""
+        self.global_seed = seed
+        self.streams: dict[StreamKey, Stream] = {}
+        self.of_inner_functions: dict[int, FunctionStreams] = {}
+        """The streams of the functions of datasets that the function makes, in their order."""
+
+    def op_seed_at(self, position: int) -> int:
+        """Returns the seed of an op without one that isn't traced, by its position among such ops of the function."""
+        return position
+
+
+class RemadeOps(FunctionStreams):
+    """Datasets of a graph that are made again in each run: they keep the op seeds that they have in the graph."""
+
+    def __init__(self, graph: RunningFunction) -> None:
+        super().__init__(graph.function.global_seed)
+        self._next_of_graph = graph.op_seeds_of(thread.trace)
+        self._op_seeds: list[int] = []
+
+    def op_seed_at(self, position: int) -> int:
+        missing = position + 1 - len(self._op_seeds)
+        self._op_seeds += itertools.islice(self._next_of_graph, max(missing, 0))
+        return self._op_seeds[position]
+
+
+class _GraphOps(FunctionStreams):
+    """The random streams of a TensorFlow 1 graph, whose ops have the global seed that is set when they are made."""
+
+    @property
+    def global_seed(self) -> int | None:
+        return seeds.seed
+
+    @global_seed.setter
+    def global_seed(self, seed: int | None) -> None: ...
+
+
+class RunningFunction:
+    """A function while it is traced, or while it runs as Python: counts its ops, by which it finds their streams."""
+
+    def __init__(self, function: FunctionStreams, trace: Any = None, states: StreamStates | None = None) -> None:
+        """Begins a trace; or a call that continues ``states``, in an enclosing ``trace`` if there is one."""
+        self.function, self.trace, self.states = function, trace, states
+        self._op_seeds: weakref.WeakKeyDictionary[Any, Iterator[int]] = weakref.WeakKeyDictionary()
+        self._eager_op_seeds = itertools.count()
+        self._occurrences: Counter[Hashable] = Counter()
+        self._inner_functions = itertools.count()
+
+    def next_op_seed(self) -> int:
+        """Returns the seed of the next op without one: its position among those of its graph.
+
+        As in TensorFlow, a branch or the body of a loop is a graph of its own.
+        """
+        if thread.trace is None:
+            return self.function.op_seed_at(next(self._eager_op_seeds))
+        return next(self.op_seeds_of(thread.trace))
+
+    def op_seeds_of(self, graph: Any) -> Iterator[int]:
+        """Returns the iterator over the op seeds of a graph, which is a trace, or a part of it for a branch or a loop."""
+        while graph.is_part_of_parent and graph.parent is not None:
+            graph = graph.parent
+        return self._op_seeds.setdefault(graph, itertools.count())
+
+    def key(self, op: str, op_seed: int | None) -> StreamKey:
+        """Returns the key of the next op, which is the same in each call."""
+        position = self.next_op_seed() if op_seed is None else 0
+        occurrence = self._occurrences[op, op_seed, position]
+        self._occurrences[op, op_seed, position] += 1
+        return op, op_seed, position, occurrence
+
+    def stream(self, op_seed: int | None) -> Stream:
+        """Returns the stream of the next op of a traced function."""
+        key = self.key("", op_seed)
+        return self._stream(key, self.start(key))
+
+    def inlined_stream(self, inlined: Stream) -> Stream:
+        """Returns the stream of an op of another function, which is inlined: it starts where the op's own stream starts."""
+        occurrence = self._occurrences["inlined"]
+        self._occurrences["inlined"] += 1
+        return self._stream(("inlined", None, 0, occurrence), inlined.start)
+
+    def _stream(self, key: StreamKey, start: np.ndarray | None) -> Stream:
+        with _lock:
+            known = self.function.streams.get(key)
+            if known is None:
+                known = self.function.streams[key] = Stream(start)
+            return known
+
+    def start(self, key: StreamKey) -> np.ndarray | None:
+        """Returns the generator state at which an op starts; None if it is random: neither seed is set."""
+        _, op_seed, position, _ = key
+        if op_seed is None and self.function.global_seed is None:
+            return None
+        return first_state(position if op_seed is None else op_seed)
+
+    def inner_function(self) -> FunctionStreams:
+        """Returns the streams of the next function of a dataset that is made in this function."""
+        return self.function.of_inner_functions.setdefault(
+            next(self._inner_functions), FunctionStreams(self.function.global_seed)
+        )
+
+    def states_of_call(self, called: Any) -> StreamStates:
+        """Returns the states of a traced function that is called here: each of the places that call it has its own."""
+        occurrence = self._occurrences[called]
+        self._occurrences[called] += 1
+        return (self.states or PROGRAM).of_call((self.function, called, occurrence))
+
+
+class _Thread(threading.local):
+    """Who draws random numbers in a thread: the program (None), an iteration, or a function of its that runs as Python."""
+
+    drawing: StreamStates | RunningFunction | None = None
+
+
+_thread = _Thread()
+_lock = Lock()
+_traced: weakref.WeakKeyDictionary[Any, RunningFunction] = weakref.WeakKeyDictionary()
+
+
+def running_function() -> RunningFunction | None:
+    """Returns the innermost function that is traced, or that runs as Python for an element of a dataset."""
+    trace, drawing = thread.trace, _thread.drawing
+    if isinstance(drawing, RunningFunction) and drawing.trace is trace:
+        return drawing
+    return None if trace is None else _of_trace(trace.root)
+
+
+def is_traced() -> bool:
+    """Returns whether what is made now belongs to a trace, and not to a function that is called on an example in it."""
+    drawing = _thread.drawing
+    return thread.trace is not None and not (isinstance(drawing, RunningFunction) and drawing.trace is thread.trace)
+
+
+def _of_trace(root: Any) -> RunningFunction:
+    """Returns the running function of a trace, which lives as long as the trace."""
+    known = _traced.get(root)
+    if known is None:
+        drawing = _thread.drawing
+        seed = drawing.function.global_seed if isinstance(drawing, RunningFunction) else seeds.seed
+        known = _traced[root] = RunningFunction(_GraphOps(None) if root.has_keys else FunctionStreams(seed))
+    return known
+
+
+def traced_with(function: FunctionStreams) -> None:
+    """Has the ops of the active trace continue the streams of a dataset's function."""
+    _traced[thread.trace.root] = RunningFunction(function)
+
+
+def global_seed() -> int | None:
+    """Returns the global seed, or the one that was set when the running function was made."""
+    function = running_function()
+    return seeds.seed if function is None else function.function.global_seed
+
+
+def next_op_seed() -> int:
+    """Returns a seed for an op or dataset without one: from the global seed, or its position in the running function."""
+    function = running_function()
+    return seeds.next_op_seed() if function is None else function.next_op_seed()
+
+
+def new_function() -> FunctionStreams:
+    """Returns the streams of a dataset's function that is made now; if an earlier call of a function made it, those."""
+    function = running_function()
+    return FunctionStreams(seeds.seed) if function is None else function.inner_function()
+
+
+def remade_ops() -> RemadeOps:
+    """Returns the op seeds of datasets that are declared now, in a trace, and made in its runs."""
+    return RemadeOps(running_function())  # type: ignore[arg-type]  # a trace is active
+
+
+# -- who draws from them
+
+
+class drawn_by:  # noqa: N801 - a context manager
+    """A context whose ops and functions continue the states of an iteration; None stands for the program."""
+
+    __slots__ = ("_user", "_outer")
+
+    def __init__(self, user: StreamStates | RunningFunction | None) -> None:
+        self._user = user
+
+    def __enter__(self) -> None:
+        self._outer, _thread.drawing = _thread.drawing, self._user
+
+    def __exit__(self, *_: Any) -> None:
+        _thread.drawing = self._outer
+
+
+def made_again(ops: RemadeOps) -> drawn_by:
+    """Returns a context in which datasets are made as their graph declares them."""
+    return drawn_by(RunningFunction(ops))
+
+
+def drawing() -> StreamStates | RunningFunction | None:
+    """Returns who draws random numbers in this thread, for another thread that works for it."""
+    return _thread.drawing
+
+
+def calling(function: FunctionStreams) -> drawn_by:
+    """Returns a context in which a dataset's function runs as Python."""
+    outer = _thread.drawing
+    states = outer.states if isinstance(outer, RunningFunction) else outer
+    return drawn_by(RunningFunction(function, thread.trace, states or StreamStates()))
+
+
+@contextmanager
+def trying() -> Iterator[None]:
+    """Leaves the program's random streams as they are: functions are tried out, which TensorFlow doesn't do."""
+    with seeds.lock:
+        op_seeds, eager = seeds.op_seeds.getstate(), dict(seeds.eager)
+    with drawn_by(StreamStates()):
+        yield
+    with seeds.lock:
+        seeds.op_seeds.setstate(op_seeds)
+        seeds.eager = eager
+
+
+def hold(streams: Sequence[Stream], called: Any) -> None:
+    """Before a traced function is called, gives its streams the states for who calls it. The caller holds their lock."""
+    user = _thread.drawing
+    if user is None:
+        states = PROGRAM
+    else:
+        states = user.states_of_call(called) if isinstance(user, RunningFunction) else user
+    for stream in streams:
+        if stream.holder is not states:
+            stream.hand_to(states)
+
+
+def advance_eager_op(function: RunningFunction, op: str, op_seed: int | None, blocks: int, skipped: Any) -> np.ndarray:
+    """Returns the generator state of an op of a function that runs as Python; the op continues ``blocks`` blocks later.
+
+    ``skipped`` is the function of a state and a number of blocks that returns the later state.
+    """
+    key = function.key(op, op_seed)
+    states = (function.states or PROGRAM).of_eager_ops
+    with _lock:  # other threads call the function, too
+        before = states.get((function.function, key))
+        if before is None:
+            start = function.start(key)
+            before = random_state() if start is None else start
+        states[function.function, key] = skipped(before, blocks)
+    return before
