@@ -14,9 +14,10 @@ from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import UNKNOWN, Dataset
-from tvtf.data.batching import Batch, ElementList
+from tvtf.data.batching import Batch
 from tvtf.data.element_order import Concatenate
 from tvtf.data.mapped import Map, Traced
+from tvtf.data.sources import ElementList
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError

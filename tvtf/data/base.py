@@ -214,6 +214,23 @@ class Dataset(NumberedObject, abc.ABC):
         return NumpyIterator(self)
 
 
+class Joined(Iterator[Any]):
+    """The elements of several iterators, one after the other; after an error, the following elements."""
+
+    def __init__(self, iterators: Iterator[Iterator[Any]]) -> None:
+        self._iterators = iterators
+        self._current: Iterator[Any] | None = None
+
+    def __next__(self) -> Any:
+        while True:
+            if self._current is None:
+                self._current = next(self._iterators)
+            try:
+                return next(self._current)
+            except StopIteration:
+                self._current = None
+
+
 class RandomIteration(Iterator[Element]):
     """An iteration over a dataset whose functions may call random ops: these have states of their own in it."""
 

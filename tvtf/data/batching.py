@@ -15,10 +15,10 @@ from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import bool_argument, int_argument
-from tvtf.data.base import UNKNOWN, Dataset, map_known_size, method, started
-from tvtf.data.mapped import Eager, Traced
+from tvtf.data.base import UNKNOWN, Dataset, Joined, map_known_size, method, started
+from tvtf.data.mapped import DatasetFunction, Traced
 from tvtf.data.parallel import Workers, debug, warn_unused
-from tvtf.data.sources import Tensors
+from tvtf.data.sources import ElementList, Tensors
 from tvtf.data.specs import DatasetSpec
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import int64
@@ -261,7 +261,10 @@ class Unbatch(Dataset):
         super().__init__(without_leading(source.element_spec), size)
 
     def handles(self) -> Iterator[Any]:
-        return (row for element in self.source.elements() for row in rows(element, self.source.element_spec))
+        return Joined(map(self._rows, self.source.elements()))
+
+    def _rows(self, element: Element) -> Iterator[Element]:
+        return iter(rows(element, self.source.element_spec))
 
 
 @method
@@ -284,19 +287,6 @@ class Rows(Unbatch):
     def __init__(self, element: Element) -> None:
         super().__init__(Tensors(element))
         self.size = len(list(self.handles()))
-
-
-class ElementList(Dataset):
-    """A dataset of elements that are already computed."""
-
-    repr_name = "_VariantDataset"
-
-    def __init__(self, elements: Sequence[Element], spec: Any) -> None:
-        self.listed = elements
-        super().__init__(spec, len(elements))
-
-    def handles(self) -> Iterator[Any]:
-        return iter(self.listed)
 
 
 class Window(Dataset):
@@ -376,25 +366,39 @@ class GroupByWindow(Dataset):
     """The elements of the datasets that ``reduce`` returns for groups of elements with equal keys."""
 
     def __init__(
-        self, source: Dataset, key: Callable[..., Any], reduce: Callable[..., Any], size: Callable[[int], int]
+        self,
+        source: Dataset,
+        key: Callable[..., Any],
+        reduce: Callable[..., Any],
+        size: Callable[[int], int],
+        element_spec: Any = None,
     ) -> None:
-        """Checks the results of ``key`` and ``reduce``; ``size`` returns the group size for a key."""
-        self.source, self.reduce, self.length = source, Eager(reduce), size
+        """Checks the results of ``key`` and ``reduce``; ``size`` returns the group size for a key.
+
+        ``element_spec`` is the spec of the elements of all datasets that ``reduce`` returns, if it is known.
+        """
+        self.source, self.reduce, self.length = source, DatasetFunction(reduce), size
         self.key = Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
             raise ValueError(
                 f"Invalid `key_func`. `key_func` must return a single `tf.int64` scalar tensor but its return type is "
                 f"{self.key.spec}."
             )
-        # The element spec comes from a call on an empty group.
+        super().__init__(self._spec_of_reduced() if element_spec is None else element_spec, UNKNOWN)
+
+    def _spec_of_reduced(self) -> Any:
+        """Returns the element spec of the datasets that ``reduce`` returns, from a trace, or from a call on an empty group."""
+        group_spec = DatasetSpec(self.source.element_spec)
+        if (traced_spec := self.reduce.traced_spec((TensorSpec([], int64), group_spec))) is not None:
+            return traced_spec
         with trying():
-            probe = self.reduce(EagerTensor(np.array(0, np.int64)), ElementList([], source.element_spec))
+            probe = self.reduce(EagerTensor(np.array(0, np.int64)), ElementList([], self.source.element_spec))
         if not isinstance(probe, Dataset):
             raise TypeError(
                 "Invalid `reduce_func`. `reduce_func` must return a single `tf.data.Dataset` object but its return type is "
                 f"{spec_of(tensors_of(probe))}."
             )
-        super().__init__(probe.element_spec, UNKNOWN)
+        return probe.element_spec
 
     @started
     def handles(self) -> Iterator[Any]:
@@ -516,5 +520,9 @@ def bucket_by_sequence_length(
 
         return nest.map_structure(bucket_shape, self.element_spec)
 
+    if no_padding:
+        spec_of_any_bucket = Batch(self, 1, False).element_spec
+    else:
+        spec_of_any_bucket = PaddedBatch(self, 1, padded_shapes, padding_values, False).element_spec
     sizes = list(bucket_batch_sizes)
-    return GroupByWindow(self, bucket_of, batched_bucket, lambda key: sizes[key])
+    return GroupByWindow(self, bucket_of, batched_bucket, lambda key: sizes[key], spec_of_any_bucket)

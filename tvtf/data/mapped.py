@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from tvtf.core import nest, thread_state
@@ -13,18 +14,19 @@ from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
-from tvtf.data.base import UNKNOWN, Dataset, method, started
+from tvtf.data.base import UNKNOWN, Dataset, Joined, method, started
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
 from tvtf.data.random import RandomFunction
 from tvtf.data.saved_elements import load, store
-from tvtf.data.specs import NumberedSpec
+from tvtf.data.sources import ElementList
+from tvtf.data.specs import DatasetSpec, NumberedSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.errors import OpError
 from tvtf.frontend.autograph import convert
 from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
-from tvtf.state.random_streams import calling, new_function, traced_with, trying
+from tvtf.state.random_streams import FunctionStreams, calling, new_function, traced_with, trying
 
 
 class Eager(RandomFunction):
@@ -124,6 +126,57 @@ class Traced(Eager):
             return self._traced.call_flat(self._flatten(elements))
         leaves = nest.flatten(elements, expand_composites=True)
         return self._traced.call_flat([leaf for leaf in leaves if leaf is not None])
+
+
+class DatasetFunction(Eager):
+    """A user's function of elements that returns a dataset, run as Python."""
+
+    def traced_spec(self, specs: tuple[Any, ...]) -> Any:
+        """Returns the element spec of the datasets that the function returns for elements with these specs.
+
+        The function is traced for it: what it returns for one element has sizes that others don't have. Returns None if
+        the function can't be traced. If an outer function makes the dataset for each of its elements, and the function
+        doesn't depend on the element, it is traced for the first one alone.
+        """
+        captured = _captured_numbers(self.user)
+        if captured is None:
+            return self._spec_of_trace(specs)
+        key = self.user.__code__, captured, specs
+        known_key, spec = self.streams.traced_spec
+        if known_key != key:
+            spec = self._spec_of_trace(specs)
+            self.streams.traced_spec = key, spec
+        return spec
+
+    def _spec_of_trace(self, specs: tuple[Any, ...]) -> Any:
+        user, found = convert(self.user, is_explicit=False), []
+        tensor_specs = [spec for spec in nest.flatten(specs) if not isinstance(spec, NumberedSpec)]
+
+        def run(*tensors: Any) -> None:
+            """Calls the function on symbolic tensors, and on datasets without elements for windows."""
+            rest = iter(tensors)
+            element = nest.map_structure(
+                lambda spec: ElementList([], spec.element_spec) if isinstance(spec, DatasetSpec) else next(rest), specs
+            )
+            found.append(user(*_arguments(element)).element_spec)
+
+        try:
+            with trying(), calling(FunctionStreams(self.streams.global_seed)):
+                function(run).get_concrete_function(*tensor_specs)
+        except Exception:  # whatever the user's Python raises on symbolic tensors: it is called on elements instead
+            return None
+        return found[-1]
+
+
+def _captured_numbers(user: Any) -> list[Any] | None:
+    """Returns the numbers and texts that a Python function captures; None if it captures other objects, or isn't one."""
+    if not isinstance(user, FunctionType) or user.__defaults__ or user.__kwdefaults__:
+        return None
+    try:
+        captured = [cell.cell_contents for cell in user.__closure__ or ()]
+    except ValueError:  # a cell is empty
+        return None
+    return captured if all(type(value) in (int, float, bool, str) for value in captured) else None
 
 
 def _with_new_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -311,14 +364,16 @@ class Interleave(Dataset):
 
     def __init__(self, source: Dataset, user: Callable[..., Any], cycle: int, block: int) -> None:
         self.source, self.cycle, self.block = source, cycle, block
-        self.function = Eager(user)
+        self.function = DatasetFunction(user)
         super().__init__(self._inner_spec(), UNKNOWN)
 
     def _inner_spec(self) -> Any:
-        """Returns the element spec of the dataset that the function returns for the first element."""
+        """Returns the element spec of the datasets that the function returns, from a trace, or for the first element."""
+        if (traced_spec := self.function.traced_spec((self.source.element_spec,))) is not None:
+            return traced_spec
         for element in self.source.example_elements():
             with trying():
-                return self._inner(element).element_spec
+                return nest.map_structure(_with_unknown_dims, self._inner(element).element_spec)
         return self.source.element_spec  # there is no element to call the function with
 
     def _inner(self, element: Element) -> Dataset:
@@ -384,7 +439,7 @@ class FlatMap(Interleave):
         super().__init__(source, user, 1, 1)
 
     def handles(self) -> Iterator[Any]:
-        return (e for element in self.source.elements() for e in self._inner(element).elements())
+        return Joined(map(self._open, self.source.elements()))
 
 
 @method

@@ -146,7 +146,7 @@ def load(
     elements_and_spec = saved_elements.load_dataset(os.fspath(path), element_spec)
     if elements_and_spec is None:
         raise NotFoundError(None, None, f"Could not find a saved dataset in {path}")
-    return batching.ElementList(*elements_and_spec)
+    return sources.ElementList(*elements_and_spec)
 
 
 for _function in (

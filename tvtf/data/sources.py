@@ -34,6 +34,19 @@ class Tensors(Dataset):
         yield self.element
 
 
+class ElementList(Dataset):
+    """A dataset of elements that are already computed."""
+
+    repr_name = "_VariantDataset"
+
+    def __init__(self, elements: Sequence[Element], spec: Any) -> None:
+        self.listed = elements
+        super().__init__(spec, len(elements))
+
+    def handles(self) -> Iterator[Any]:
+        return iter(self.listed)
+
+
 class Slices(Dataset):
     """The rows of arrays in memory; a handle is a row index."""
 

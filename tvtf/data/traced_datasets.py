@@ -25,7 +25,8 @@ from tvtf.state.random_streams import made_again, remade_ops
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 EXAMPLES = (1, 2)
-"""Sizes of unknown dims in two example datasets; a dim of the element spec is static if both examples agree on it."""
+"""Sizes of unknown dims, and elements, of the tensors from which two example datasets are made; a dim of the element spec is
+static if both examples agree on it."""
 
 
 class DeferredDataset(Dataset):
@@ -103,8 +104,8 @@ def _deferred(
         run_values = iter(arrays)
         return call([_with_run_values(leaf, run_values) for leaf in leaves])
 
-    # Tracing needs to know the type of the elements: it is that of datasets made from ones, at two sizes of unknown
-    # dims.
+    # Tracing needs to know the type of the elements: it is what datasets have in common that are made from ones and from
+    # twos, with unknown dims of these sizes.
     with init_scope():
         examples = [call([_with_example_values(leaf, example) for leaf in leaves]) for example in range(len(EXAMPLES))]
     return DeferredDataset(tensors, build, examples, relaxed(*(dataset.element_spec for dataset in examples)))
@@ -129,19 +130,24 @@ def _with_run_values(leaf: Any, arrays: Iterator[np.ndarray]) -> Any:
 
 
 def _with_example_values(leaf: Any, example: int) -> Any:
-    """Replaces an argument's symbolic tensors by ones, whose unknown dims have the size of an example."""
+    """Replaces an argument's symbolic tensors by those of an example."""
     if isinstance(leaf, DeferredDataset):
         return leaf.examples[example]
     if is_function(leaf):
-        return with_values(leaf, {id(tensor): _ones(tensor, example) for tensor in captured_tensors(leaf)})
-    return _ones(leaf, example) if isinstance(leaf, SymbolicTensor) else leaf
+        return with_values(leaf, {id(tensor): _example_of(tensor, example) for tensor in captured_tensors(leaf)})
+    return _example_of(leaf, example) if isinstance(leaf, SymbolicTensor) else leaf
 
 
-def _ones(tensor: SymbolicTensor, example: int) -> EagerTensor:
-    """Returns ones (or empty strings) whose unknown dims have the size of an example, given by its number."""
+def _example_of(tensor: SymbolicTensor, example: int) -> EagerTensor:
+    """Returns a tensor for an example, given by its number: its unknown dims and its elements are the example's number.
+
+    The elements may be sizes, which therefore differ, too. Strings are empty.
+    """
     if tensor.shape.rank is None:
         raise NotImplementedError(
             f"a dataset depends on {tensor}, whose rank is unknown during tracing: set the rank in the input_signature"
         )
     dims = [EXAMPLES[example] if dim is None else dim for dim in tensor.shape.as_list()]
-    return EagerTensor(np.full(dims, b"", object) if tensor.dtype is string else np.ones(dims, tensor.dtype.np))
+    return EagerTensor(
+        np.full(dims, b"", object) if tensor.dtype is string else np.full(dims, EXAMPLES[example], tensor.dtype.np)
+    )

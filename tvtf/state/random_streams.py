@@ -133,6 +133,8 @@ class FunctionStreams:
         self.streams: dict[StreamKey, Stream] = {}
         self.of_inner_functions: dict[int, FunctionStreams] = {}
         """The streams of the functions of datasets that the function makes, in their order."""
+        self.traced_spec: tuple[Any, Any] = (None, None)
+        """For a function that returns a dataset: what a trace depended on, and the dataset's element spec in it."""
 
     def op_seed_at(self, position: int) -> int:
         """Returns the seed of an op without one that isn't traced, by its position among such ops of the function."""

@@ -22,6 +22,7 @@ from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_ten
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset
+from tvtf.data.captured_tensors import captured_tensors, is_function, with_values
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, OutOfRangeError
 from tvtf.frontend.host.python_call import numpy_function, py_function
@@ -105,11 +106,11 @@ def _covering_spec(a: Any, b: Any) -> Any:
 
 
 def _example(tensor: SymbolicTensor, size: int) -> EagerTensor:
-    """Returns an example value with ``size`` for unknown dims."""
+    """Returns an example value with ``size`` for unknown dims, and for elements, which may be sizes, too."""
     shape = [] if tensor.shape.rank is None else [size if d is None else d for d in tensor.shape]
     if tensor.dtype is string:
         return EagerTensor(np.full(shape, b"", object))
-    return EagerTensor(np.full(shape, 1, tensor.dtype.np))
+    return EagerTensor(np.full(shape, size, tensor.dtype.np))
 
 
 def _declare_call(
@@ -124,8 +125,11 @@ def _declare_call(
     for leaf in _leaves((args, kwargs)):
         if isinstance(leaf, GraphDataset):
             all_inputs += leaf._inputs
-        elif isinstance(leaf, SymbolicTensor) and _constant(leaf) is None:
-            all_inputs.append(leaf)
+        else:
+            tensors = (
+                captured_tensors(leaf) if is_function(leaf) else [leaf] if isinstance(leaf, SymbolicTensor) else []
+            )
+            all_inputs += [tensor for tensor in tensors if _constant(tensor) is None]
     ops = remade_ops()
 
     def call(values: _ValuesById) -> Any:
@@ -163,6 +167,8 @@ def _with_values(argument: Any, values: _ValuesById) -> Any:
         return argument.built(values)
     if isinstance(argument, SymbolicTensor):
         return values[id(argument)] if id(argument) in values else _constant(argument)
+    if is_function(argument):
+        return with_values(argument, {id(t): _with_values(t, values) for t in captured_tensors(argument)})
     if isinstance(argument, Mapping):
         container: Any = type(argument)
         return container((key, _with_values(item, values)) for key, item in argument.items())
