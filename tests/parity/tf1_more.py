@@ -316,6 +316,29 @@ def programs(tf):
             sess.run([pair[1] for pair in found.values()], feeds)
             print(rounded(sess.run({k: pair[0] for k, pair in found.items()}), 4), sess.run(matrix, feeds).tolist())
 
+    def weights_of_rows(print):
+        labels, predictions = tf.placeholder(tf.float32, [2, 2]), tf.placeholder(tf.float32, [2, 2])
+        row_weights, last_dim = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [2, 2, 1])
+        found = {
+            "mean": tf.metrics.mean(predictions, row_weights),
+            "mean_tensor": tf.metrics.mean_tensor(predictions, row_weights),
+            "mean_absolute_error": tf.metrics.mean_absolute_error(labels, predictions, row_weights),
+            "mean_relative_error": tf.metrics.mean_relative_error(labels, predictions, last_dim, row_weights),
+            "percentage_below": tf.metrics.percentage_below(predictions, 0.5, row_weights),
+            "accuracy": tf.metrics.accuracy(labels, tf.round(predictions), row_weights),
+            "recall": tf.metrics.recall(labels, tf.round(predictions), row_weights),
+            "false_positives": tf.metrics.false_positives(labels, tf.round(predictions), row_weights),
+            "auc": tf.metrics.auc(labels, predictions, row_weights, num_thresholds=5),
+            "weights with one dim more": tf.metrics.mean(predictions, last_dim),
+        }
+        print(raised(lambda: tf.metrics.mean(tf.zeros([2, 3]), tf.zeros([3]))).partition(".")[0])
+        with tf.Session() as sess:
+            sess.run(tf.local_variables_initializer())
+            feeds = {labels: [[0, 1], [1, 0]], predictions: [[0.1, 0.8], [0.4, 0.9]], row_weights: [1, 3]}
+            feeds[last_dim] = [[[1], [2]], [[3], [4]]]
+            sess.run([pair[1] for pair in found.values()], feeds)
+            print(rounded(sess.run({k: pair[0] for k, pair in found.items()}), 4))
+
     def padded_queue(print):
         q = tf.PaddingFIFOQueue(10, tf.int32, shapes=[[None]])
         x = tf.placeholder(tf.int32, [None])

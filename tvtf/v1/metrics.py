@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.ops.loss import check_weights
 from tvtf.v1.graph import current_graph, get_default_graph
 from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import called as _tf
@@ -66,8 +67,27 @@ def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
     values = _floats(values)
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
-    weights = _tf("broadcast_to", _floats(weights), _tf("shape", values))
+    weights = _broadcast_weights(weights, values)
     return _tf("reduce_sum", values * weights), _tf("reduce_sum", weights)
+
+
+def _broadcast_weights(weights: Any, values: Any) -> Any:
+    """Broadcasts weights to the shape of the values that they weigh, as floats.
+
+    If their ranks differ by one, the last dim of the weights is removed, or one of size 1 is added: a weight per row
+    weighs all values of the row.
+
+    Raises:
+      ValueError: the weights are no scalar, and a size of theirs is neither 1 nor that of the values.
+    """
+    weights = _floats(weights)
+    if weights.shape.rank and values.shape.rank is not None:
+        if weights.shape.rank == values.shape.rank + 1:
+            weights = _tf("squeeze", weights, [-1])
+        elif weights.shape.rank == values.shape.rank - 1:
+            weights = _tf("expand_dims", weights, -1)
+    check_weights(values, weights)
+    return _tf("broadcast_to", weights, _tf("shape", values))
 
 
 def _mean_of(
@@ -176,6 +196,7 @@ def mean_relative_error(
     Returns the mean and the op that updates it.
     """
     labels, predictions = _with_equal_ranks(labels, predictions)
+    normalizer, predictions = _with_equal_ranks(normalizer, predictions)
     with current_graph().trace.without_op_names():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(predictions) - _floats(labels)), _floats(normalizer))
     return _mean_of(name, "mean_relative_error", values, weights, (metrics_collections, updates_collections))
@@ -278,9 +299,7 @@ def mean_tensor(
     """
     with current_graph().trace.without_op_names():
         values = _floats(values)
-        weights = (
-            _tf("ones_like", values) if weights is None else _tf("broadcast_to", _floats(weights), _tf("shape", values))
-        )
+        weights = _tf("ones_like", values) if weights is None else _broadcast_weights(weights, values)
         sums = {"total_tensor": values * weights, "count_tensor": weights}
     return _Metric(name, "mean", sums, _ratio, (metrics_collections, updates_collections)).value_and_update
 
@@ -354,14 +373,11 @@ def auc(
     with current_graph().trace.without_op_names():
         # The outer thresholds are just outside of [0, 1]: all predictions are above the first, and none above the last.
         all_thresholds = convert_to_tensor([-1e-7, *sorted(inner_thresholds), 1.0 + 1e-7], "float32")
-        y, x = (_tf("reshape", t, [1, -1]) for t in _with_equal_ranks(labels, predictions))
+        labels, predictions = _with_equal_ranks(labels, predictions)
+        y, x = _tf("reshape", labels, [1, -1]), _tf("reshape", predictions, [1, -1])
         is_above = _floats(x) > all_thresholds[:, None]
         is_label = _tf("cast", y, "bool")
-        flat_weights = (
-            None
-            if weights is None
-            else _tf("reshape", _tf("broadcast_to", _floats(weights), _tf("shape", predictions)), [1, -1])
-        )
+        flat_weights = None if weights is None else _tf("reshape", _broadcast_weights(weights, predictions), [1, -1])
         sums = {
             kind: _tf("reduce_sum", _masked(_tf("equal", is_label, a), _tf("equal", is_above, b), flat_weights), 1)
             for kind, (a, b) in _COUNTS.items()
