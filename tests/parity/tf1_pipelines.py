@@ -319,6 +319,25 @@ def programs(tf):
                 print(sess.run(step), f"{sess.run(w):.3f}")
         print(os.path.basename(tf.train.latest_checkpoint(folder)))
 
+    def restored_from_a_file(print):
+        folder = tempfile.mkdtemp()
+        w = tf.get_variable("w", initializer=1.0)
+        saver = tf.train.Saver()
+        with tf.Session() as sess:
+            for step, value in ((1, 3.0), (2, 4.0)):
+                w.load(value, sess)
+                saver.save(sess, os.path.join(folder, "model"), global_step=step)
+        older = os.path.join(folder, "model-1")
+        for options in ({}, {"checkpoint_filename_with_path": older}, {"checkpoint_dir": folder}):
+            with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(**options)) as sess:
+                print(sess.run(w))
+        creator = tf.train.ChiefSessionCreator(checkpoint_dir=folder, checkpoint_filename_with_path=older)
+        print(raised(lambda: tf.train.MonitoredSession(creator)))
+        with tf.train.SingularMonitoredSession(
+            [tf.train.FinalOpsHook(w)], checkpoint_filename_with_path=older
+        ) as singular:
+            print(singular.raw_session().run(w))
+
     def files(print):
         folder = tempfile.mkdtemp()
         path = os.path.join(folder, "a.txt")

@@ -438,18 +438,20 @@ class MonitoredSession:
             hook.begin()
         finalized = (scaffold or getattr(session_creator, "scaffold", None) or Scaffold()).finalize()
         folder = checkpoint_dir or getattr(session_creator, "checkpoint_dir", None)
+        file = getattr(session_creator, "checkpoint_filename_with_path", None)
+        if folder and file:
+            raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
         self._session, self._coord, self._ended = Session(graph=self.graph), Coordinator(), False
-        self._initialize(finalized, folder)
+        self._initialize(finalized, file or (latest_checkpoint(folder) if folder else None))
         start_queue_runners(self._session, self._coord)
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)
 
-    def _initialize(self, scaffold: Scaffold, folder: str | None) -> None:
-        """Restores the variables from the newest checkpoint in ``folder``, or initializes them if there is none.
+    def _initialize(self, scaffold: Scaffold, checkpoint: str | None) -> None:
+        """Restores the variables from a checkpoint, or initializes them if there is none.
 
         ``scaffold`` has the saver and the ops that initialize variables.
         """
-        checkpoint = latest_checkpoint(folder) if folder else None
         if checkpoint:
             scaffold.saver.restore(self._session, checkpoint)
         else:
@@ -522,17 +524,35 @@ class _StepContext:
         self.request_stop = session._coord.request_stop
 
 
-v1("train.SingularMonitoredSession")(MonitoredSession)
-
-
 @v1("train.ChiefSessionCreator")
 class ChiefSessionCreator:
-    """How a session is initialized, and the folder from which it is restored."""
+    """How a session is initialized, and the checkpoint, or the folder of checkpoints, from which it is restored."""
 
     def __init__(
-        self, scaffold: Any = None, master: str = "", config: Any = None, checkpoint_dir: str | None = None, **_: Any
-    ) -> None:
+        self, scaffold: Any = None, master: str = "", config: Any = None, checkpoint_dir: str | None = None,
+        checkpoint_filename_with_path: str | None = None,
+    ) -> None:  # fmt: skip
         self.scaffold, self.checkpoint_dir = scaffold, checkpoint_dir
+        self.checkpoint_filename_with_path = checkpoint_filename_with_path
+
+
+@v1("train.SingularMonitoredSession")
+class SingularMonitoredSession(MonitoredSession):
+    """A ``MonitoredSession`` that is not created again after a failure; tvtf creates neither again.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/SingularMonitoredSession
+    """
+
+    def __init__(
+        self, hooks: Sequence[Any] | None = None, scaffold: Any = None, master: str = "", config: Any = None,
+        checkpoint_dir: str | None = None, stop_grace_period_secs: float = 120,
+        checkpoint_filename_with_path: str | None = None,
+    ) -> None:  # fmt: skip
+        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
+        super().__init__(creator, hooks, stop_grace_period_secs)
+
+    def raw_session(self) -> Session:
+        return self._session
 
 
 @v1("train.MonitoredTrainingSession")
