@@ -311,6 +311,40 @@ sys.stdout.write(f"{int(constant(3))} {int(math.add(1, 2))}")
     assert printed(tmp_path, program) == ["1.0 3", "3 3"]
 
 
+def test_names_that_keras_2_exports_and_saves(tmp_path):
+    """Exported as in the package tf_keras, which is no dependency, and looked up as where it writes configurations."""
+    program = """
+import types
+import tensorflow as tf
+from tensorflow.python.util import tf_export
+
+@tf_export.keras_export("keras.layers.Twice", "keras.Twice", v1=["keras.layers.TwiceV1"])
+class Twice: ...
+
+class Derived(Twice): ...
+
+@tf_export.keras_export("keras.activations.serialize")
+def serialize(activation, use_legacy_format=False):
+    return activation.__name__ if isinstance(activation, types.FunctionType) else None
+
+print(tf_export.get_canonical_name_for_symbol(Twice, api_name="keras"))
+print([tf_export.get_canonical_name_for_symbol(c, api_name="keras") for c in (Derived, tf.constant_initializer)])
+print(tf_export.get_canonical_name_for_symbol(tf.nn.relu), tf_export.get_canonical_name_for_symbol(Twice))
+names = "keras.Twice", "compat.v1.keras.layers.TwiceV1", "nn.relu", "keras.layers.TwiceV1"
+print([tf_export.get_symbol_from_name(name) for name in names] == [Twice, Twice, tf.nn.relu, None])
+print(serialize(tf.nn.relu), serialize(lambda x: x))
+print(tf.constant_initializer.__name__, tf.zeros_initializer.__name__, tf.random_normal_initializer.__name__)
+"""
+    assert printed(tmp_path, program) == [
+        "keras.layers.Twice",
+        "[None, None]",
+        "nn.relu None",
+        "True",
+        "relu <lambda>",
+        "Constant Zeros RandomNormal",
+    ]
+
+
 def test_private_names_of_tensorflow_that_keras_2_uses(tmp_path):
     """Modules that name what those of the package tf_keras name, which is no dependency, and use it as they do."""
     (tmp_path / "tensors.py").write_text(

@@ -15,7 +15,7 @@ from typing import Any
 
 import tvtf
 from tvtf.core import nest
-from tvtf.core.primitive import Primitive, fallbacks, overridden, public_names
+from tvtf.core.primitive import Primitive, fallbacks, overridden
 from tvtf.data import sources
 from tvtf.frontend.autograph.calls import converted_call
 from tvtf.frontend.function.polymorphic_function import Function
@@ -24,7 +24,7 @@ from tvtf.private import nest as private_nest
 from tvtf.private.keras2_updates import RAW_OPS
 from tvtf.private.ops import assign_moving_average, broadcast_weights
 from tvtf.private.platform import sticky_attribute_assignment
-from tvtf.private.util import make_decorator, unwrap
+from tvtf.private.util import KerasExport, make_decorator, unwrap
 from tvtf.state.containers import TrackableDataStructure, wrap
 from tvtf.state.module import current_scope
 from tvtf.state.trackable import Trackable
@@ -120,9 +120,20 @@ def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_re
     return make_decorator(f, call_converted)
 
 
-def get_symbol_from_name(name: str) -> Any:
-    """Returns the public function or class ``tf.<name>``, or None if there is none."""
-    return public_names().get(name)
+def _serializing_primitives(serialize: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps ``keras.activations.serialize``, which knows Python's functions only: ``tf.nn.relu`` is a primitive, an object."""
+
+    @wraps(serialize)
+    def serialize_activation(activation: Any, use_legacy_format: bool = False) -> Any:
+        if isinstance(activation, Primitive):
+            primitive = activation
+            activation = wraps(primitive)(lambda *args, **kwargs: primitive(*args, **kwargs))
+        return serialize(activation, use_legacy_format)
+
+    return serialize_activation
+
+
+KerasExport.changes["keras.activations.serialize"] = _serializing_primitives
 
 
 # -- values
@@ -343,7 +354,6 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.util.deprecation": {"deprecated_endpoints": lambda *_: unchanged},
     "python.util.dispatch": {"add_dispatch_support": add_dispatch_support, "dispatch_for_types": dispatch_for_types},
     "python.util.tf_contextlib": {"contextmanager": contextmanager},
-    "python.util.tf_export": {"get_symbol_from_name": get_symbol_from_name},
     "raw_ops": RAW_OPS,
     "tools.docs.doc_controls": dict.fromkeys(
         (

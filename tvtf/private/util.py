@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor
@@ -336,22 +336,59 @@ def getcallargs(*func_and_positional: Any, **named: Any) -> dict[str, Any]:
 # -- the rest
 
 
-class Export:
-    """Replaces ``tf_export``, TensorFlow's decorator of public names, without any effect."""
+_exported: dict[str, Any] = {}
+"""The functions and classes that libraries have exported by `Export`, by name."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+class Export:
+    """TensorFlow's decorator of public names, as libraries use it: ``tf_export``, or ``keras_export`` of the package tf_keras.
+
+    The package tf_keras writes these names into saved models, and finds classes by them.
+    """
+
+    api_name = "tensorflow"
+
+    def __init__(self, *names: str, v1: Sequence[str] | None = None, **_: Any) -> None:
+        self._names, self._names_v1 = names, names if v1 is None else v1
 
     def __call__(self, symbol: Any) -> Any:
+        """Remembers the symbol's names, and returns the symbol."""
+        setattr(unwrap(symbol)[1], f"_{self.api_name}_api_names", [*self._names, *self._names_v1])
+        _exported.update(dict.fromkeys(self._names, symbol))
+        _exported.update({f"compat.v1.{name}": symbol for name in self._names_v1})
         return symbol
 
     def export_constant(self, module_name: str, name: str) -> None:
         """Does nothing. TensorFlow registers a constant as a public name."""
 
 
+class KerasExport(Export):
+    """The decorator ``keras_export``. It changes the functions in `changes`, by name, before it remembers them."""
+
+    api_name = "keras"
+    changes: ClassVar[dict[str, Callable[[Any], Any]]] = {}
+
+    def __call__(self, symbol: Any) -> Any:
+        change = next((self.changes[name] for name in self._names if name in self.changes), None)
+        return super().__call__(symbol if change is None else change(symbol))
+
+
+def get_symbol_from_name(name: str) -> Any:
+    """Returns the function or class ``tf.<name>``, or that a library exported by this name; None if there is none."""
+    return _exported.get(name, public_names().get(name))
+
+
 def get_canonical_name_for_symbol(
     symbol: Any, api_name: str = "tensorflow", add_prefix_to_v1_names: bool = False
 ) -> str | None:
-    """Returns the public path of a function or class in the fewest namespaces, such as "nn.relu"; None if it has no path."""
+    """Returns the name by which a library exported a function or class for ``api_name``, or None.
+
+    For the API "tensorflow", public functions and classes have names, too: the path in the fewest namespaces, such as
+    "nn.relu".
+    """
+    names = getattr(unwrap(symbol)[1], "__dict__", {}).get(f"_{api_name}_api_names")
+    if names or api_name != "tensorflow":
+        return next(iter(names or ()), None)
     paths = [path for path, value in public_names().items() if value is symbol]
     return min(paths, key=lambda path: (path.count("."), path), default=None)
 
@@ -539,7 +576,8 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.util.tf_decorator": {"make_decorator": make_decorator, "unwrap": unwrap},
     "python.util.tf_export": {
         "get_canonical_name_for_symbol": get_canonical_name_for_symbol,
-        "keras_export": Export,
+        "get_symbol_from_name": get_symbol_from_name,
+        "keras_export": KerasExport,
         "tf_export": Export,
     },
     "python.util.tf_inspect": {

@@ -1,4 +1,7 @@
-"""TensorFlow's initializers, such as ``tf.zeros_initializer``; without a seed each call draws other numbers."""
+"""TensorFlow's initializers, such as ``tf.zeros_initializer``; without a seed each call draws other numbers.
+
+Their classes have TensorFlow's names, which Keras 2 writes into the configurations of layers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tvtf.core.shape import as_shape
 from tvtf.core.tensor import Tensor, constant
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.ops import random
-from tvtf.rng.keras_initializers import Constant, Ones, RandomNormal, RandomUniform, Zeros
+from tvtf.rng import keras_initializers
 from tvtf.rng.stateful import normal, uniform
 
 
@@ -28,7 +31,7 @@ def _numeric_dtype(dtype: Any) -> DType:
 
 
 @export("zeros_initializer")
-class ZerosInitializer(Zeros):
+class Zeros(keras_initializers.Zeros):
     """An initializer of zeros.
 
     >>> import tvtf as tf
@@ -46,7 +49,7 @@ class ZerosInitializer(Zeros):
 
 
 @export("ones_initializer")
-class OnesInitializer(Ones):
+class Ones(keras_initializers.Ones):
     """An initializer of ones.
 
     >>> import tvtf as tf
@@ -64,7 +67,7 @@ class OnesInitializer(Ones):
 
 
 @export("constant_initializer")
-class ConstantInitializer(Constant):
+class Constant(keras_initializers.Constant):
     """An initializer of a constant, or of as many values as the shape has elements.
 
     >>> import tvtf as tf
@@ -100,7 +103,7 @@ class _DrawsEachCall:
 
 
 @export("random_normal_initializer")
-class RandomNormalInitializer(_DrawsEachCall, RandomNormal):
+class RandomNormal(_DrawsEachCall, keras_initializers.RandomNormal):
     """An initializer of normal numbers; without a seed each call returns others.
 
     >>> import tvtf as tf
@@ -124,7 +127,7 @@ class RandomNormalInitializer(_DrawsEachCall, RandomNormal):
 
 
 @export("random_uniform_initializer")
-class RandomUniformInitializer(_DrawsEachCall, RandomUniform):
+class RandomUniform(_DrawsEachCall, keras_initializers.RandomUniform):
     """An initializer of uniform numbers in [minval, maxval); without a seed each call returns others.
 
     >>> import tvtf as tf
@@ -143,3 +146,8 @@ class RandomUniformInitializer(_DrawsEachCall, RandomUniform):
         if self._given is None:
             return uniform(shape, self.minval, self.maxval, result_dtype)
         return random.stateless_uniform(shape, [self._given, 0], self.minval, self.maxval, result_dtype)
+
+
+# The names that these classes had: files of pickled objects have them.
+ZerosInitializer, OnesInitializer, ConstantInitializer = Zeros, Ones, Constant
+RandomNormalInitializer, RandomUniformInitializer = RandomNormal, RandomUniform
