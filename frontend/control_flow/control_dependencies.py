@@ -179,7 +179,7 @@ def init_scope() -> Iterator[None]:
 
 @export("inside_function")
 def inside_function() -> bool:
-    """Returns whether a function is being traced.
+    """Returns whether a function is being traced. Building a TensorFlow 1 graph is not.
 
     >>> import tvtf as tf
     >>> tf.inside_function(), tf.function(tf.inside_function)().numpy()
@@ -187,7 +187,7 @@ def inside_function() -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/inside_function
     """
-    return state.trace is not None
+    return state.trace is not None and state.trace.builds_function
 
 
 @export("get_current_name_scope")

@@ -62,6 +62,14 @@ def _names(tf):
         )
         return [t.name for t in made], g.get_tensor_by_name("c:0") is x
 
+    def inside(g):
+        seen = [tf.inside_function()]
+        tf.function(lambda: seen.append(tf.inside_function()))()
+        v1.cond(tf.constant(True), lambda: seen.append(tf.inside_function()) or 1, lambda: 2)
+        with tf.init_scope():
+            seen.append(tf.inside_function())
+        return seen
+
     return {
         "scopes of a graph": _in_graph(tf, scopes),
         "tf's scopes in a graph": _in_graph(tf, tf_scopes),
@@ -74,6 +82,7 @@ def _names(tf):
             bool(tf.function(v1.executing_eagerly_outside_functions)()),
             _in_graph(tf, lambda g: v1.executing_eagerly_outside_functions())(),
         ),
+        "inside a function": _in_graph(tf, inside),
     }
 
 

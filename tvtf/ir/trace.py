@@ -263,6 +263,8 @@ class Trace(TracedOperations):
     """Re-emits a graph of another trace in this one. Set by `interpreter`, which imports this module."""
     has_keys = False
     """Whether tensors are hashable by identity, as keys of a ``feed_dict``: only those of TensorFlow 1's graphs are."""
+    builds_function = True
+    """Whether this is the trace of a function, as all are but TensorFlow 1's graphs."""
     make_variable: Any = None
     """Creates the Variables of a TensorFlow 1 graph; in other traces they are created eagerly."""
 

@@ -138,6 +138,7 @@ class GraphTrace(Trace):
     """A trace in which only dependent ops see an assignment."""
 
     has_keys = True
+    builds_function = False
 
     def __init__(self, graph: Graph) -> None:
         """Creates the trace of a TensorFlow 1 graph. The trace stays open: ops are added to it at any time."""
