@@ -575,6 +575,32 @@ def test_the_updates_of_keras_2s_old_optimizers_for_rows(op, slots, options, exp
     assert all(variable.numpy()[1] in (0.0, 0.5) for variable in held.values())
 
 
+@pytest.mark.parametrize(
+    "operation, eager, compiled",
+    [
+        ("Add", [5.0, 2.0, 5.5], [9.0, 2.0, 8.0]),
+        ("Div", [0.25, 2.0, 3.0], [0.0625, 2.0, 3.0]),
+        ("Max", [4.0, 2.0, 3.0], [4.0, 2.0, 3.0]),
+        ("Min", [1.0, 2.0, 0.5], [1.0, 2.0, 0.5]),
+        ("Mul", [4.0, 2.0, 3.0], [16.0, 2.0, 3.0]),
+        ("Sub", [-3.0, 2.0, 0.5], [-7.0, 2.0, -2.0]),
+        ("Update", [4.0, 2.0, 2.0], [4.0, 2.0, 2.0]),
+    ],
+)
+def test_the_updates_of_rows_that_addons_call(operation, eager, compiled):
+    """The numbers are TensorFlow's: a row that occurs twice is updated twice."""
+    scatter = private.names()["raw_ops"][f"ResourceScatter{operation}"]
+    var = tf.Variable([[1.0], [2.0], [3.0]])
+
+    def update():
+        return scatter(resource=var.handle, indices=[0, 2, 2], updates=[[4.0], [0.5], [2.0]])
+
+    assert update() is None
+    assert var.numpy().ravel().tolist() == eager
+    tf.function(lambda: [update(), None][1])()
+    assert var.numpy().ravel().tolist() == compiled
+
+
 def test_private_names_of_tensorflow_that_libraries_of_agents_and_graphs_use(tmp_path):
     """TF-Agents, GPflux, Spektral, TensorFlow Addons; the values are TensorFlow 2.21's."""
     program = """

@@ -165,14 +165,13 @@ def _is_variable(value: Any) -> bool:
     return isinstance(value, tvtf.Variable)
 
 
-def _scatter_add(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
-    """Adds rows to the rows of a Variable at ``indices``."""
-    return resource.scatter_add(tvtf.IndexedSlices(updates, indices))
+def _scatter_op(operation: str) -> Any:
+    """Returns the raw op that updates the rows of a Variable at ``indices``, such as "add", as TensorFlow declares it."""
 
+    def scatter(*, resource: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return _as_one_op([getattr(resource, f"scatter_{operation}")(tvtf.IndexedSlices(updates, indices))], name)
 
-def _scatter_update(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
-    """Assigns rows to the rows of a Variable at ``indices``."""
-    return resource.scatter_update(tvtf.IndexedSlices(updates, indices))
+    return scatter
 
 
 _UPDATES: dict[str, Update] = {
@@ -189,9 +188,9 @@ _UPDATES: dict[str, Update] = {
     "RMSProp": _rms_prop,
 }
 _OF_ROWS = ("Adadelta", "AdagradV2", "CenteredRMSProp", "Ftrl", "FtrlV2", "KerasMomentum", "RMSProp")
+_SCATTERED = ("add", "div", "max", "min", "mul", "sub", "update")
 RAW_OPS: dict[str, Any] = {
     **{f"ResourceApply{name}": _update_op(update) for name, update in _UPDATES.items()},
     **{f"ResourceSparseApply{name}": _row_update_op(_UPDATES[name]) for name in _OF_ROWS},
-    "ResourceScatterAdd": _scatter_add,
-    "ResourceScatterUpdate": _scatter_update,
+    **{f"ResourceScatter{operation.capitalize()}": _scatter_op(operation) for operation in _SCATTERED},
 }
