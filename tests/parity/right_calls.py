@@ -190,6 +190,10 @@ def _drawn(tf):
             between([6], [1, 2], 0.0, 1.0, -0.5, 0.5),
             between([3], [1, 2], 0.0, 2.0, 1.0, 1.2),
         ),
+        "between limits of about 1.5 deviations": lambda: (
+            between([3, 2], [1, 2], [0.0, 0.5], 1.0, [-1.25, -0.9], [1.25, 2.0]),
+            between([3, 2], [1, 2], [0.0, 0.5], 1.0, [-1.4, -1.1], [1.4, 2.0]),
+        ),
         "beyond a limit": lambda: (
             between([6], [1, 2], 0.0, 1.0, 3.0, 9.0),
             between([6], [1, 2], 0.0, 1.0, -infinity, -2.0),

@@ -486,7 +486,7 @@ def stateless_binomial(
 
 # -- truncated normal numbers
 
-WIDE = 1.7
+WIDE = 1.3
 """Deviations from the mean beyond which a limit makes TensorFlow try normal numbers.
 
 Nearer limits make it try uniform or exponential numbers.
