@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.ops.loss import check_weights
 from tvtf.v1.graph import get_default_graph
 from tvtf.v1.graph_variable import GraphKeys
@@ -216,11 +217,15 @@ def mean_pairwise_squared_error(
     """
     labels, predictions = _float_pair(labels, predictions)
     weights = _tf("cast", convert_to_tensor(weights), "float32")
+    check_weights(labels, weights)
     delta = predictions - labels
     axes = list(range(1, delta.shape.rank))  # all but the batch axis
     squares = _tf("reduce_sum", delta * delta, axes, True)
     has_weight = _tf("ones_like", delta) * _tf("cast", _tf("not_equal", weights, 0.0), "float32")
     count = _tf("reduce_sum", has_weight, axes, True)
+    if state.trace is None and not weights.ndim:
+        # In eager mode TensorFlow counts the elements of all examples for a scalar weight; its graphs, those of one.
+        count = _tf("reduce_sum", has_weight)
     squares_term = 2.0 * _tf("math.divide_no_nan", squares, count - 1)
     sum_term = 2.0 * _tf("math.divide_no_nan", _tf("square", _tf("reduce_sum", delta, axes, True)), count * (count - 1))
     total = _tf("reduce_sum", (squares_term - sum_term) * weights)
@@ -240,6 +245,7 @@ def softmax_cross_entropy(
     """
     logits = convert_to_tensor(logits)
     probabilities = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
+    logits.shape.assert_is_compatible_with(probabilities.shape)
     # without smoothing, the number of classes may be unknown
     probabilities = _smooth(probabilities, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
     losses = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", probabilities), logits)
@@ -258,6 +264,7 @@ def sigmoid_cross_entropy(
     """Computes the sigmoid cross entropy of each logit and its label. ``label_smoothing`` moves labels towards 0.5."""
     logits = convert_to_tensor(logits)
     labels = _smooth(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
+    logits.shape.assert_is_compatible_with(labels.shape)
     losses = _tf("nn.sigmoid_cross_entropy_with_logits", labels, logits)
     return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
