@@ -9,11 +9,11 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import export, table
-from tvtf.core.shape import TensorType, agree_dim, show_shape
+from tvtf.core.shape import TensorType, agree_dim, broadcast_shapes, show_shape, simplify_dim, size_of
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
-from tvtf.ops.dims import dim_min
+from tvtf.ops.dims import dim_min, scalar_of
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import (
@@ -155,7 +155,7 @@ def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
 
 @export("linalg.lu_reconstruct")
 def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Returns the matrices that `tf.linalg.lu` factorized, shapes (..., m, n) and (..., m) to (..., m, n).
+    """Returns the matrices that `tf.linalg.lu` factorized, shapes (..., n, n) and (..., n) to (..., n, n).
 
     >>> import tvtf as tf
     >>> tf.linalg.lu_reconstruct(*tf.linalg.lu([[1., 2.], [4., 4.]])).numpy()
@@ -164,13 +164,24 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_reconstruct
     """
-    factors, order = _factors(lower_upper, perm)
-    rows, columns = factors._type.shape[-2:]
-    size = dim_min(rows, columns)
-    lower, upper = _unit_lower(factors[..., :, :size]), upper_part(factors[..., :size, :])
-    # invert_permutation checks the order but takes only a vector
-    inverse_order = invert_permutation(order) if order.ndim == 1 else bind.argsort(order, descending=False)
-    return gather(product(lower, upper), inverse_order, batch_dims=factors.ndim - 2)
+    factors, order = _factors(lower_upper, perm, square=True)
+    lower, upper = _unit_lower(factors), upper_part(factors)
+    return gather(product(lower, upper), _inverse_orders(order), batch_dims=factors.ndim - 2)
+
+
+def _inverse_orders(order: Tensor) -> Tensor:
+    """Inverts each permutation of a batch, and raises InvalidArgumentError if one has an element twice.
+
+    With the number of elements before each added to it, all are one permutation, which a single op inverts and checks.
+    """
+    if order.ndim == 1:
+        return invert_permutation(order)
+    shape = order._type.shape
+    count, size = size_of(shape[:-1]), shape[-1]
+    rows = bind.range(size=count, start=0, delta=1, dtype=order.dtype)
+    starts = bind.multiply(bind.reshape(rows, shape=(*shape[:-1], 1)), table["cast"](scalar_of(size), order.dtype))
+    flat = bind.reshape(bind.add(order, starts), shape=(simplify_dim(count * size),))
+    return bind.subtract(bind.reshape(invert_permutation(flat), shape=shape), starts)  # type: ignore[no-any-return]
 
 
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
@@ -213,7 +224,14 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     right = operand(rhs, factors.dtype, 1)
     if right.ndim < 2:
         raise ValueError("Input `rhs` must have at least 2 dimensions.")
-    ordered = gather(right, order, batch_dims=factors.ndim - 2, axis=-2)
+    if not agree_dim(factors._type.shape[-1], right._type.shape[-2]):
+        raise incompatible_shapes(ValueError("`lower_upper.shape[-1]` must equal `rhs.shape[-1]`."))
+    batch = broadcast_shapes(factors._type.shape[:-2], right._type.shape[:-2])
+    if batch is None:
+        raise incompatible_shapes(ValueError(f"Shapes {factors.shape[:-2]} and {right.shape[:-2]} don't broadcast."))
+    right = bind.broadcast_to(right, shape=(*batch, *right._type.shape[-2:]))
+    order = bind.broadcast_to(order, shape=(*batch, order._type.shape[-1]))
+    ordered = gather(right, order, batch_dims=len(batch), axis=-2)
     solution_of_lower = bind.matrix_triangular_solve(_unit_lower(factors), ordered, lower=True)
     return bind.matrix_triangular_solve(factors, solution_of_lower, lower=False)
 
