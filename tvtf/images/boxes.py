@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float16, float32, int32, int64
 from tvtf.ops.cast import cast, defaulted
@@ -17,7 +17,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, convert_input, operand
-from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
+from tvtf.ops.rules import attribute_text, bind, number, ones_like, require_dtype, static_dims, zeros_like
 from tvtf.ops.value_checks import required
 
 COLOURS = np.array(
@@ -33,14 +33,19 @@ COLOURS = np.array(
 def _draw_boxes(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
     """Draws the outlines of bounding boxes on a copy of a batch of images; box ``i`` has colour ``i % len(colours)``.
 
-    On images of one channel, all outlines have the value 1, as in TensorFlow.
+    Of colours with more channels than the images, the first channels are used.
     """
     drawn = images.copy()
     height, width, depth = images.shape[1:]
+    if depth not in (1, 3, 4):  # of symbolic size while tracing
+        raise ArgumentError("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)")
+    if colours.shape[1] < depth:
+        raise ArgumentValueError(
+            f"colors must have equal or more channels than the image provided: {brackets(colours.shape)}"
+        )
     for image, corners in zip(drawn, boxes):
         for i, box in enumerate(corners.tolist()):
-            colour = colours[i % len(colours), :depth].astype(images.dtype) if depth > 1 else np.ones(1, images.dtype)
-            _draw_outline(image, box, colour, height, width)
+            _draw_outline(image, box, colours[i % len(colours), :depth].astype(images.dtype), height, width)
     return drawn
 
 
@@ -78,9 +83,11 @@ def _draw_boxes_type(images: TensorType, boxes: TensorType, colours: TensorType)
         raise ArgumentValueError("The batch sizes should be the same")
     if len(colours.shape) != 2:
         raise ArgumentError(f"colors must be a 2-D matrix{show_shape(colours.shape)}")
+    if isinstance(images.shape[3], int) and images.shape[3] not in (1, 3, 4):
+        raise ArgumentError("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)")
     if isinstance(colours.shape[1], int) and isinstance(images.shape[3], int) and colours.shape[1] < images.shape[3]:
         raise ArgumentValueError(
-            f"colors must have equal or more channels than the image provided: {show_shape(colours.shape)}"
+            f"colors must have equal or more channels than the image provided: {brackets(colours.shape)}"
         )
     return images
 
@@ -113,10 +120,20 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
     """
     x, corners = defaulted(images, (float16, float32), float32), operand(boxes, float32, 1)
     require_dtype(x._type, (float32, float16), "images")
-    colour_table = EagerTensor(COLOURS) if colors is None else operand(colors, float32, 2)
+    colour_table = _default_colours(x) if colors is None else operand(colors, float32, 2)
     if colour_table.ndim == 2 and colour_table.shape[0] == 0:
-        colour_table = EagerTensor(COLOURS)
+        _draw_boxes_type(x._type, corners._type, colour_table._type)
+        colour_table = _default_colours(x)
     return bind.draw_boxes(x, corners, colour_table)  # type: ignore[no-any-return]
+
+
+def _default_colours(images: Tensor) -> Tensor:
+    """Returns TensorFlow's colours of boxes for a batch of images: white on images of one channel."""
+    table = EagerTensor(COLOURS)
+    if images.ndim != 4:  # refused later
+        return table
+    is_grey = bind.equal(scalar_of(images._type.shape[3]), EagerTensor(np.array(1)))
+    return bind.select(is_grey, ones_like(table), table)  # type: ignore[no-any-return]
 
 
 # -- cut out
@@ -167,6 +184,8 @@ def crop_and_resize(
         raise ArgumentError(
             f"image, boxes and box_indices must have 4, 2 and 1 dims, not {x.ndim}, {corners.ndim}, {which.ndim}"
         )
+    if not agree_dim(corners._type.shape[1], 4):
+        raise ArgumentError("boxes must have 4 columns")
     size = static_dims(convert_input(crop_size, int32, 3), "crop_size")
     if len(size) != 2:
         raise ArgumentError(f"crop_size must have two elements, but is {crop_size}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import agree_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, int32
 from tvtf.errors import InvalidArgumentError
@@ -54,10 +56,12 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
     _check_choice("interpolation", interpolation, _INTERPOLATIONS)
     _check_choice("fill_mode", fill_mode, _FILL_MODES)
     images, transforms = convert_to_tensor(images), convert_to_tensor(transforms, float32)
+    size = convert_to_tensor(output_shape, int32)
+    _check_ranks(images, transforms, size)
     fill = tf("cast")(convert_to_tensor(fill_value), images.dtype)
     shape = tf("shape")(images)
     height, width = shape[1], shape[2]
-    rows, columns, is_finite = _input_points(transforms, convert_to_tensor(output_shape, int32))
+    rows, columns, is_finite = _input_points(transforms, size)
     map_outside = _FILL_MODES[fill_mode]
     read = _make_pixel_reader(images, fill, height, width)
     interpolated = _INTERPOLATIONS[interpolation](
@@ -66,6 +70,21 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
     result = tf("where")(is_finite[..., None], interpolated, fill)
     result.set_shape([images.shape[0], *result.shape[1:3], images.shape[3]])
     return result
+
+
+def _check_ranks(images: Tensor, transforms: Tensor, size: Tensor) -> None:
+    """Checks the ranks and fixed dims of the images, transforms and output size; raises InvalidArgumentError."""
+    checks = (
+        (images.ndim == 4, "Input images must have rank 4"),
+        (
+            transforms.ndim == 2 and agree_dim(transforms._type.shape[1], 8),
+            "Input transform should be num_images x 8 or 1 x 8",
+        ),
+        (size.ndim == 1 and agree_dim(size._type.shape[0], 2), "output_shape must have two elements"),
+    )
+    for is_right, message in checks:
+        if not is_right:
+            raise ArgumentError(message, ValueError).for_op("ImageProjectiveTransformV3")
 
 
 def _check_choice(name: str, value: str, choices: Any) -> None:

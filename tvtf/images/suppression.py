@@ -14,7 +14,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import TensorType, agree_dim, show_shape
+from tvtf.core.shape import TensorType, agree_dim, agree_shape, brackets, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import float16, float32, int32
@@ -81,11 +81,31 @@ def select_boxes(
 
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
-    """Checks ranks; returns the types of the selected indices and scores."""
+    """Checks ranks and the number of columns; returns the types of the selected indices and scores."""
     if len(boxes.shape) != 2:
-        raise ArgumentError(f"boxes must be 2-D{show_shape(boxes.shape)}")
+        raise ArgumentError(f"boxes must be 2-D{brackets(boxes.shape)}")
+    if not agree_dim(boxes.shape[1], 4):
+        raise ArgumentError("boxes must have 4 columns")
+    return _selected_types(boxes, scores, count)
+
+
+def _overlaps_types(overlaps: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
+    """Checks that the matrix of overlaps is square; returns the types of the selected indices and scores."""
+    if len(overlaps.shape) != 2:
+        raise ArgumentError(f"overlaps must be 2-D{brackets(overlaps.shape)}")
+    if not agree_dim(*overlaps.shape):
+        raise ArgumentError(f"overlaps must be square{brackets(overlaps.shape)}")
+    return _selected_types(overlaps, scores, count)
+
+
+def _selected_types(boxes: TensorType, scores: TensorType, count: Any) -> tuple[TensorType, ...]:
+    """Checks that there is a score for each box; returns the types of the selected indices and scores."""
     if len(scores.shape) != 1:
-        raise ArgumentError(f"scores must be 1-D{show_shape(scores.shape)}")
+        raise ArgumentError(f"scores must be 1-D{brackets(scores.shape)}")
+    if not agree_dim(boxes.shape[0], scores.shape[0]):
+        raise ArgumentError(
+            f"scores has incompatible shape (Dimensions must be equal, but are {boxes.shape[0]} and {scores.shape[0]})"
+        )
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
 
@@ -102,8 +122,6 @@ def _select_boxes_array(
 
     The arguments are those of `select_boxes`. ``count`` is the symbolic number of selected boxes, for the result type.
     """
-    if len(boxes) != len(scores):
-        raise ArgumentError(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
     if not 0 <= max_overlap <= 1:
         raise ArgumentError("iou_threshold must be in [0, 1]")
     if max_count < 0:
@@ -231,7 +249,7 @@ def _selected_by_overlaps(
     return np.array(selected, np.int32), np.array(selected_scores, scores.dtype)
 
 
-@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_selected_by_overlaps)
+@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_overlaps_types, numpy=_selected_by_overlaps)
 def kept_by_overlaps(overlaps: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, count: Any) -> Any:
     """Returns the indices that are selected by a matrix of overlaps, and their scores."""
     return (overlaps, scores, most, limit, least), {"count": count}
@@ -264,6 +282,13 @@ def non_max_suppression_overlaps(
 
 
 def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size: int, padded: bool, **_: Any) -> Any:
+    """Checks the shapes of boxes and scores; returns the types of the padded indices and their numbers."""
+    if not agree_dim(boxes.shape[-1], 4):
+        raise ArgumentError("boxes must have 4 columns")
+    if not agree_shape(boxes.shape[:-1], scores.shape):
+        raise ArgumentError(
+            f"scores has incompatible shape: {brackets(scores.shape)} for boxes {brackets(boxes.shape)}"
+        )
     batch_shape = boxes.shape[:-2]
     width = size if padded else None
     return TensorType((*batch_shape, width), int32), TensorType(batch_shape, int32)
