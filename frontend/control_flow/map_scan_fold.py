@@ -472,6 +472,7 @@ def scan(
             [_slice_at(flat, elems, slice_index(convert_to_tensor(i))) for i in range(first, size)],
             first,
             reverse,
+            infer_shape,
         )
     values = nest.flatten(start)
     if size is None or any(isinstance(x._type.shape, AnyShape) for x in values):
@@ -545,13 +546,25 @@ def run_deferred_scan(
     return scan(step, flat, None if from_first else list(start), reverse=reverse)
 
 
-def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool) -> Any:
+def _eager_scan(
+    fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool, keeps_shapes: bool
+) -> Any:
     """Runs a ``scan`` eagerly over a list of slices, and stacks the values after each slice.
 
-    ``first`` is 1 if ``start`` is a slice itself. The start is then the first of the stacked values.
+    ``first`` is 1 if ``start`` is a slice itself. The start is then the first of the stacked values. ``keeps_shapes``
+    requires the values to have the start's shape, as compiled code does.
     """
     values = [start]
     for slice_ in slices:
         values.append(fn(values[-1], slice_))
+        if keeps_shapes:
+            _require_shapes(values[-1], start)
     results = values if first else values[1:]
     return _stacked_results(results[::-1] if reverse else results)
+
+
+def _require_shapes(value: Any, start: Any) -> None:
+    """Raises ValueError if a tensor of a scan's carry has another shape than it had at the start."""
+    for new, initial in zip(nest.flatten(value), nest.flatten(start)):
+        if isinstance(initial, Tensor) and (shape := convert_to_tensor(new).shape) != initial.shape:
+            raise ValueError(f"Incompatible shape for value ({shape}), expected ({initial.shape})")

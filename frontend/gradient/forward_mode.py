@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvtf.core import nest
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.log import logger
 from tvtf.core.primitive import as_tuple, export
+from tvtf.core.shape import agree_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.gradient.tape import GradientTape, UnconnectedGradients, wants_zeros
@@ -62,7 +64,12 @@ class ForwardAccumulator:
         """Records the tangent of a primal, converted to the primal's dtype."""
         if not primal.dtype.is_floating:
             logger.warning("The dtype of the watched primal must be floating (e.g. tf.float32), got %r", primal.dtype)
-        self._tangents[id(primal)] = primal, convert_to_tensor(tangent, dtype=primal.dtype)
+        tangent = convert_to_tensor(tangent, dtype=primal.dtype)
+        if not agree_shape(primal._type.shape, tangent._type.shape):
+            raise incompatible_shapes(
+                ValueError(f"A tangent of shape {tangent.shape} does not fit a primal of shape {primal.shape}")
+            )
+        self._tangents[id(primal)] = primal, tangent
 
     def __enter__(self) -> ForwardAccumulator:
         """Starts recording: ops now propagate tangents to this accumulator."""

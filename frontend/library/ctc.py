@@ -89,6 +89,10 @@ def ctc_loss(
         check = functools.partial(_check_frames, count=count)
         lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), message)
         labels, label_length = _dense(labels), _label_counts(labels)
+    label_length = cast(convert_to_tensor(label_length), int32)
+    for name, each in (("label_length", label_length), ("logit_length", lengths)):
+        if each.ndim != 1:
+            raise ArgumentError(f"{name} must be a vector, but has shape {each.shape}", ValueError).for_op("CTCLoss")
     blank = _class_from(blank_index or 0, frames._type.shape[2])
     label_ids = cast(convert_to_tensor(labels), int32)
     if blank_index:
@@ -97,7 +101,7 @@ def ctc_loss(
     compute = custom_gradient(
         functools.partial(_loss_and_gradient, blank=blank, limit=LOG_ZERO if is_sparse else LOG_NEARLY_ZERO)
     )
-    loss = compute(frames, label_ids, cast(convert_to_tensor(label_length), int32), lengths)
+    loss = compute(frames, label_ids, label_length, lengths)
     return loss if loss.dtype is dtype else cast(loss, dtype)  # type: ignore[no-any-return]
 
 
