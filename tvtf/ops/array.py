@@ -440,7 +440,10 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
         return (x,), {"perm": tuple(reversed(range(x.ndim)))}
     if isinstance(perm, Tensor) and perm.dtype not in (int32, int64):
         raise not_among(perm.dtype, (int32, int64), "Tperm", "perm")
-    axes = [static_int(p, "perm") for p in np.ravel(static_value(perm, "perm"))]
+    order = np.asarray(static_value(perm, "perm"))
+    if order.ndim != 1:
+        raise ArgumentError(f"perm must be rank 1, got shape {brackets(order.shape)}", ValueError).for_op("Transpose")
+    axes = [static_int(p, "perm") for p in order]
     return (x,), {"perm": tuple(p + x.ndim if p < 0 else p for p in axes)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim
+from tvtf.core.shape import Dim, agree_shape, brackets, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, float32, float64, int32, int64
 from tvtf.ops.cast import cast_tensor
@@ -52,16 +52,35 @@ def bincount(
     Source: https://www.tensorflow.org/api_docs/python/tf/math/bincount
     """
     numbers = convert_to_tensor(arr)
-    terms = None if weights is None else flattened(convert_to_tensor(weights))
     options = {"minlength": minlength, "maxlength": maxlength, "dtype": dtype, "binary_output": binary_output}
     if axis == -1 and numbers.ndim > 2:
         raise ArgumentError(f"Shape must be at most rank 2 but is rank {numbers.ndim}").for_op("DenseBincount")
+    terms = None if weights is None else convert_to_tensor(weights)
     if axis != -1 or numbers.ndim < 2:
-        return counts(flattened(numbers), terms, None, None, axis, **options)
+        terms = terms if terms is None or axis == -1 else flattened(terms)
+        flat = flattened(numbers)
+        return counts(flat, _weights_of(numbers if axis == -1 else flat, terms), None, None, axis, **options)
     row_count, width = numbers._type.shape
     row_numbers = bind.reshape(bind.range(size=row_count, start=0, delta=1, dtype=int64), shape=(row_count, 1))
     rows = flattened(bind.broadcast_to(row_numbers, shape=(row_count, width)))
-    return counts(flattened(numbers), terms, rows, row_count, axis, **options)
+    return counts(flattened(numbers), _weights_of(numbers, terms), rows, row_count, axis, **options)
+
+
+def _weights_of(numbers: Tensor, weights: Tensor | None) -> Tensor | None:
+    """Returns the weights as a vector, after checking that there is one for each number.
+
+    Empty weights count each number once, in the weights' dtype.
+    """
+    if weights is None:
+        return None
+    if weights.shape.num_elements() == 0:
+        return bind.broadcast_to(number(1, weights), shape=(size_of(numbers._type.shape),))  # type: ignore[no-any-return]
+    if not agree_shape(numbers._type.shape, weights._type.shape):
+        raise ArgumentError(
+            "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case it acts as all weights "
+            f"equal to 1. Received {brackets(weights.shape)}"
+        ).for_op("DenseBincount")
+    return flattened(weights)
 
 
 def counts(

@@ -534,10 +534,12 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
     x, chosen = convert_to_tensor(tensor), convert_to_tensor(mask)
     if chosen.dtype is not bool_dtype:
         chosen = bind.not_equal(chosen, zeros_like(chosen))
-    axis = 0 if axis is None else static_int(axis, "axis") % max(x.ndim, 1)
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")
-    dims = x._type.shape
+    axis = 0 if axis is None else static_int(axis, "axis")
+    if not -x.ndim <= axis < max(x.ndim, 1):
+        raise ValueError(f"Shapes () and {chosen.shape} are incompatible")
+    axis, dims = axis % max(x.ndim, 1), x._type.shape
     if not agree_shape(dims[axis : axis + chosen.ndim], chosen._type.shape):
         raise incompatible_shapes(
             ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")

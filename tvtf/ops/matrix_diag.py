@@ -11,7 +11,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, brackets, is_static_shape, same_dim, simplify_dim
+from tvtf.core.shape import Dim, agree_shape, brackets, is_static_shape, same_dim, simplify_dim
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import int64
@@ -298,9 +298,17 @@ def _replace_diagonals(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -
         raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).for_op(op)
+    _require_same_batches(diagonals, matrix, len(shape), op)
     # one gather selects each element of the result: from the flattened diagonals, or else from the matrix
     flat = bind.reshape(diagonals, shape=(*_batch_dims(diagonals, band), int(np.prod(shape))))
     return _gather_or_default(flat, band.inverse(), (band.rows, band.columns), matrix)
+
+
+def _require_same_batches(diagonals: Tensor, matrix: Tensor, diagonal_rank: int, op: str) -> None:
+    """Checks that there are diagonals for each matrix. ``diagonal_rank`` is 1 for a single diagonal, 2 for a band."""
+    if not agree_shape(diagonals._type.shape[: diagonals.ndim - diagonal_rank], matrix._type.shape[:-2]):
+        shapes = f"diagonal of shape {brackets(diagonals.shape)} and input of shape {brackets(matrix.shape)}"
+        raise ArgumentError(f"The batch dimensions must be the same, but got {shapes}").for_op(op)
 
 
 @export("linalg.set_diag")
@@ -329,6 +337,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
         rows, columns = x._type.shape[-2:]
         # The faster form for symbolic sizes needs square matrices, whose diagonal's length is known in terms of them.
         if same_dim(rows, columns) and same_dim(diagonals._type.shape[-1], simplify_dim(rows - abs(number))):
+            _require_same_batches(diagonals, x, 1, "MatrixSetDiagV3")
             return _set_symbolic_diagonal(diagonals, x, number)
     return _replace_diagonals(diagonals, _band(x, k, align), x, "MatrixSetDiagV3")
 

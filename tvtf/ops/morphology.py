@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export
-from tvtf.core.shape import is_static_shape
+from tvtf.core.shape import agree_dim, brackets, is_static_shape
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
@@ -217,6 +217,13 @@ def dilation2d(
     strides, dilations = _spatial_attribute(strides, "strides"), _spatial_attribute(dilations, "rates")
     x = convert_to_tensor(input)
     weights: Any = operands(x, filters)[1]
+    if x.ndim != 4:
+        raise ArgumentError(f"input must be 4-dimensional: {brackets(x.shape)}", ValueError).for_op("Dilation2D")
+    if weights.ndim != 3:
+        raise ArgumentError(f"filter must be 3-dimensional: {brackets(weights.shape)}", ValueError).for_op("Dilation2D")
+    if not agree_dim(x._type.shape[3], weights._type.shape[2]):
+        depths = f"{x.shape[3]} vs {weights.shape[2]}"
+        raise ArgumentError(f"input and filter must have the same depth: {depths}", ValueError).for_op("Dilation2D")
     height, width = (int(d) for d in weights.shape[:2])
     windows = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
     taps = itertools.product(range(height), range(width))

@@ -112,7 +112,18 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
                 f"indices[{i}].shape = {brackets(positions.shape)}",
                 ValueError,
             )
-    return TensorType((size, *data[0].shape[len(indices[0].shape) :]), data[0].dtype)
+    row_shape = data[0].shape[len(indices[0].shape) :]
+    for i, (positions, values) in enumerate(zip(indices, data)):
+        others = values.shape[len(positions.shape) :]
+        if len(others) != len(row_shape) or not all(map(agree_or_check, row_shape, others)):
+            first, other = (f"data[{k}].shape[{len(indices[k].shape)}:]" for k in (0, i))
+            raise ArgumentError(
+                f"Need {first} = {other}, got data[0].shape = {brackets(data[0].shape)}, "
+                f"data[{i}].shape = {brackets(values.shape)}, indices[0].shape = {brackets(indices[0].shape)}, "
+                f"indices[{i}].shape = {brackets(positions.shape)}",
+                ValueError,
+            )
+    return TensorType((size, *row_shape), data[0].dtype)
 
 
 def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
@@ -126,8 +137,10 @@ def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
     row_shape = data[0].shape[indices[0].ndim :]
     row_count = max((int(positions.max()) + 1 for positions in indices if positions.size), default=0)
     result = np.zeros((row_count, *row_shape), data[0].dtype)
-    for positions, values in zip(indices, data):
-        result[positions.reshape(-1)] = values.reshape(-1, *row_shape)
+    for i, (positions, values) in enumerate(zip(indices, data)):
+        if positions.size and positions.min() < 0:  # NumPy would count from the end
+            raise ArgumentError(f"indices[{i}] is out of range").for_op("DynamicStitch")
+        result[positions.reshape(-1)] = values.reshape(positions.size, *row_shape)
     return result
 
 
@@ -166,7 +179,12 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_stitch
     """
     index_tensors = [convert_to_tensor(i, int32) for i in listed(indices, "indices", "dynamic_stitch")]
-    data_tensors = map(convert_to_tensor, listed(data, "data", "dynamic_stitch"))
+    data_tensors = [convert_to_tensor(values) for values in listed(data, "data", "dynamic_stitch")]
+    if len(data_tensors) != len(index_tensors):
+        raise ValueError(
+            f"List argument 'data' to 'dynamic_stitch' Op with length {len(data_tensors)} must match length "
+            f"{len(index_tensors)} of argument 'indices'."
+        )
     return bind.stitched(*index_tensors, *data_tensors, size=_stitched_row_count(index_tensors))
 
 

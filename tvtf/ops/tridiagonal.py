@@ -34,7 +34,7 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 
 
 def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
-    """Checks the operands of a tridiagonal solve, and returns the type of the result: the type of ``rhs``.
+    """Checks the operands of a tridiagonal solve or product, and returns the type of the result: the type of ``rhs``.
 
     ``diagonals`` has three rows of length n. The right-hand sides ``rhs`` have n rows.
     """
@@ -333,7 +333,12 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tridiagonal_matmul
     """
     b = convert_to_tensor(rhs)
-    upper, main, lower = _columns(_compact_diagonals(diagonals, diagonals_format, b.dtype))
+    bands = _compact_diagonals(diagonals, diagonals_format, b.dtype)
+    try:
+        _solve_type(bands._type, b._type)
+    except ArgumentError as error:
+        raise error.for_op("TridiagonalMatMul") from None
+    upper, main, lower = _columns(bands)
     outer_products = bind.add(bind.multiply(upper, _next_rows(b)), bind.multiply(lower, _previous_rows(b)))
     return bind.add(bind.multiply(main, b), outer_products)
 

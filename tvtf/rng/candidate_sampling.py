@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError
+from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import export, public_names
-from tvtf.core.shape import TensorType
+from tvtf.core.shape import TensorType, agree_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state as thread
 from tvtf.dtypes import float32, int32, int64
@@ -583,6 +583,12 @@ def _logits_and_labels(
         example have the lowest logit.
     """
     features, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
+    if true.ndim != 2 or not agree_shape(true._type.shape, (features._type.shape[0], num_true)):
+        raise incompatible_shapes(
+            ValueError(
+                f"labels must have shape [batch_size, num_true] = [{features.shape[0]}, {num_true}], but have {true.shape}"
+            )
+        )
     candidates = sampled_values or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
     sampled, true_expected, sampled_expected = (stop_gradient(convert_to_tensor(each)) for each in candidates)
     sampled = cast(sampled, int64)

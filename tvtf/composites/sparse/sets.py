@@ -316,6 +316,9 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
     if rank_of(b) < 2:
         message = f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {rank_of(b)}"
         raise ArgumentError(message).for_op("EditDistance")
+    if rank_of(a) != rank_of(b):
+        message = f"Expected truth and hypothesis to have matching ranks, but got {rank_of(b)} and {rank_of(a)}"
+        raise ArgumentError(message).for_op("EditDistance")
     dims = dims_of(bind.maximum(a.dense_shape, b.dense_shape)[:-1])
     parts = [p for sp in (a, b) for p in (sp.indices, sp.values, sp.dense_shape)]
     return bind.distances(*parts, normalize=bool(normalize), dims=dims)  # type: ignore[no-any-return]

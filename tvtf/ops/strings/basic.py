@@ -327,6 +327,9 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
     # ``separator`` isn't needed here, but all rules of the op receive it
     require_dtype(x, (string,), "inputs")
     require_dtype(ids, (int32, int64), "segment_ids")
+    if not ids.shape or not agree_shape(x.shape[: len(ids.shape)], ids.shape):
+        shapes = f"{brackets(ids.shape)} and {brackets(x.shape)}"
+        raise ArgumentError(f"Segment_ids' shape must be a prefix of the inputs' shape, but they are {shapes}")
     return TensorType((num_segments, *x.shape[len(ids.shape) :]), string)
 
 
