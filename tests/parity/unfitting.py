@@ -1,0 +1,231 @@
+"""Arguments whose shapes do not fit together: refused eagerly, when traced, and when run with sizes that a trace lacks."""
+
+import numpy as np
+
+UP = np.arange(24, dtype=np.float32)
+
+
+def programs(tf):
+    rows = _arrays(tf) | _images(tf) | _matrices(tf) | _losses(tf) | _sparse_and_strings(tf) | _loops(tf)
+    return {
+        label: lambda label=label, call=call, arrays=arrays: _in_ways(tf, call, arrays, label not in NOT_OF_ANY_SIZE)
+        for label, (call, *arrays) in rows.items()
+    }
+
+
+NOT_OF_ANY_SIZE = (
+    "no weights",
+    "no weights of rows",
+    "solved for a batch of one",
+    "solved for more rows",
+    "softmax loss of one label for two",
+    "softmax loss of one row for three",
+    "scan from another shape",
+)
+"""What only one of the libraries refuses where it does not know the sizes when it traces."""
+
+
+def _in_ways(tf, call, arrays, of_any_size):
+    tensors = [tf.constant(array) for array in arrays]
+    specs = [tf.TensorSpec([None] * x.shape.rank, x.dtype) for x in tensors]
+    ways = {
+        "eager": call,
+        "traced": tf.function(call, autograph=False),
+        "of any size": tf.function(call, autograph=False, input_signature=specs),
+    }
+    return {label: _given(way, tensors) for label, way in ways.items() if of_any_size or label != "of any size"}
+
+
+def _given(way, tensors):
+    """The shape and the sum of what a call gives."""
+    try:
+        result = np.asarray(way(*tensors))
+    except Exception:
+        return "refused"
+    return result.shape, round(float(result.sum()), 2)
+
+
+def _f(*shape):
+    return np.resize(UP, shape)
+
+
+def _i(*shape, below=2):
+    return np.resize(np.arange(24), shape).astype(np.int32) % below
+
+
+def _arrays(tf):
+    def stitched(one, other):
+        return tf.dynamic_stitch([[0, 1], [2, 3]], [one, other])
+
+    def counted(axis):
+        return lambda numbers, weights: tf.math.bincount(numbers, weights=weights, axis=axis)
+
+    return {
+        "stitched rows of other widths": (stitched, _f(2, 2), _f(2, 3)),
+        "stitched rows of another rank": (stitched, _f(2, 2), _f(2)),
+        "stitched rows of other widths, none of one": (
+            lambda k, x, y: tf.dynamic_stitch([k, [0, 1]], [x, y]),
+            _i(0),
+            _f(0, 2),
+            _f(2, 3),
+        ),
+        "stitched rows of no columns": (stitched, _f(2, 0), _f(2, 0)),
+        "stitched at an index below zero": (lambda k, x: tf.dynamic_stitch([k], [x]), np.int32([0, -1]), _f(2)),
+        "more stitched indices than rows": (lambda x: tf.dynamic_stitch([[0], [1]], [x]), _f(1, 2)),
+        "permutation of rank two": (lambda x: tf.transpose(x, [[1, 0]]), _f(2, 3)),
+        "scalar permutation": (lambda x: tf.transpose(x, 0), _f(3)),
+        "a mask beyond the last axis": (lambda x, m: tf.boolean_mask(x, m, axis=1), _f(4), _i(4) > 0),
+        "a mask of another length": (lambda x, m: tf.boolean_mask(x, m, axis=1), _f(4, 3), _i(4) > 0),
+        "weights of fewer numbers": (counted(None), _i(6), _f(5)),
+        "weights of another shape": (counted(None), _i(2, 3), _f(3, 2)),
+        "weights of rows, of one row": (counted(-1), _i(2, 3), _f(1, 3)),
+        "weights of rows, flat": (counted(-1), _i(2, 3), _f(6)),
+        "weights of rows, of more axes": (counted(-1), _i(2, 3), _f(1, 2, 3)),
+        "no weights": (counted(None), _i(6), _f(0)),
+        "no weights of rows": (counted(-1), _i(2, 3), _f(2, 0)),
+    }
+
+
+def _images(tf):
+    image = tf.image
+
+    def selected(boxes, scores):
+        return image.non_max_suppression(boxes, scores, 3)
+
+    def transformed(images, transforms):
+        return tf.raw_ops.ImageProjectiveTransformV3(
+            images=images, transforms=transforms, output_shape=[2, 2], fill_value=0.0, interpolation="NEAREST"
+        )
+
+    def dilated(images, filters):
+        return tf.nn.dilation2d(images, filters, [1] * 4, "SAME", "NHWC", [1] * 4)
+
+    cropped = lambda x, boxes: image.crop_and_resize(x, boxes, [0, 0], [2, 2])  # noqa: E731
+    return {
+        "crops of boxes of five columns": (cropped, _f(1, 3, 3, 1), _f(2, 5) / 8),
+        "crops of boxes of three columns": (cropped, _f(1, 3, 3, 1), _f(2, 3) / 8),
+        "selected boxes of three columns": (selected, _f(3, 3), _f(3)),
+        "selected boxes of five columns": (selected, _f(3, 5), _f(3)),
+        "fewer scores than boxes": (selected, _f(3, 4), _f(2)),
+        "overlaps of two columns": (lambda o, s: image.non_max_suppression_overlaps(o, s, 3), _f(3, 2) / 24, _f(3)),
+        "overlaps and fewer scores": (lambda o, s: image.non_max_suppression_overlaps(o, s, 3), _f(3, 3) / 24, _f(2)),
+        "padded boxes of three columns": (
+            lambda b, s: image.non_max_suppression_padded(b, s, 3, pad_to_max_output_size=True)[0],
+            _f(2, 3, 3),
+            _f(2, 3),
+        ),
+        "padded boxes and fewer scores": (
+            lambda b, s: image.non_max_suppression_padded(b, s, 3, pad_to_max_output_size=True)[0],
+            _f(2, 3, 4),
+            _f(2, 2),
+        ),
+        "boxes on images of two channels": (
+            lambda x, b: image.draw_bounding_boxes(x, b, None),
+            _f(1, 3, 3, 2),
+            _f(1, 1, 4) / 4,
+        ),
+        "colours of too few channels": (
+            lambda x, b, c: image.draw_bounding_boxes(x, b, c),
+            _f(1, 3, 3, 4),
+            _f(1, 1, 4) / 4,
+            _f(1, 3),
+        ),
+        "colours of more channels": (
+            lambda x, b, c: image.draw_bounding_boxes(x, b, c),
+            _f(1, 3, 3, 1),
+            _f(1, 1, 4) / 4,
+            _f(1, 3) + 5,
+        ),
+        "white outlines": (lambda x, b: image.draw_bounding_boxes(x, b, None), _f(1, 3, 3, 1), _f(1, 3, 4) / 8),
+        "transformed images of five axes": (transformed, _f(1, 2, 2, 1, 1), _f(1, 8)),
+        "transforms of nine columns": (transformed, _f(1, 2, 2, 1), _f(1, 9)),
+        "dilation by one channel for two": (dilated, _f(1, 3, 3, 2), _f(2, 2, 1)),
+        "dilation of one channel by two": (dilated, _f(1, 3, 3, 1), _f(2, 2, 2)),
+        "dilation by a matrix": (dilated, _f(1, 3, 3, 2), _f(2, 2)),
+    }
+
+
+def _matrices(tf):
+    linalg = tf.linalg
+    order = np.int32([1, 0, 2])
+
+    def tridiagonal(diagonals, rhs):
+        return linalg.tridiagonal_matmul(diagonals, rhs, diagonals_format="compact")
+
+    def by_operator(diagonals, rhs):
+        return linalg.LinearOperatorTridiag(diagonals, diagonals_format="compact").matmul(rhs)
+
+    return {
+        "solved for more rows": (linalg.lu_solve, _f(3, 3) + np.eye(3, dtype=np.float32), order, _f(4, 2)),
+        "solved for fewer rows": (linalg.lu_solve, _f(3, 3) + np.eye(3, dtype=np.float32), order, _f(2, 2)),
+        "solved for a batch of one": (
+            linalg.lu_solve,
+            _f(2, 3, 3) + np.eye(3, dtype=np.float32),
+            np.int32([[1, 0, 2]] * 2),
+            _f(1, 3, 2),
+        ),
+        "wide factors": (linalg.lu_reconstruct, _f(3, 4), order),
+        "tall factors": (linalg.lu_reconstruct, _f(3, 2), order),
+        "orders that name no row": (linalg.lu_reconstruct, _f(2, 3, 3), np.int32([[0, 1, 2], [0, 1, 5]])),
+        "orders that name a row twice": (linalg.lu_reconstruct, _f(2, 3, 3), np.int32([[0, 1, 2], [0, 1, 1]])),
+        "diagonals of one column": (tridiagonal, _f(3, 1), _f(4, 2)),
+        "one diagonal for three": (tridiagonal, _f(1, 4), _f(4, 2)),
+        "one row for four diagonal elements": (tridiagonal, _f(3, 4), _f(1, 2)),
+        "diagonals of a batch for one matrix": (tridiagonal, _f(1, 3, 4), _f(4, 2)),
+        "an operator's diagonals of a batch": (by_operator, _f(1, 3, 4), _f(4, 2)),
+        "a diagonal for a batch": (linalg.set_diag, _f(2, 3, 3), _f(3)),
+        "diagonals of a batch for a matrix": (linalg.set_diag, _f(3, 3), _f(2, 3)),
+        "a diagonal too long": (linalg.set_diag, _f(3, 3), _f(4)),
+    }
+
+
+def _losses(tf):
+    drawn = (tf.constant([1, 2, 3], tf.int64), tf.ones([4, 1]), tf.ones([3]))
+    losses, nn = tf.compat.v1.losses, tf.nn
+
+    def sampled(loss):
+        return lambda w, labels, x: loss(w, tf.zeros([8]), labels, x, 3, 8, sampled_values=drawn)
+
+    def ctc(label_length, logit_length):
+        return nn.ctc_loss([[1, 2], [2, 1]], tf.ones([3, 2, 4]), label_length, logit_length)
+
+    return {
+        "pairs of an example": (lambda y, x: losses.mean_pairwise_squared_error(y, x), _f(2, 3), _f(2, 3) ** 0.5),
+        "pairs of weighted examples": (losses.mean_pairwise_squared_error, _f(2, 3), _f(2, 3) ** 0.5, _f(2, 1)),
+        "pairs of other shapes": (losses.mean_pairwise_squared_error, _f(2, 3), _f(2, 4)),
+        "weights of other rank than pairs": (losses.mean_pairwise_squared_error, _f(2, 3), _f(2, 3), _f(2)),
+        "softmax loss of one label for two": (lambda y, x: losses.softmax_cross_entropy(y, x), _f(3, 2), _f(3, 1)),
+        "softmax loss of one row for three": (lambda y, x: losses.softmax_cross_entropy(y, x), _f(1, 2), _f(3, 2)),
+        "sampled softmax of two labels": (sampled(nn.sampled_softmax_loss), _f(8, 5), _i(4, 2), _f(4, 5)),
+        "sampled softmax of no label": (sampled(nn.sampled_softmax_loss), _f(8, 5), _i(4, 0), _f(4, 5)),
+        "noise contrast of two labels": (sampled(nn.nce_loss), _f(8, 5), _i(4, 2), _f(4, 5)),
+        "sampled softmax of fewer labels": (sampled(nn.sampled_softmax_loss), _f(8, 5), _i(3, 1), _f(4, 5)),
+        "CTC labels' lengths of rank two": (ctc, _i(2, 1), _i(2) + 2),
+        "CTC frames' lengths of rank two": (ctc, _i(2), _i(1, 2) + 2),
+    }
+
+
+def _sparse_and_strings(tf):
+    def edits(one, other):
+        return tf.edit_distance(tf.sparse.from_dense(one), tf.sparse.from_dense(other))
+
+    def joined(x, segments):
+        return tf.strings.length(tf.strings.unsorted_segment_join(tf.strings.as_string(x), segments, 2))
+
+    return {
+        "edits between other ranks": (edits, _i(2, 3), _i(1, 2, 3)),
+        "joined by segments of rank two": (joined, _f(4), _i(1, 4)),
+        "joined by fewer segments": (joined, _f(4), _i(3)),
+        "joined by a scalar": (joined, _f(4), _i()),
+    }
+
+
+def _loops(tf):
+    def summed(elements, start):
+        return tf.scan(lambda total, x: total + x, elements, initializer=start)
+
+    return {
+        "scan from another shape": (summed, _f(3, 2), _f(1)),
+        "scan from another rank": (summed, _f(3, 2), np.float32(1)),
+        "scan to another rank": (summed, _f(3, 2, 2), _f(2)),
+    }
