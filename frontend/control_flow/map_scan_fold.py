@@ -560,6 +560,8 @@ def _eager_scan(
         if keeps_shapes:
             _require_shapes(values[-1], start)
     results = values if first else values[1:]
+    if not results:  # no elements
+        return nest.map_structure(lambda x: bind.stack_new(shape=(0, *x._type.shape), dtype=x.dtype), start)
     return _stacked_results(results[::-1] if reverse else results)
 
 

@@ -21,6 +21,7 @@ NOT_OF_ANY_SIZE = (
     "softmax loss of one label for two",
     "softmax loss of one row for three",
     "scan from another shape",
+    "scan of no rows",
 )
 """What only one of the libraries refuses where it does not know the sizes when it traces."""
 
@@ -73,6 +74,11 @@ def _arrays(tf):
         "stitched at an index below zero": (lambda k, x: tf.dynamic_stitch([k], [x]), np.int32([0, -1]), _f(2)),
         "more stitched indices than rows": (lambda x: tf.dynamic_stitch([[0], [1]], [x]), _f(1, 2)),
         "permutation of rank two": (lambda x: tf.transpose(x, [[1, 0]]), _f(2, 3)),
+        "computed permutation of rank two": (tf.transpose, _f(2, 3), np.int32([[1, 0]])),
+        "computed permutation of three axes": (tf.transpose, _f(2, 3), np.int32([1, 0, 0])),
+        "computed permutation of one axis": (tf.transpose, _f(2, 3), np.int32([1])),
+        "computed permutation with an axis twice": (tf.transpose, _f(2, 3), np.int32([1, 1])),
+        "computed permutation": (tf.transpose, _f(2, 3), np.int32([1, 0])),
         "scalar permutation": (lambda x: tf.transpose(x, 0), _f(3)),
         "a mask beyond the last axis": (lambda x, m: tf.boolean_mask(x, m, axis=1), _f(4), _i(4) > 0),
         "a mask of another length": (lambda x, m: tf.boolean_mask(x, m, axis=1), _f(4, 3), _i(4) > 0),
@@ -81,6 +87,9 @@ def _arrays(tf):
         "weights of rows, of one row": (counted(-1), _i(2, 3), _f(1, 3)),
         "weights of rows, flat": (counted(-1), _i(2, 3), _f(6)),
         "weights of rows, of more axes": (counted(-1), _i(2, 3), _f(1, 2, 3)),
+        "segments of a matrix of rows": (tf.sparse.segment_sum, _f(3, 2), _i(2, 1), _i(2)),
+        "segments of fewer rows": (tf.sparse.segment_sum, _f(3, 2), _i(3), _i(2)),
+        "segments that do not ascend": (tf.sparse.segment_mean, _f(3, 2), _i(3), np.int32([0, 2, 1])),
         "no weights": (counted(None), _i(6), _f(0)),
         "no weights of rows": (counted(-1), _i(2, 3), _f(2, 0)),
     }
@@ -99,6 +108,9 @@ def _images(tf):
 
     def dilated(images, filters):
         return tf.nn.dilation2d(images, filters, [1] * 4, "SAME", "NHWC", [1] * 4)
+
+    def conv(images, filters):
+        return tf.nn.conv2d(images, filters, 1, "SAME")
 
     cropped = lambda x, boxes: image.crop_and_resize(x, boxes, [0, 0], [2, 2])  # noqa: E731
     return {
@@ -141,6 +153,8 @@ def _images(tf):
         "transforms of nine columns": (transformed, _f(1, 2, 2, 1), _f(1, 9)),
         "dilation by one channel for two": (dilated, _f(1, 3, 3, 2), _f(2, 2, 1)),
         "dilation of one channel by two": (dilated, _f(1, 3, 3, 1), _f(2, 2, 2)),
+        "convolution by a filter of no rows": (conv, _f(1, 3, 3, 2), _f(0, 2, 2, 1)),
+        "convolution by no filters": (conv, _f(1, 3, 3, 2), _f(2, 2, 2, 0)),
         "dilation by a matrix": (dilated, _f(1, 3, 3, 2), _f(2, 2)),
     }
 
@@ -228,4 +242,5 @@ def _loops(tf):
         "scan from another shape": (summed, _f(3, 2), _f(1)),
         "scan from another rank": (summed, _f(3, 2), np.float32(1)),
         "scan to another rank": (summed, _f(3, 2, 2), _f(2)),
+        "scan of no rows": (lambda x, start: summed(x[:0], start), _f(3, 2), _f(2)),
     }

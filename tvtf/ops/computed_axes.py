@@ -16,6 +16,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import add_handler, hooks
+from tvtf.core.shape import brackets
 from tvtf.core.specialization import UnknownRank, unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
@@ -184,7 +185,20 @@ def _expanded(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dic
 
 
 def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: dict[str, Any]) -> Tensor:
-    return permuted(x, _canonical_axis(perm, x.ndim))
+    rank = x.ndim
+    if perm.ndim != 1:
+        raise ArgumentError(f"perm must be rank 1, got shape {brackets(perm.shape)}", ValueError).for_op("Transpose")
+    count = _count(perm)
+    if count != rank:
+        message = f"transpose expects a vector of size {rank}. But input(1) is a vector of size {count}"
+        raise ArgumentError(message, ValueError).for_op("Transpose")
+    axes = _canonical_axis(perm, rank)
+    position = _as_int32(np.arange(rank))
+    is_named = bind.equal(reshape(axes, [1, rank]), reshape(position, [rank, 1]))
+    are_named = bind.reduce_any(is_named, axis=(1,), keepdims=False)
+    message = "perm is not a permutation: an axis is missing"
+    bind.guard(bind.reduce_all(are_named, axis=(0,), keepdims=False), message=message)
+    return permuted(x, axes)
 
 
 _INTEGERS = (int32, int64, int16)

@@ -62,6 +62,8 @@ def require_filter(w: TensorType, rank: int) -> None:
         raise unknown_size(
             ArgumentError(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
         )
+    if 0 in w.shape:
+        raise ArgumentError("filter must not have zero elements (i.e. all dimensions must be non-zero)", ValueError)
 
 
 def _depth_mismatch(depth: Dim, per_group: Dim) -> ArgumentError:

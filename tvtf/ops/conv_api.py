@@ -6,7 +6,8 @@ from typing import Any
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import agree_dim, agree_shape, show_shape, size_of
+from tvtf.core.shape import agree_dim, agree_shape, is_static_shape, show_shape, size_of
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.conv import group_count
 from tvtf.ops.operands import operands
@@ -308,6 +309,10 @@ def separable_conv2d(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/separable_conv2d
     """
     mixing = convert_to_tensor(pointwise_filter)
+    if mixing.ndim == 4 and not is_static_shape(mixing._type.shape):
+        raise unknown_size(
+            ValueError(f"separable_conv2d: pointwise_filter must have a known shape, but got {mixing.shape}")
+        )
     if mixing.ndim != 4 or not agree_shape(mixing._type.shape[:2], (1, 1)):
         raise ValueError(
             f"separable_conv2d: pointwise_filter must have shape (1, 1, channels, results), but got {mixing.shape}"

@@ -95,15 +95,18 @@ def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tens
     return x, ids, int(array[-1]) + 1 if len(array) else 0
 
 
-def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
-    """Returns segment ids that are computed at run time, and the number of segments.
-
-    The program checks that the ids ascend and that none is negative.
-    """
+def ascending_at_run_time(ids: Tensor) -> Tensor:
+    """Returns segment ids that are computed at run time; the program checks that they ascend and none is negative."""
     are_ascending = bind.reduce_all(bind.greater_equal(ids[1:], ids[:-1]), axis=(0,), keepdims=False)
     are_not_negative = bind.reduce_all(bind.greater_equal(ids, number(0, ids)), axis=(0,), keepdims=False)
     are_valid = bind.logical_and(are_ascending, are_not_negative)
-    checked = bind.initialized(ids, are_valid, message="segment ids must be >= 0 and are not increasing otherwise")
+    message = "segment ids must be >= 0 and are not increasing otherwise"
+    return bind.initialized(ids, are_valid, message=message)  # type: ignore[no-any-return]
+
+
+def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
+    """Returns ascending segment ids that are computed at run time, and the number of segments."""
+    checked = ascending_at_run_time(ids)
     # with -1 in front, the largest id plus one is 0 where there are no ids
     extended_ids = bind.concat(number([-1], ids), checked, axis=0)
     largest_id = bind.reduce_max(extended_ids, axis=(0,), keepdims=False)

@@ -11,14 +11,14 @@ from tvtf.composites.sparse.kernels import distinct_indices, linear_indices, vec
 from tvtf.composites.sparse.tensor import SparseTensor, of_shape, rank_of, sizes
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, size_of
+from tvtf.core.shape import Dim, agree_shape, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, REAL, as_dtype, int32, int64
 from tvtf.ops.array import matrix_transpose
 from tvtf.ops.indexing import gather, gather_densely, gather_nd
 from tvtf.ops.operands import attributes, flag, operand
 from tvtf.ops.rules import bind, dims_of, number, require_dtype, size_argument, static_value
-from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
+from tvtf.ops.segment import ascending_at_run_time, require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
 
 
 @export("sparse.reduce_sum")
@@ -239,7 +239,12 @@ def _reduce_segments(
     require_ids(row_indices, "Tidx", "indices")
     require_ids(segments, "Tsegmentids")
     count = None if num_segments is None else size_argument(num_segments, "num_segments")
-    if isinstance(row_indices, EagerTensor) and isinstance(segments, EagerTensor):
+    if row_indices.ndim != 1 or not agree_shape(row_indices._type.shape, segments._type.shape):
+        suffix = "" if count is None else "WithNumSegments"
+        raise ArgumentError("segment_ids and indices should have same size.", ValueError).for_op(op + suffix)
+    if not isinstance(segments, EagerTensor):
+        segments = ascending_at_run_time(segments)
+    elif isinstance(row_indices, EagerTensor):
         _require_segments(x, row_indices.eager_array(), segments.eager_array(), count, op)
     rows = gather(x, row_indices) if is_sparse else gather_densely(x, row_indices)
     return combine(rows, segments, segment_count(segments) if count is None else count)
@@ -257,8 +262,6 @@ def _require_segments(x: Tensor, indices: np.ndarray, ids: np.ndarray, count: An
     Ids must ascend and be less than ``count``, the number of segments, if it is given. Indices must be rows of ``x``.
     """
     op += "" if count is None else "WithNumSegments"
-    if indices.shape != ids.shape:
-        raise ArgumentError("segment_ids and indices should have same size.").for_op(op)
     if not len(ids):
         return
     if isinstance(count, int) and ids[-1] >= count:
