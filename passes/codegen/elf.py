@@ -11,7 +11,8 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 X86_64 = 62
-RELOCATABLE = 1
+ET_REL, ET_DYN = 1, 3
+"""Types of ELF files: a relocatable object, and a shared library."""
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_X86_64_UNWIND = 1, 2, 4, 8, 0x70000001
 _64_BIT = b"\x7fELF\x02\x01"
@@ -22,6 +23,7 @@ STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
 STV_DEFAULT = 0
 SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
 
+ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 RELA = struct.Struct("<QQq")
@@ -105,7 +107,29 @@ class ObjectFile:
 
 
 @dataclass(frozen=True)
-class _Header:
+class ElfHeader:
+    """The header at the start of an ELF file; the comments are the field names of the ABI."""
+
+    identification: bytes  # e_ident
+    kind: int  # e_type
+    machine: int  # e_machine
+    version: int  # e_version
+    entry_point: int  # e_entry
+    program_headers_offset: int  # e_phoff
+    section_headers_offset: int  # e_shoff
+    flags: int  # e_flags
+    header_size: int  # e_ehsize
+    program_header_size: int  # e_phentsize
+    program_header_count: int  # e_phnum
+    section_header_size: int  # e_shentsize
+    section_header_count: int  # e_shnum
+    section_names_index: int  # e_shstrndx
+
+
+@dataclass(frozen=True)
+class _SectionHeader:
+    """An entry of the table of section headers; ``name`` is an offset in the table of names."""
+
     name: int
     kind: int
     flags: int
@@ -129,121 +153,118 @@ def parse_object(path: Path, image: bytes) -> ObjectFile:
     `path` is used in error texts only. Raises UnsupportedObjectError for anything but relocatable x86-64 ELF.
     """
     _check_machine(path, image)
-    headers = _section_headers(image)
-    result = ObjectFile(path)
-    sections = _read_sections(path, image, headers)
-    result.sections = list(sections.values())
-    result.symbols = _read_symbols(path, image, headers, sections)
-    result.relocations = _read_relocations(image, headers, sections, result.symbols)
-    return result
+    return _ObjectReader(path, image).read()
 
 
 def _check_machine(path: Path, image: bytes) -> None:
     """Raises UnsupportedObjectError for anything but a relocatable x86-64 ELF object."""
     if not image.startswith(_64_BIT):
         raise UnsupportedObjectError(f"{path} isn't a 64-bit little-endian ELF object; it starts with {image[:6]!r}")
-    # e_type and e_machine of the ELF header.
-    kind, machine = struct.unpack_from("<HH", image, 16)
-    if (kind, machine) != (RELOCATABLE, X86_64):
+    header = _elf_header(image)
+    if (header.kind, header.machine) != (ET_REL, X86_64):
         raise UnsupportedObjectError(
-            f"{path} is ELF type {kind} for machine {machine}, not type 1 for machine 62 (x86-64)"
+            f"{path} is ELF type {header.kind} for machine {header.machine}, not type 1 for machine 62 (x86-64)"
         )
 
 
-def _section_headers(image: bytes) -> list[_Header]:
-    """Reads the table of section headers, whose offset and length are in the ELF header (``e_shoff``, ``e_shnum``)."""
-    (start,) = struct.unpack_from("<Q", image, 40)
-    (count,) = struct.unpack_from("<H", image, 60)
+def _elf_header(image: bytes) -> ElfHeader:
+    return ElfHeader(*ELF_HEADER.unpack_from(image))
+
+
+def _section_headers(image: bytes) -> list[_SectionHeader]:
+    """Reads the table of section headers."""
+    header = _elf_header(image)
+    start = header.section_headers_offset
     # A count that doesn't fit 16 bits is given as 0, and is the size of the first section.
-    count = count or _Header(*SECTION_HEADER.unpack_from(image, start)).size
-    return [_Header(*SECTION_HEADER.unpack_from(image, start + SECTION_HEADER.size * i)) for i in range(count)]
+    count = header.section_header_count or _SectionHeader(*SECTION_HEADER.unpack_from(image, start)).size
+    return [_SectionHeader(*SECTION_HEADER.unpack_from(image, start + SECTION_HEADER.size * i)) for i in range(count)]
 
 
-def _name_at(image: bytes, table: _Header, offset: int) -> str:
+def _name_at(image: bytes, table: _SectionHeader, offset: int) -> str:
     """Returns the name at an offset of a table of names, which end with a zero byte."""
     start = table.offset + offset
     return image[start : image.index(b"\0", start)].decode()
 
 
-def _read_sections(path: Path, image: bytes, headers: list[_Header]) -> dict[int, Section]:
-    """Reads the sections of an object file that a program loads into memory; returns them by their section index.
+class _ObjectReader:
+    """Reads the sections, symbols and relocations of one object file."""
 
-    Other sections, such as debug information, aren't linked.
-    """
-    # The ELF header's field e_shstrndx: the index of the section with the names of sections.
-    (names_index,) = struct.unpack_from("<H", image, 62)
-    sections = {}
-    for index, header in enumerate(headers):
-        if header.flags & SHF_ALLOC and header.size:
-            name = _name_at(image, headers[names_index], header.name)
-            sections[index] = _read_section(path, image, header, name)
-    return sections
+    def __init__(self, path: Path, image: bytes) -> None:
+        self.path, self.image = path, image
+        self.headers = _section_headers(image)
+
+    def read(self) -> ObjectFile:
+        """Reads the object file; symbols refer to sections, and relocations to both, by index."""
+        sections = self.sections()
+        symbols = self.symbols(sections)
+        return ObjectFile(self.path, list(sections.values()), symbols, self.relocations(sections, symbols))
+
+    def sections(self) -> dict[int, Section]:
+        """Reads the sections that a program loads into memory; returns them by their section index.
+
+        Other sections, such as debug information, aren't linked.
+        """
+        names = self.headers[_elf_header(self.image).section_names_index]
+        return {
+            index: self.section(header, _name_at(self.image, names, header.name))
+            for index, header in enumerate(self.headers)
+            if header.flags & SHF_ALLOC and header.size
+        }
+
+    def section(self, header: _SectionHeader, name: str) -> Section:
+        """Reads a section; raises UnsupportedObjectError for a kind that isn't code or data, and for thread-local data."""
+        if header.kind not in LOADED_KINDS or header.flags & SHF_TLS:
+            raise UnsupportedObjectError(f"{self.path} has section {name} of kind {header.kind}")
+        data = b"" if header.kind == SHT_NOBITS else self.image[header.offset : header.offset + header.size]
+        return Section(name, header.kind, header.flags, max(header.align, 1), header.size, data)
+
+    def symbols(self, sections: dict[int, Section]) -> list[Symbol]:
+        """Reads the symbols in the order of the symbol table: relocations refer to symbols by index."""
+        table = next((header for header in self.headers if header.kind == SHT_SYMTAB), None)
+        if table is None:
+            return []
+        name_table = self.headers[table.link]
+        entries = _entries(self.image, table, SYMBOL)
+        return [self.symbol(_name_at(self.image, name_table, entry[0]), entry, sections) for entry in entries]
+
+    def symbol(self, name: str, entry: tuple[int, ...], sections: dict[int, Section]) -> Symbol:
+        """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols."""
+        _name_offset, info, visibility, section_index, value, size = entry
+        if section_index == SHN_COMMON:
+            raise UnsupportedObjectError(f"{self.path} has the common symbol {name}")
+        return Symbol(
+            name,
+            # The upper four bits of `info` are the binding, and the lower four bits the kind.
+            binding=info >> 4,
+            kind=info & 15,
+            visibility=visibility & 3,
+            section=sections.get(section_index),
+            value=value,
+            size=size,
+            defined=section_index != SHN_UNDEF,
+        )
+
+    def relocations(self, sections: dict[int, Section], symbols: list[Symbol]) -> list[Relocation]:
+        """Reads the relocations of all sections that are loaded.
+
+        In an entry, the upper half of ``info`` is the index of the symbol, and the lower half is the kind of relocation.
+        """
+        relocations = []
+        for header in self.headers:
+            if header.kind == SHT_RELA and header.info in sections:
+                for offset, info, addend in _entries(self.image, header, RELA):
+                    symbol, kind = symbols[info >> 32], info & 0xFFFFFFFF
+                    relocations.append(Relocation(sections[header.info], offset, kind, symbol, addend))
+        return relocations
 
 
-def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Section:
-    """Reads a section; raises UnsupportedObjectError for a kind that isn't code or data, and for thread-local data."""
-    if header.kind not in LOADED_KINDS or header.flags & SHF_TLS:
-        raise UnsupportedObjectError(f"{path} has section {name} of kind {header.kind}")
-    data = b"" if header.kind == SHT_NOBITS else image[header.offset : header.offset + header.size]
-    return Section(name, header.kind, header.flags, max(header.align, 1), header.size, data)
+def _entries(image: bytes, table: _SectionHeader, layout: struct.Struct) -> list[tuple[int, ...]]:
+    """Returns the entries of a table, each as a tuple of its fields."""
+    return list(layout.iter_unpack(image[table.offset : table.offset + table.size]))
 
 
-def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
-    """Reads the symbols of an object file, in the order of its symbol table: relocations refer to symbols by index."""
-    table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
-    if table is None:
-        return []
-    name_table = headers[table.link]
-    entry_offsets = range(table.offset, table.offset + table.size, SYMBOL.size)
-    return [
-        _read_symbol(path, image, name_table, sections, SYMBOL.unpack_from(image, offset)) for offset in entry_offsets
-    ]
-
-
-def _read_symbol(
-    path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
-) -> Symbol:
-    """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols.
-
-    Args:
-      path: the object file, for the text of an error.
-      image: its content.
-      names: the section header of the table of names.
-      sections: the loaded sections, by section index.
-      entry: the fields of the symbol's entry.
-    """
-    name_offset, info, visibility, section_index, value, size = entry
-    name = _name_at(image, names, name_offset)
-    if section_index == SHN_COMMON:
-        raise UnsupportedObjectError(f"{path} has the common symbol {name}")
-    return Symbol(
-        name,
-        # The upper four bits of `info` are the binding, and the lower four bits the kind.
-        binding=info >> 4,
-        kind=info & 15,
-        visibility=visibility & 3,
-        section=sections.get(section_index),
-        value=value,
-        size=size,
-        defined=section_index != SHN_UNDEF,
-    )
-
-
-def _read_relocations(
-    image: bytes, headers: list[_Header], sections: dict[int, Section], symbols: list[Symbol]
-) -> list[Relocation]:
-    """Reads the relocations of all sections that are loaded.
-
-    In an entry, the upper half of ``info`` is the index of the symbol, and the lower half is the kind of relocation.
-    """
-    relocations = []
-    for header in headers:
-        if header.kind == SHT_RELA and header.info in sections:
-            for entry_offset in range(header.offset, header.offset + header.size, RELA.size):
-                offset, info, addend = RELA.unpack_from(image, entry_offset)
-                symbol, kind = symbols[info >> 32], info & 0xFFFFFFFF
-                relocations.append(Relocation(sections[header.info], offset, kind, symbol, addend))
-    return relocations
+def _symbol_table(headers: list[_SectionHeader]) -> _SectionHeader:
+    return next(header for header in headers if header.kind == SHT_SYMTAB)
 
 
 def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
@@ -254,17 +275,15 @@ def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
     """
     result = bytearray(image)
     headers = _section_headers(image)
-    table = next(header for header in headers if header.kind == SHT_SYMTAB)
+    table = _symbol_table(headers)
     names = headers[table.link]
     name_table = image[names.offset : names.offset + names.size]
-    for entry_offset in range(table.offset, table.offset + table.size, SYMBOL.size):
-        name_offset, *others = SYMBOL.unpack_from(image, entry_offset)
+    for index, (name_offset, *others) in enumerate(_entries(image, table, SYMBOL)):
         if _name_at(image, names, name_offset) == old:
-            SYMBOL.pack_into(result, entry_offset, len(name_table), *others)
+            SYMBOL.pack_into(result, table.offset + SYMBOL.size * index, len(name_table), *others)
     new_names = replace(names, offset=len(result), size=len(name_table) + len(new) + 1)
-    # e_shoff: where the section headers are.
-    (start,) = struct.unpack_from("<Q", image, 40)
-    SECTION_HEADER.pack_into(result, start + SECTION_HEADER.size * table.link, *astuple(new_names))
+    header_offset = _elf_header(image).section_headers_offset + SECTION_HEADER.size * table.link
+    SECTION_HEADER.pack_into(result, header_offset, *astuple(new_names))
     return bytes(result) + name_table + new.encode() + b"\0"
 
 
@@ -282,19 +301,13 @@ def without_unused(image: bytes, names: Collection[str]) -> bytes | None:
         return None
     result = bytearray(image)
     headers = _section_headers(image)
-    table = next(header for header in headers if header.kind == SHT_SYMTAB)
+    table = _symbol_table(headers)
     unused = set()
-    for index, entry_offset in enumerate(range(table.offset, table.offset + table.size, SYMBOL.size)):
-        name_offset, _, visibility, *_ = SYMBOL.unpack_from(image, entry_offset)
+    for index, (name_offset, _, visibility, *_) in enumerate(_entries(image, table, SYMBOL)):
         if _name_at(image, headers[table.link], name_offset) in names:
             unused.add(index)
-            SYMBOL.pack_into(result, entry_offset, name_offset, STB_WEAK << 4, visibility, SHN_UNDEF, 0, 0)
-    referred = {
-        info >> 32 for header in headers if header.kind == SHT_RELA for info in _relocation_infos(image, header)
-    }
+            undefined = (name_offset, STB_WEAK << 4, visibility, SHN_UNDEF, 0, 0)
+            SYMBOL.pack_into(result, table.offset + SYMBOL.size * index, *undefined)
+    relocation_tables = [header for header in headers if header.kind == SHT_RELA]
+    referred = {info >> 32 for header in relocation_tables for _, info, _ in _entries(image, header, RELA)}
     return None if unused & referred else bytes(result)
-
-
-def _relocation_infos(image: bytes, header: _Header) -> list[int]:
-    """Returns the field ``r_info`` of each relocation in a section."""
-    return [info for _, info, _ in RELA.iter_unpack(image[header.offset : header.offset + header.size])]

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from dataclasses import astuple
 
 from tvtf.core.integers import round_up
 from tvtf.passes.codegen.elf import (
+    ELF_HEADER,
+    ET_DYN,
     RELA,
+    SECTION_HEADER,
     SHF_EXECINSTR,
     SHF_WRITE,
     SHT_PROGBITS,
@@ -23,6 +27,7 @@ from tvtf.passes.codegen.elf import (
     STV_DEFAULT,
     SYMBOL,
     X86_64,
+    ElfHeader,
     ObjectFile,
     Relocation,
     Section,
@@ -31,7 +36,10 @@ from tvtf.passes.codegen.elf import (
 )
 
 PAGE = 4096
-HEADER_SIZE, PROGRAM_HEADER_SIZE, PROGRAM_HEADERS = 64, 56, 5
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+PROGRAM_HEADERS = 5
+PT_LOAD, PT_DYNAMIC, PT_GNU_STACK = 1, 2, 0x6474E551
+PF_X, PF_W, PF_R = 1, 2, 4
 STUB_SIZE, POINTER_SIZE = 16, 8
 
 R_64, R_PC32, R_PLT32, R_GLOB_DAT, R_RELATIVE = 1, 2, 4, 6, 8
@@ -128,7 +136,7 @@ class _Library:
         code = [section for section in self.sections if section.executable]
         data = [section for section in self.sections if section.writable and not section.zero_filled]
         zeros = [section for section in self.sections if section.writable and section.zero_filled]
-        header_end = HEADER_SIZE + PROGRAM_HEADER_SIZE * PROGRAM_HEADERS
+        header_end = ELF_HEADER.size + PROGRAM_HEADER.size * PROGRAM_HEADERS
         constants_end = _assign_addresses([*loader_tables, *constants], header_end)
         code_start = round_up(constants_end, PAGE)
         code_end = _assign_addresses([*code, self.stub_section], code_start)
@@ -326,22 +334,34 @@ def _write_headers(
       ends: their ends in the file, and the end of the data in memory.
       dynamic: the dynamic section.
     """
-    # A shared object (type 3), with program headers after the ELF header of 64 bytes, and no section headers.
-    magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS
-    struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, magic, 3, X86_64, 1, 0, 64, 0, 0, 64, size, count, 64, 0, 0)
+    header = ElfHeader(
+        identification=b"\x7fELF\x02\x01\x01",
+        kind=ET_DYN,
+        machine=X86_64,
+        version=1,
+        entry_point=0,
+        program_headers_offset=ELF_HEADER.size,
+        section_headers_offset=0,
+        flags=0,
+        header_size=ELF_HEADER.size,
+        program_header_size=PROGRAM_HEADER.size,
+        program_header_count=PROGRAM_HEADERS,
+        section_header_size=SECTION_HEADER.size,
+        section_header_count=0,
+        section_names_index=0,
+    )
+    ELF_HEADER.pack_into(image, 0, *astuple(header))
     read_only, code, data = starts
     read_only_end, code_end, data_end, memory_end = ends
-    # Type (1 load, 2 dynamic, else GNU_STACK), flags (4 read, 2 write, 1 execute), offset, sizes in file and memory,
-    # alignment.
-    headers = [
-        (1, 4, read_only, read_only_end, read_only_end, PAGE),
-        (1, 5, code, code_end - code, code_end - code, PAGE),
-        (1, 6, data, data_end - data, memory_end - data, PAGE),
-        (2, 6, dynamic.address, dynamic.size, dynamic.size, 8),
-        (0x6474E551, 6, 0, 0, 0, 8),
+    # Type, flags, offset, sizes in file and memory, alignment.
+    program_headers = [
+        (PT_LOAD, PF_R, read_only, read_only_end, read_only_end, PAGE),
+        (PT_LOAD, PF_R | PF_X, code, code_end - code, code_end - code, PAGE),
+        (PT_LOAD, PF_R | PF_W, data, data_end - data, memory_end - data, PAGE),
+        (PT_DYNAMIC, PF_R | PF_W, dynamic.address, dynamic.size, dynamic.size, 8),
+        (PT_GNU_STACK, PF_R | PF_W, 0, 0, 0, 8),
     ]
-    for index, (kind, flags, start, in_file, in_memory, align) in enumerate(headers):
+    for index, (kind, flags, start, in_file, in_memory, align) in enumerate(program_headers):
         # The offset in the file is also the virtual and the physical address.
         fields = (kind, flags, start, start, start, in_file, in_memory, align)
-        struct.pack_into("<IIQQQQQQ", image, 64 + size * index, *fields)
+        PROGRAM_HEADER.pack_into(image, ELF_HEADER.size + PROGRAM_HEADER.size * index, *fields)
