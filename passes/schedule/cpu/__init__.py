@@ -9,20 +9,20 @@ Four words name the parts of a kernel, from small to large:
 - chunk: what one task of a thread does, one or more blocks. Chunks of a sum's terms are called slices
   (`split_reduction`).
 
-Three more words recur. A point is one iteration of a loop nest, given by an index for each of its axes; a map from axis
-variables to indices is called `point`. A range is some consecutive indices of one axis. A form is one way to write the
-loops of a group, such as Winograd's method for a convolution.
+Three more words recur. One iteration of a loop nest is given by its `axis_indices`, an index for each axis. A range is some
+consecutive indices of one axis. A form is one way to write the loops of a group, such as Winograd's method for a
+convolution.
 
 A function is read as a list of stages (`kernel`). Cheap elementwise stages are inlined (`inline`), and copies are
 padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups`), and each group becomes one nest:
 
-- elementwise stages over one box of points: `elementwise`, on `loop_box`, `transposed_reads`, `short_axis`, `chunks`,
+- elementwise stages of equal extents: `elementwise`, on `merged_loops`, `transposed_reads`, `short_axis`, `chunks`,
   `periods`, `slow_path_lanes`;
 - reductions and contractions with their epilogues: `reduction`, planned by `tile_plan` and `vector_axis`, written by
   `tasks`, `tile`, `lane_tile`, `pack`, `transpose`, and if they are large by `split_reduction`, `panels`,
   `reduction_steps`;
 - convolutions: `padded_images`, `windows`, `depthwise_filter_grad`, `border_clips`, `winograd`, `winograd_filter`;
-  chains of them in `conv_bands`, gradients of strided ones in `interleaved_results`, grouped ones in `diagonal_axes`
+  chains of them in `conv_bands`, gradients of strided ones in `interleaved_results`, grouped ones in `merged_axes`
   and `grouped_conv_lanes`;
 - chains such as softmax: `rows` row by row, `short_row_lanes` many short rows at once;
 - attention: `attention_blocks`, its gradient in `row_strips`, without the masked parts (`triangle`).

@@ -12,7 +12,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_vectors
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, with_value
-from tvtf.passes.schedule.cpu.loop_box import Loop, merged_loops, on_same_axes, stores_at
+from tvtf.passes.schedule.cpu.merged_loops import Loop, merged_loops, on_same_axes, stores_at
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -76,27 +76,27 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
 
     A block is the source's short last axis, such as the four words of a random number.
     """
-    source, points = chunks.source, chunks.loop.extent
+    source, iterations = chunks.source, chunks.loop.extent
     block_size = int(source.spatial[-1].extent)
     blocks_per_chunk = max(1, target.level1_bytes // LEVEL1_DIVISOR // (block_size * source.item_bytes))
-    full_chunks = emit.simplified(tirx.floordiv(points, index(blocks_per_chunk * block_size)))
-    remaining_points = emit.simplified(points - full_chunks * (blocks_per_chunk * block_size))
+    full_chunks = emit.simplified(tirx.floordiv(iterations, index(blocks_per_chunk * block_size)))
+    remaining_iterations = emit.simplified(iterations - full_chunks * (blocks_per_chunk * block_size))
 
     def emit_loops(parallel: bool) -> Stmt:
         """Emits a loop over full chunks, then a shorter last chunk if values remain."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
         def emit_full_chunk(chunk: ir.Expr) -> Stmt:
-            first_block, points_per_chunk = chunk * blocks_per_chunk, index(blocks_per_chunk * block_size)
-            return _emit_chunk(chunks, first_block, blocks_per_chunk, points_per_chunk, target)
+            first_block, iterations_per_chunk = chunk * blocks_per_chunk, index(blocks_per_chunk * block_size)
+            return _emit_chunk(chunks, first_block, blocks_per_chunk, iterations_per_chunk, target)
 
         statements: list[Stmt | None] = []
         if emit.static(full_chunks) != 0:
             statements.append(emit.loop(full_chunks, emit_full_chunk, kind))
-        if emit.static(remaining_points) != 0:
+        if emit.static(remaining_iterations) != 0:
             first_block = full_chunks * blocks_per_chunk
-            last_blocks = emit.simplified(tirx.floordiv(remaining_points + (block_size - 1), index(block_size)))
-            statements.append(_emit_chunk(chunks, first_block, last_blocks, remaining_points, target))
+            last_blocks = emit.simplified(tirx.floordiv(remaining_iterations + (block_size - 1), index(block_size)))
+            statements.append(_emit_chunk(chunks, first_block, last_blocks, remaining_iterations, target))
         return emit.sequence(statements)
 
     return emit_parallel_or_serial(chunks.stages, target, emit_loops)
@@ -130,7 +130,7 @@ def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir
             with_value(stage, replace_loads(stage.value, source.buffer, lambda _indices: source_value))
             for stage in chunks.fused_stages
         ]
-        return stores_at(stages, chunks.loop.point(start * last.extent + index_in_chunk))
+        return stores_at(stages, chunks.loop.axis_indices(start * last.extent + index_in_chunk))
 
     lanes = target.lanes(min(stage.item_bytes for stage in chunks.fused_stages))
     return emit.sequence(

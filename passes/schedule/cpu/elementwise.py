@@ -12,8 +12,8 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.band_copy import emit_image_copies
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, substitute, with_simplified_indices
-from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
+from tvtf.passes.schedule.cpu.kernel import AxisIndices, Stage, is_choice, substitute, with_simplified_indices
+from tvtf.passes.schedule.cpu.merged_loops import Loop, merged_loops, on_same_axes, stores_at
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial, is_small_box
 from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
@@ -27,7 +27,7 @@ COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def emit_elementwise(
-    stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
+    stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: AxisIndices | None = None
 ) -> Stmt:
     """Emits elementwise stages of equal extents as a single loop nest.
 
@@ -53,7 +53,12 @@ def emit_elementwise(
 
 
 def _emit_nest(
-    stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, is_small: bool = False
+    stages: list[Stage],
+    loops: list[Loop],
+    target: CpuTarget,
+    parallel: bool,
+    fixed: AxisIndices,
+    is_small: bool = False,
 ) -> Stmt:
     """Emits an elementwise nest in the best form for its accesses.
 
@@ -80,14 +85,14 @@ def _emit_nest(
 
         With several chunks, the last index is the chunk's.
         """
-        point = dict(fixed)
+        axis_indices = dict(fixed)
         for outer_loop, loop_index in zip(outer_loops, indices, strict=False):
-            point.update(outer_loop.point(loop_index))
+            axis_indices.update(outer_loop.axis_indices(loop_index))
         # With a single chunk, there is no loop over chunks.
         chunk = indices[-1] if chunks != 1 else index(0)
         if periods is not None:
-            return emit_periods(periods, point, lanes, chunks, chunk, emit_vectors)
-        return _innermost_loop(stages, innermost, point, lanes, chunks, chunk)
+            return emit_periods(periods, axis_indices, lanes, chunks, chunk, emit_vectors)
+        return _innermost_loop(stages, innermost, axis_indices, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer_loops] + ([chunks] if chunks != 1 else [])
     return emit.fused_loops(extents, emit_task, parallel, TASKS_PER_CORE * target.cores)
@@ -108,22 +113,22 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
 
 
 def _innermost_loop(
-    stages: list[Stage], innermost: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr
+    stages: list[Stage], innermost: Loop, axis_indices: AxisIndices, lanes: int, chunks: int, chunk: ir.Expr
 ) -> Stmt:
     """Emits the innermost loop in vectors: in segments without bounds checks if possible, else as one loop.
 
-    `point` holds the values of the outer axes. `chunk` is the index of this task's chunk out of `chunks`.
+    `axis_indices` holds the values of the outer axes. `chunk` is the index of this task's chunk out of `chunks`.
     """
     segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
     if segments is None:
         return emit_vectors(
-            lambda element: stores_at(stages, {**point, **innermost.point(element)}),
+            lambda element: stores_at(stages, {**axis_indices, **innermost.axis_indices(element)}),
             innermost.extent,
             lanes,
             chunks,
             chunk,
         )
-    return emit.sequence([_emit_segment(segment, innermost, point, lanes) for segment in segments])
+    return emit.sequence([_emit_segment(segment, innermost, axis_indices, lanes) for segment in segments])
 
 
 def emit_vectors(
@@ -196,11 +201,11 @@ class Segment:
     stages: tuple[Stage, ...]
 
 
-def _emit_segment(segment: Segment, innermost: Loop, point: Point, lanes: int) -> Stmt:
+def _emit_segment(segment: Segment, innermost: Loop, axis_indices: AxisIndices, lanes: int) -> Stmt:
     """Emits one segment of the innermost loop, in vectors."""
 
     def emit_element(element: ir.Expr) -> Stmt:
-        return stores_at(list(segment.stages), {**point, **innermost.point(element + segment.start)})
+        return stores_at(list(segment.stages), {**axis_indices, **innermost.axis_indices(element + segment.start)})
 
     return emit_vectors(emit_element, index(segment.stop - segment.start), lanes)
 

@@ -15,9 +15,9 @@ from tvm.tirx import Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import is_zero
-from tvtf.passes.schedule.cpu.diagonal_axes import JoinedResult, joined_of
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, variables
+from tvtf.passes.schedule.cpu.merged_axes import AxisMerge, axis_merges
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.windows import as_windows
 
@@ -35,14 +35,12 @@ def with_groups_in_lanes(stages: Sequence[Stage | Opaque], kernel: Kernel, targe
     All output channels become one axis. Each input is broadcast to the lanes of the results of its own group.
     """
     new_stages = list(stages)
-    for joined in joined_of(stages, kernel):
-        new_stages, kernel = _with_groups_of_one(joined, new_stages, kernel, target)
+    for merge in axis_merges(stages, kernel):
+        new_stages, kernel = _with_groups_of_one(merge, new_stages, kernel, target)
     return new_stages, kernel
 
 
-def _with_groups_of_one(
-    joined: JoinedResult, stages: Stages, kernel: Kernel, target: CpuTarget
-) -> tuple[Stages, Kernel]:
+def _with_groups_of_one(merge: AxisMerge, stages: Stages, kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
     """Merges the groups of one convolution into one channel axis, and adapts its filter and the reader of its sums.
 
     Stages are unchanged unless the convolution reads windows of an image and several groups fill a vector exactly.
@@ -50,17 +48,17 @@ def _with_groups_of_one(
     sums_position = next(
         position
         for position, new_stage in enumerate(stages)
-        if isinstance(new_stage, Stage) and new_stage.reduce and reads(joined.result, new_stage.buffer)
+        if isinstance(new_stage, Stage) and new_stage.reduce and reads(merge.result, new_stage.buffer)
     )
     sums, source = stages[sums_position], stages[sums_position - 1] if sums_position else None
-    if not isinstance(sums, Stage) or not isinstance(source, Stage) or not _fills_vectors(sums, joined, target):
+    if not isinstance(sums, Stage) or not isinstance(source, Stage) or not _fills_vectors(sums, merge, target):
         return stages, kernel
-    merged_sums, filter_copies = _on_one_channel_axis(sums, joined.size)
+    merged_sums, filter_copies = _on_one_channel_axis(sums, merge.size)
     if merged_sums is None:
         return stages, kernel
-    new_reader = _reading_new_sums(joined.result, sums, merged_sums)
+    new_reader = _reading_new_sums(merge.result, sums, merged_sums)
     other_stages = [
-        stage for stage in stages if stage is not sums and stage is not source and stage is not joined.result
+        stage for stage in stages if stage is not sums and stage is not source and stage is not merge.result
     ]
     local_buffers = [buffer for buffer in kernel.local if not buffer.same_as(sums.buffer)]
     new_kernel = Kernel(kernel.stages, (*local_buffers, merged_sums.buffer, *(stage.buffer for stage in filter_copies)))
@@ -69,7 +67,7 @@ def _with_groups_of_one(
     replacements: dict[Var, Stages] = {
         source.buffer: [*filter_copies, source],
         sums.buffer: [merged_sums],
-        joined.result.buffer: [new_reader],
+        merge.result.buffer: [new_reader],
     }
     new_stages = [
         new_stage
@@ -79,17 +77,17 @@ def _with_groups_of_one(
     return new_stages, new_kernel
 
 
-def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool:
+def _fills_vectors(sums: Stage, merge: AxisMerge, target: CpuTarget) -> bool:
     """Returns whether several groups of a grouped convolution fill a vector exactly, with as many inputs as results.
 
     A group must be at most a quarter of a vector: larger groups fill vectors by themselves.
 
     Args:
         sums: the convolution, whose groups and output channels of a group are separate axes.
-        joined: the stage that merges these axes, and the number of output channels of a group.
+        merge: the stage that merges these axes, and the number of output channels of a group.
         target: the CPU.
     """
-    group_size, lanes = joined.size, target.lanes(sums.item_bytes)
+    group_size, lanes = merge.size, target.lanes(sums.item_bytes)
     if MIN_GROUPS_PER_VECTOR * group_size > lanes or lanes % group_size:
         return False
     # See the constants: elements are shuffled over a short distance, and shuffled operands fit the registers.
@@ -97,7 +95,7 @@ def _fills_vectors(sums: Stage, joined: JoinedResult, target: CpuTarget) -> bool
     if group_size * sums.item_bytes > MAX_BYTES_OF_A_GROUP or not has_few_taps:
         return False
     # The axes of the groups and of the group's output channels are the last; the last summed axis has its inputs.
-    has_groups_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
+    has_groups_last = merge.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
     # The update must be `sum + image * filter`, from 0.
     update = sums.value
     if not has_groups_last or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):

@@ -14,12 +14,12 @@ from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.chunks import Chunks, as_chunks, emit_chunks
 from tvtf.passes.schedule.cpu.conv_bands import bands_of, emit_bands
 from tvtf.passes.schedule.cpu.depthwise_filter_grad import Edges, as_edges
-from tvtf.passes.schedule.cpu.diagonal_axes import joined_of, redirected_stores, with_epilogues
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_groups_in_lanes
 from tvtf.passes.schedule.cpu.interleaved_results import phases_of
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads
-from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.merged_axes import axis_merges, redirected_stores, with_epilogues
+from tvtf.passes.schedule.cpu.merged_loops import on_same_axes
 from tvtf.passes.schedule.cpu.opaque import emit_opaque
 from tvtf.passes.schedule.cpu.padded_images import Images, as_images, emit_images
 from tvtf.passes.schedule.cpu.reduction import emit_reduction, reads_elementwise
@@ -57,10 +57,10 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
         if bands is not None:
             return emit_bands(bands, target, partial(emit_groups, in_block=True))
         stages, kernel = with_groups_in_lanes(stages, kernel, target)
-        joined_results = joined_of(stages, kernel)  # of contractions of which an epilogue merges two axes
-        if joined_results:
-            nests = emit_groups(with_epilogues(stages, joined_results), kernel, target)
-            return redirected_stores(nests, joined_results)
+        merges = axis_merges(stages, kernel)  # of contractions of which an epilogue merges two axes
+        if merges:
+            nests = emit_groups(with_epilogues(stages, merges), kernel, target)
+            return redirected_stores(nests, merges)
         phases = phases_of(stages, kernel)  # of the gradient of a strided convolution
         if phases is not None:
             nests = emit_groups(phases.with_epilogues(stages), kernel, target, in_block=True)
@@ -204,7 +204,7 @@ def _can_join(stage: Stage, group: Group) -> bool:
 
 
 def _has_same_domain(stage: Stage, other: Stage) -> bool:
-    """Returns whether two stages visit the same points: equal extents, axis by axis."""
+    """Returns whether two stages have equal extents, axis by axis."""
     if len(stage.spatial) != len(other.spatial):
         return False
     pairs = zip(stage.spatial, other.spatial, strict=True)

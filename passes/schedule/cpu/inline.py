@@ -87,10 +87,10 @@ def _would_recompute_elements(reader: Stage, stage: Stage) -> bool:
     If the stage is inlined into such a reader, the reader may compute an element repeatedly. If sizes aren't static,
     the numbers of axes are compared.
     """
-    reader_points, stage_points = access.iteration_count(reader.axes), access.iteration_count(stage.spatial)
-    if reader_points is None or stage_points is None:
+    reader_iterations, stage_iterations = access.iteration_count(reader.axes), access.iteration_count(stage.spatial)
+    if reader_iterations is None or stage_iterations is None:
         return _has_more_axes(reader, stage)
-    return reader_points > stage_points
+    return reader_iterations > stage_iterations
 
 
 def _has_more_axes(reader: Stage, stage: Stage) -> bool:

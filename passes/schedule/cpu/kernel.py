@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -31,6 +31,20 @@ class Axis:
     def size(self) -> int | None:
         """The extent if it is static, else None."""
         return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
+
+
+AxisIndices = dict[Var, ir.Expr]
+"""An iteration of a loop nest: the index along each axis, by the axis's variable."""
+
+
+def by_axis(axes: Sequence[Axis], indices: Sequence[ir.Expr]) -> AxisIndices:
+    """Returns indices along some axes, which are in the same order, by the axes' variables."""
+    return {axis.var: axis_index for axis, axis_index in zip(axes, indices, strict=True)}
+
+
+def indices_of_axes(axes: Sequence[Axis], flat_index: ir.Expr) -> AxisIndices:
+    """Returns the index along each axis, for a row-major (flat) index over all of them."""
+    return by_axis(axes, emit.unflatten(flat_index, [axis.extent for axis in axes]))
 
 
 @dataclass(frozen=True)
@@ -65,9 +79,9 @@ class Clip:
         first = min(size, max(0, emit.ceil_div(self.low, self.by_term)))
         return first, max(first, min(size, (self.high - 1 - last_offset) // self.by_term + 1))
 
-    def includes(self, point: dict[Var, ir.Expr]) -> ir.Expr:
-        """Returns the condition that the term at a point lies within the bounds."""
-        position = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
+    def includes(self, axis_indices: AxisIndices) -> ir.Expr:
+        """Returns the condition that the term of an iteration lies within the bounds."""
+        position = axis_indices[self.result.var] * self.by_result + axis_indices[self.term.var] * self.by_term
         return tirx.all(position >= self.low, position < self.high)
 
     def saved_share(self, tile_size: int) -> float:
@@ -83,7 +97,7 @@ class Clip:
 class Stage:
     """One loop nest of a kernel: `buffer[spatial...] = value`, or a reduction over the axes `reduce`.
 
-    A reduction stores `init`, then `value` for each point of `reduce`; the value reads the buffer. `constants` are
+    A reduction stores `init`, then `value` for each index along `reduce`; the value reads the buffer. `constants` are
     buffers that hold the same values in every call, so that a packed copy is made only once. Terms outside `clips`
     needn't be summed. Terms outside `edges` mustn't be summed, since their operands don't exist. `broadcast_axis` is a
     reduction axis for vectors over several groups: the operand that doesn't depend on this axis is loaded for all
@@ -121,7 +135,7 @@ class Stage:
 
     def at(self, indices: list[ir.Expr]) -> ir.Expr:
         """Returns an elementwise stage's value at the given indices."""
-        return substitute(self.value, {axis.var: index for axis, index in zip(self.spatial, indices, strict=True)})
+        return substitute(self.value, by_axis(self.spatial, indices))
 
 
 @dataclass(frozen=True)

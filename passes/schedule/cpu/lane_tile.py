@@ -14,17 +14,16 @@ from tvm.tirx import Stmt, Var
 from tvtf.core.variable_lock import cached_property
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, is_choice, substitute, variables
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Clip, Stage, is_choice, substitute, variables
 from tvtf.passes.schedule.cpu.tile import (
     Accumulators,
     Epilogue,
-    Point,
     Range,
     Tile,
     accumulator_row,
+    indices_of_row,
     loop_over_edges,
     loop_over_ranges,
-    row_point,
     update_value,
 )
 
@@ -38,8 +37,8 @@ READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 Span = tuple[int, int]
 """The first lane of a vector, and its number of lanes."""
-VectorBody = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
-"""Emits one vector, given the row, the vector's index in the row, the lane, and the point that these stand for."""
+VectorBody = Callable[[ir.Expr, ir.Expr, ir.Expr, AxisIndices], Stmt]
+"""Emits one vector, given the row, the vector's index in the row, the lane, and the index along each axis that these stand for."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,8 @@ class ColumnTile:
         """
         if ranges is None:
 
-            def finish_stored_sum(_row: ir.Expr, _vector: ir.Expr, _lane: ir.Expr, point: Point) -> Stmt:
-                return epilogue.emit_stores(self._initial_value(start, point), point)
+            def finish_stored_sum(_row: ir.Expr, _vector: ir.Expr, _lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+                return epilogue.emit_stores(self._initial_value(start, axis_indices), axis_indices)
 
             return self._for_each_vector(finish_stored_sum, self.stored_spans, is_loop=True)
         sums = self._sums(ranges, streamed)
@@ -122,8 +121,8 @@ class ColumnTile:
     def _finish_sum(self, epilogue: Epilogue) -> VectorBody:
         """Returns a function that emits the epilogue on one vector of accumulators."""
 
-        def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return epilogue.emit_stores(self.accumulators.load(row, vector, lane), point)
+        def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+            return epilogue.emit_stores(self.accumulators.load(row, vector, lane), axis_indices)
 
         return finish
 
@@ -132,7 +131,7 @@ class ColumnTile:
         body: VectorBody,
         spans: list[Span],
         is_loop: bool = False,
-        row_condition: Callable[[Point], ir.Expr | bool] = lambda _point: True,
+        row_condition: Callable[[AxisIndices], ir.Expr | bool] = lambda _axis_indices: True,
     ) -> Stmt:
         """Emits `body` for every vector of the register tile.
 
@@ -142,42 +141,47 @@ class ColumnTile:
             body: emits one vector.
             spans: the first lane and the number of lanes of each vector of a row.
             is_loop: whether rows and vectors are loops, which take less time to compile.
-            row_condition: returns the condition on which a row is computed, given the row's point.
+            row_condition: returns the condition on which a row is computed, given the row's index along each axis.
         """
         loop_over_vectors, nest_over_rows = (emit.loop, emit.nest) if is_loop else (emit.unrolled, emit.unrolled_nest)
 
         def emit_row(offsets: list[ir.Expr]) -> Stmt:
-            point, row = row_point(self.tile, self.order, offsets), accumulator_row(self.sizes, offsets)
-            vectors = self._vectors_of_row(body, spans, row, point, loop_over_vectors)
-            return emit.sequence([emit.when(row_condition(point), vectors)])
+            axis_indices, row = indices_of_row(self.tile, self.order, offsets), accumulator_row(self.sizes, offsets)
+            vectors = self._vectors_of_row(body, spans, row, axis_indices, loop_over_vectors)
+            return emit.sequence([emit.when(row_condition(axis_indices), vectors)])
 
         return nest_over_rows(self.sizes, emit_row)
 
     def _vectors_of_row(
-        self, body: VectorBody, spans: list[Span], row: ir.Expr, point: Point, over_vectors: Callable[..., Stmt]
+        self,
+        body: VectorBody,
+        spans: list[Span],
+        row: ir.Expr,
+        axis_indices: AxisIndices,
+        over_vectors: Callable[..., Stmt],
     ) -> Stmt:
         """Emits `body` for every vector of one row of the register tile.
 
-        `spans` are the first lane and the number of lanes of each vector. `point` holds the values of the other axes.
+        `spans` are the first lane and the number of lanes of each vector. `axis_indices` holds the values of the other axes.
         """
 
         def emit_vector(vector: ir.Expr, lane: ir.Expr) -> Stmt:
             coordinate = self.tile.base[self.vector.var] + vector * self.lanes + lane
-            return body(row, vector, lane, {**point, self.vector.var: coordinate})
+            return body(row, vector, lane, {**axis_indices, self.vector.var: coordinate})
 
         return _vector_loop(spans, emit_vector, over_vectors)
 
     def _initialize(self, start: Stage | None) -> Stmt:
         """Emits stores of the initial values, or of the partial results of `start`, to all accumulators."""
 
-        def store(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return self.accumulators.store(self._initial_value(start, point), row, vector, lane)
+        def store(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+            return self.accumulators.store(self._initial_value(start, axis_indices), row, vector, lane)
 
         return self._for_each_vector(store, self.summed_spans)
 
-    def _initial_value(self, start: Stage | None, point: Point) -> ir.Expr:
+    def _initial_value(self, start: Stage | None, axis_indices: AxisIndices) -> ir.Expr:
         """Returns the reduction's initial value, or the partial result that the stage `start` holds."""
-        return self.stage.init if start is None else _partial_result(start, point)
+        return self.stage.init if start is None else _partial_result(start, axis_indices)
 
     def _sums(self, ranges: Sequence[Range], streamed: TensorLoad | None) -> Stmt:
         """Emits the loops over the terms of the reduction, which add to the accumulators."""
@@ -185,29 +189,31 @@ class ColumnTile:
             return self._broadcast_sums(ranges, self.stage.broadcast_axis)
         return loop_over_edges(ranges, self.stage.edges, partial(self._add_terms, streamed))
 
-    def _add_terms(self, streamed: TensorLoad | None, terms_point: Point, checked: Sequence[Clip] = ()) -> Stmt:
+    def _add_terms(self, streamed: TensorLoad | None, term_indices: AxisIndices, checked: Sequence[Clip] = ()) -> Stmt:
         """Emits the addition of one term to every result of the register tile.
 
         Each loaded vector and broadcast element is used for many results, which is what a register tile is for.
 
         Args:
             streamed: the operand to prefetch, if any.
-            terms_point: the index of the term along each reduction axis.
+            term_indices: the index of the term along each reduction axis.
             checked: the edges of an image whose bounds are checked: nothing is added for terms outside of the image.
         """
 
-        def add_term(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            value = update_value(self.stage, self.accumulators.load(row, vector, lane), {**point, **terms_point})
+        def add_term(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+            value = update_value(
+                self.stage, self.accumulators.load(row, vector, lane), {**axis_indices, **term_indices}
+            )
             return self.accumulators.store(value, row, vector, lane)
 
-        def is_inside_image(point: Point) -> ir.Expr | bool:
-            return tirx.all(*(edge.includes({**point, **terms_point}) for edge in checked)) if checked else True
+        def is_inside_image(axis_indices: AxisIndices) -> ir.Expr | bool:
+            return tirx.all(*(edge.includes({**axis_indices, **term_indices}) for edge in checked)) if checked else True
 
         prefetches = []
         if streamed is not None:
-            first_point = {**self.tile.base, **terms_point}
+            first_indices = {**self.tile.base, **term_indices}
             vectors = range(self.accumulators.vectors)
-            prefetches = [_prefetch(streamed, first_point, vector * self.lanes) for vector in vectors]
+            prefetches = [_prefetch(streamed, first_indices, vector * self.lanes) for vector in vectors]
         additions = self._for_each_vector(add_term, self.summed_spans, row_condition=is_inside_image)
         return emit.sequence([*prefetches, additions])
 
@@ -220,36 +226,36 @@ class ColumnTile:
         other_ranges = [range_ for range_ in ranges if range_.axis is not broadcast_axis]
         outer_ranges, innermost_ranges = other_ranges[:-1], other_ranges[-1:]  # none if the window has one tap
 
-        def add_to_rows(terms_point: Point, channel: int) -> Stmt:
-            return emit.unrolled_nest(self.sizes, lambda offsets: self._broadcast_row(terms_point, channel, offsets))
+        def add_to_rows(term_indices: AxisIndices, channel: int) -> Stmt:
+            return emit.unrolled_nest(self.sizes, lambda offsets: self._broadcast_row(term_indices, channel, offsets))
 
-        def add_terms_of_channel(outer_point: Point, channel: int) -> Stmt:
-            point_of_channel = {**outer_point, broadcast_axis.var: index(channel)}
+        def add_terms_of_channel(outer_indices: AxisIndices, channel: int) -> Stmt:
+            channel_indices = {**outer_indices, broadcast_axis.var: index(channel)}
             return loop_over_ranges(
-                innermost_ranges, lambda innermost: add_to_rows({**point_of_channel, **innermost}, channel)
+                innermost_ranges, lambda innermost: add_to_rows({**channel_indices, **innermost}, channel)
             )
 
-        def add_terms(outer_point: Point) -> Stmt:
+        def add_terms(outer_indices: AxisIndices) -> Stmt:
             channels = range(int(broadcast_axis.extent))
-            return emit.sequence([add_terms_of_channel(outer_point, channel) for channel in channels])
+            return emit.sequence([add_terms_of_channel(outer_indices, channel) for channel in channels])
 
         return loop_over_ranges(outer_ranges, add_terms)
 
-    def _broadcast_row(self, terms_point: Point, channel: int, offsets: list[ir.Expr]) -> Stmt:
+    def _broadcast_row(self, term_indices: AxisIndices, channel: int, offsets: list[ir.Expr]) -> Stmt:
         """Emits the addition of one term of a grouped convolution to one row of the register tile.
 
         The element of each group's input channel `channel` is broadcast to the group's results. `offsets` is the row's
         index along each row axis of the tile.
         """
-        point = {**row_point(self.tile, self.order, offsets), **terms_point}
+        axis_indices = {**indices_of_row(self.tile, self.order, offsets), **term_indices}
         row = accumulator_row(self.sizes, offsets)
-        first_result = point[self.vector.var]
+        first_result = axis_indices[self.vector.var]
         additions: list[Stmt | None] = []
         for vector, (first_lane, lane_count) in enumerate(self.stored_spans):
-            vector_point = {**point, self.vector.var: first_result + first_lane}
+            vector_indices = {**axis_indices, self.vector.var: first_result + first_lane}
             offset = self.accumulators.offset(row, vector, 0)
             additions.append(
-                _broadcast_vector(self.stage, self.accumulators, vector_point, channel, offset, lane_count)
+                _broadcast_vector(self.stage, self.accumulators, vector_indices, channel, offset, lane_count)
             )
         return emit.sequence(additions)
 
@@ -272,11 +278,11 @@ class ColumnTile:
         copy_buffer = emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")
         copied = replace(accumulators, buffer=copy_buffer)
 
-        def copy(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
+        def copy(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, _axis_indices: AxisIndices) -> Stmt:
             return copied.store(accumulators.load(row, vector, lane), row, vector, lane)
 
-        def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return epilogue.emit_stores(copied.load(row, vector, lane), point)
+        def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+            return epilogue.emit_stores(copied.load(row, vector, lane), axis_indices)
 
         copy_all = self._for_each_vector(copy, self.stored_spans)
         finish_all = self._for_each_vector(finish, self.stored_spans, is_loop=True)
@@ -284,7 +290,7 @@ class ColumnTile:
 
 
 def _broadcast_vector(
-    stage: Stage, accumulators: Accumulators, point: Point, channel: int, first_offset: ir.Expr, count: int
+    stage: Stage, accumulators: Accumulators, axis_indices: AxisIndices, channel: int, first_offset: ir.Expr, count: int
 ) -> Stmt:
     """Emits the addition of one term to one vector of accumulators, with one input element per group broadcast to its lanes.
 
@@ -293,14 +299,14 @@ def _broadcast_vector(
     product, is_inside = stage.value.b, True
     if is_choice(product):
         # The product is `if_then_else(is_inside, product, 0)`.
-        is_inside, product = substitute(product.args[0], point), product.args[1]
+        is_inside, product = substitute(product.args[0], axis_indices), product.args[1]
     group_size = int(stage.broadcast_axis.extent) if stage.broadcast_axis else 1
     # All lanes of a group take the element of one input channel: with groups of 2 and channel 1, `[1, 1, 3, 3, ...]`.
     broadcast_lanes = [tirx.IntImm("int32", lane // group_size * group_size + channel) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
         """Loads an operand for all lanes. An element that neighbouring lanes share is shuffled to them."""
-        *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
+        *outer, last = (emit.simplified(substitute(at, axis_indices)) for at in load.indices)
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
         has_element_per_lane = stage.broadcast_axis is None or stage.broadcast_axis.var in variables(load)
         return neighbours if has_element_per_lane else tirx.Shuffle([neighbours], broadcast_lanes)
@@ -314,17 +320,17 @@ def _broadcast_vector(
     return emit.sequence([emit.when(is_inside, summed)])
 
 
-def _prefetch(load: TensorLoad, point: Point, offset: int) -> Stmt:
-    """Emits a prefetch of the vector that lies a fixed distance after the vector at a point of an operand."""
-    *outer, last = substitute(load, point).indices
+def _prefetch(load: TensorLoad, axis_indices: AxisIndices, offset: int) -> Stmt:
+    """Emits a prefetch of the vector that lies a fixed distance after the vector of an operand in an iteration."""
+    *outer, last = substitute(load, axis_indices).indices
     ahead = PREFETCH_DISTANCE_BYTES // (load.ty.dtype.bits // 8) + offset
     address = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
     return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, *READ_INTO_EVERY_CACHE))
 
 
-def _partial_result(start: Stage, point: Point) -> ir.Expr:
-    """Returns the load of the partial result that a stage stored at a point."""
-    return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
+def _partial_result(start: Stage, axis_indices: AxisIndices) -> ir.Expr:
+    """Returns the load of the partial result that a stage stored in an iteration."""
+    return emit.load(start.buffer, [axis_indices[axis.var] for axis in start.spatial])
 
 
 def _vector_loop(

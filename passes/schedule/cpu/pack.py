@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.band_copy import call_band_copy
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, by_axis, substitute, variables, with_value
 from tvtf.passes.schedule.cpu.parallel_threshold import MIN_PARALLEL_CYCLES, is_small_box
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
@@ -199,17 +199,17 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
         # If the chunks don't divide the axis, the last one starts earlier and overlaps the one before.
         if emit.static(tirx.floormod(last_extent, index(chunk_rows))) != 0:
             start = emit.simplified(tirx.min(start, last_extent - chunk_rows))
-        point = {axis.var: axis_index for axis, axis_index in zip(operand.axes, outer_indices, strict=False)}
-        return _pack_chunk(operand, subpanel, point, start)
+        axis_indices = by_axis(operand.axes[: len(outer_indices)], outer_indices)
+        return _pack_chunk(operand, subpanel, axis_indices, start)
 
     chunk_order = [operand.count, chunk_count] if operand.is_transposed else [chunk_count, operand.count]
     return emit.fused_loops([*outer_extents, *chunk_order], emit_task, parallel)
 
 
-def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
+def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, axis_indices: AxisIndices, start: ir.Expr) -> Stmt:
     """Emits one chunk of packing: some rows of one subpanel: a panel, or one vector of a panel to transpose.
 
-    `point` has the indices of all axes but the last, along which the rows begin at `start`.
+    `axis_indices` has the indices of all axes but the last, along which the rows begin at `start`.
     """
     full_size = operand.lanes if operand.is_transposed else operand.width
     full_subpanels, remaining = divmod(operand.size, full_size)
@@ -217,10 +217,10 @@ def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, point: dict[Var, ir.E
     def pack_elements(size: int) -> Stmt:
         """Emits the packing of `size` elements along the packed axis."""
         if operand.is_transposed:
-            return _transpose_square(operand, subpanel, point, start, size)
+            return _transpose_square(operand, subpanel, axis_indices, start, size)
         if size == full_size:
-            return _copy_full_panel(operand, subpanel, point, start, size)
-        return _copy_rows(operand, subpanel, point, start, size)
+            return _copy_full_panel(operand, subpanel, axis_indices, start, size)
+        return _copy_rows(operand, subpanel, axis_indices, start, size)
 
     full = pack_elements(full_size)
     if not remaining:
@@ -230,7 +230,7 @@ def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, point: dict[Var, ir.E
 
 
 def _copy_full_panel(
-    operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int
+    operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, start: ir.Expr, width: int
 ) -> Stmt:
     """Emits the copy of some rows of a full panel.
 
@@ -239,38 +239,38 @@ def _copy_full_panel(
     Args:
         operand: the operand, and its packed copy.
         panel: the index of the panel.
-        point: the indices of all axes but the last.
+        axis_indices: the indices of all axes but the last.
         start: the first row along the last axis.
         width: the elements of a row.
     """
-    exact_copy = _copy_rows(operand, panel, point, start, width)
+    exact_copy = _copy_rows(operand, panel, axis_indices, start, width)
     if width == operand.pitch or not operand.is_contiguous or operand.size < operand.pitch:
         return exact_copy
-    wider_copy = _copy_rows(operand, panel, point, start, operand.pitch)
+    wider_copy = _copy_rows(operand, panel, axis_indices, start, operand.pitch)
     return emit.when(panel * width + operand.pitch <= operand.size, wider_copy, exact_copy)
 
 
-def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
+def _copy_rows(operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, start: ir.Expr, width: int) -> Stmt:
     """Emits the copy of some rows of a panel, in vectors along the width.
 
     Args:
         operand: the operand, which is packed `operand.rows_per_chunk` rows at a time.
         panel: the index of the panel.
-        point: the indices of the operand's axes but the last.
+        axis_indices: the indices of the operand's axes but the last.
         start: the first row.
         width: the number of elements to copy of each row.
     """
     spans = emit.vector_spans(width, operand.lanes)
 
-    def row_point(row: ir.Expr) -> dict[Var, ir.Expr]:
-        return {**point, **{axis.var: row for axis in operand.axes[-1:]}}
+    def indices_of_row(row: ir.Expr) -> dict[Var, ir.Expr]:
+        return {**axis_indices, **{axis.var: row for axis in operand.axes[-1:]}}
 
     # What isn't contiguous is loaded element by element, in a loop: LLVM takes 10 ms for each such vector in the code.
     looped_vectors = 0 if operand.is_contiguous else width // operand.lanes
 
     def copy_row(row: ir.Expr) -> Stmt:
         """Emits the copy of one row of the panel, in vectors."""
-        row_values = row_point(start + row)
+        row_values = indices_of_row(start + row)
 
         def copy_gathered(vector: ir.Expr) -> Stmt:
             return _copy_vector(operand, panel, row_values, vector * operand.lanes, operand.lanes)
@@ -284,8 +284,8 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
     call = None
     if width % operand.lanes == 0:
         call = call_band_copy(
-            lambda at: _packed_element(operand, panel, row_point(start + at[1]), at[2]),
-            lambda at: _source_element(operand, panel, row_point(start + at[1]), at[2]),
+            lambda at: _packed_element(operand, panel, indices_of_row(start + at[1]), at[2]),
+            lambda at: _source_element(operand, panel, indices_of_row(start + at[1]), at[2]),
             [1, operand.rows_per_chunk, width],
             operand.lanes,
             also_small=width < operand.width,  # a call for the last panel, too, leaves no copying in the kernel
@@ -294,7 +294,7 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr]
 
 
 def _transpose_square(
-    operand: PackedOperand, vector: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int
+    operand: PackedOperand, vector: ir.Expr, axis_indices: AxisIndices, start: ir.Expr, rows: int
 ) -> Stmt:
     """Emits the copy of one square of a panel as a transpose in registers.
 
@@ -303,7 +303,7 @@ def _transpose_square(
     Args:
         operand: the operand, and its packed copy.
         vector: the index of a vector among those of all panels.
-        point: the indices of all axes but the last.
+        axis_indices: the indices of all axes but the last.
         start: the first row along the last axis.
         rows: the number of rows to read, fewer than lanes at the end of the operand.
     """
@@ -315,10 +315,10 @@ def _transpose_square(
         panel, first_lane = index(0), vector * operand.lanes
 
     def source(row: int, lane: ir.Expr) -> TensorLoad:
-        return _source_element(operand, panel, {**point, last_axis: start + lane}, first_lane + row)
+        return _source_element(operand, panel, {**axis_indices, last_axis: start + lane}, first_lane + row)
 
     def destination(column: int, lane: ir.Expr) -> TensorLoad:
-        return _packed_element(operand, panel, {**point, last_axis: start + column}, first_lane + lane)
+        return _packed_element(operand, panel, {**axis_indices, last_axis: start + column}, first_lane + lane)
 
     return transposed_copy(
         source, destination, (rows, operand.lanes), operand.lanes, str(operand.load.source.ty.dtype.dtype)
@@ -326,7 +326,7 @@ def _transpose_square(
 
 
 def _copy_vector(
-    operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], start: int | ir.Expr, lanes: int
+    operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, start: int | ir.Expr, lanes: int
 ) -> Stmt:
     """Emits the copy of some lanes of a row into a panel, with zeros in the rest of their vector.
 
@@ -336,40 +336,40 @@ def _copy_vector(
     Args:
         operand: the operand, and its packed copy.
         panel: the index of the panel.
-        point: the indices of the row along all axes.
+        axis_indices: the indices of the row along all axes.
         start: the first lane in the panel.
         lanes: the number of lanes to copy.
     """
-    copies = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, point, lane + start))
+    copies = emit.vectorized(lanes, lambda lane: _copy_element(operand, panel, axis_indices, lane + start))
     padding_lanes = operand.lanes - lanes
     if not padding_lanes:
         return copies
     zero = tirx.const(0, str(operand.load.source.ty.dtype.dtype))
 
     def store_zero(lane: ir.Expr) -> Stmt:
-        return _store_element(operand, panel, point, lane + (start + lanes), zero)
+        return _store_element(operand, panel, axis_indices, lane + (start + lanes), zero)
 
     return emit.sequence([copies, emit.vectorized(padding_lanes, store_zero)])
 
 
-def _copy_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
+def _copy_element(operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, lane: ir.Expr) -> Stmt:
     """Emits the copy of one element of an operand into a lane of a panel."""
-    return _store_element(operand, panel, point, lane, _source_element(operand, panel, point, lane))
+    return _store_element(operand, panel, axis_indices, lane, _source_element(operand, panel, axis_indices, lane))
 
 
-def _source_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+def _source_element(operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, lane: ir.Expr) -> TensorLoad:
     """Returns the load of the operand's element that belongs in a lane of a panel."""
-    return substitute(operand.load, {**point, operand.vector.var: panel * operand.width + lane})
+    return substitute(operand.load, {**axis_indices, operand.vector.var: panel * operand.width + lane})
 
 
 def _store_element(
-    operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, value: ir.Expr
+    operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, lane: ir.Expr, value: ir.Expr
 ) -> Stmt:
     """Emits the store of an element into a lane of a panel."""
-    target = _packed_element(operand, panel, point, lane)
+    target = _packed_element(operand, panel, axis_indices, lane)
     return emit.store(operand.buffer, value, target.indices)
 
 
-def _packed_element(operand: PackedOperand, panel: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+def _packed_element(operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices, lane: ir.Expr) -> TensorLoad:
     """Returns the load of an element of the packed copy: by panel, by values of the other axes, and by lane."""
-    return emit.load(operand.buffer, [panel, *(point[axis.var] for axis in operand.axes), lane])
+    return emit.load(operand.buffer, [panel, *(axis_indices[axis.var] for axis in operand.axes), lane])

@@ -31,7 +31,7 @@ from tvtf.passes.schedule.cpu.kernel import (
     variables,
     with_value,
 )
-from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.merged_loops import on_same_axes
 from tvtf.passes.schedule.cpu.pack import pack_operands
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
@@ -166,9 +166,11 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
     """
     (read, *_others) = access.reads_of(contraction, source.buffer)
     is_reused = any(access.load_stride(read, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
-    points = access.iteration_count(source.spatial)
+    iterations = access.iteration_count(source.spatial)
     return (
-        is_reused or points is None or points * source.item_bytes > OUTER_CACHES_IN_LEVEL2_SIZES * target.level2_bytes
+        is_reused
+        or iterations is None
+        or iterations * source.item_bytes > OUTER_CACHES_IN_LEVEL2_SIZES * target.level2_bytes
     )
 
 

@@ -18,7 +18,7 @@ from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.conv_bands import occupies_all_cores
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, by_axis, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, reads_again, steps_of_panel
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tiles, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
@@ -97,13 +97,13 @@ def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> St
 
         `chunk_indices` are the chunk's indices along the tiled axes.
         """
-        block_indices = {axis.var: block for axis, block in zip(tiled, chunk_indices, strict=True)}
+        block_indices = by_axis(tiled, chunk_indices)
 
         def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:
             """Emits the chunk's register tiles, which sum the terms in `ranges`, at all indices of the untiled axes."""
 
             def tiles_at(indices: list[ir.Expr]) -> Stmt:
-                base = {axis.var: at for axis, at in zip(untiled, indices, strict=True)}
+                base = by_axis(untiled, indices)
                 return emit_tiles(reduction, ranges, tiled, panels.chunk_counts, block_indices, base)
 
             return emit.nest([axis.extent for axis in untiled], tiles_at)

@@ -100,12 +100,12 @@ def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
 def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
     """Estimates the cycles of a stage on one core: iterations times the cost of operations and loads, in vectors."""
     lanes = target.lanes(stage.item_bytes)
-    cycles_per_point = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
-    points = emit.volume([axis.extent for axis in stage.axes])
-    return tirx.floordiv(points * cycles_per_point, emit.index(lanes)) + 1
+    cycles_per_iteration = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
+    iterations = emit.volume([axis.extent for axis in stage.axes])
+    return tirx.floordiv(iterations * cycles_per_iteration, emit.index(lanes)) + 1
 
 
 def is_small_box(axes: tuple[Axis, ...]) -> bool:
     """Returns whether loops over some axes have so few iterations that faster code isn't worth its compile time."""
-    points = access.iteration_count(axes)
-    return points is not None and points <= MAX_ITERATIONS_OF_SMALL_LOOP
+    iterations = access.iteration_count(axes)
+    return iterations is not None and iterations <= MAX_ITERATIONS_OF_SMALL_LOOP

@@ -11,8 +11,8 @@ from tvm.tirx import FloorDiv, FloorMod, Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Stage, substitute, variables, with_value
-from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
+from tvtf.passes.schedule.cpu.kernel import AxisIndices, Stage, substitute, variables, with_value
+from tvtf.passes.schedule.cpu.merged_loops import Loop, stores_at
 
 VectorLoop = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 
@@ -32,7 +32,7 @@ class Periods:
     period: Var
     offset: Var
 
-    def at(self, period: ir.Expr, offset: ir.Expr) -> Point:
+    def at(self, period: ir.Expr, offset: ir.Expr) -> AxisIndices:
         """Returns the values of the axis, the period and the offset, for one element of the axis."""
         return {self.axis: period * self.length + offset, self.period: period, self.offset: offset}
 
@@ -98,7 +98,7 @@ def _with_simplified_divisions(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr
 
 
 def emit_periods(
-    periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, emit_vectors: VectorLoop
+    periods: Periods, axis_indices: AxisIndices, lanes: int, chunks: int, chunk: ir.Expr, emit_vectors: VectorLoop
 ) -> Stmt:
     """Emits one chunk of the periods of an axis, with vectors along the offsets in a period.
 
@@ -106,7 +106,7 @@ def emit_periods(
 
     Args:
         periods: the axis, and the stages on it.
-        point: the values of the outer axes.
+        axis_indices: the values of the outer axes.
         lanes: the elements of a vector.
         chunks: the number of chunks that the periods are split into.
         chunk: the index of the chunk to emit.
@@ -120,13 +120,13 @@ def emit_periods(
         chunk_periods = tirx.max(tirx.min(index(periods_per_chunk), remaining_periods), index(0))
 
     def emit_period(period: ir.Expr) -> Stmt:
-        return _emit_period(periods, point, period, lanes, emit_vectors)
+        return _emit_period(periods, axis_indices, period, lanes, emit_vectors)
 
     if not _repeats_values(periods, lanes):
         return emit.loop(chunk_periods, lambda period: emit_period(first_period + period))
     full_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
     in_vectors = emit.loop(
-        full_vectors, lambda vector: _emit_repeated(periods, point, first_period + vector * lanes, lanes)
+        full_vectors, lambda vector: _emit_repeated(periods, axis_indices, first_period + vector * lanes, lanes)
     )
     one_by_one = emit.loop(
         chunk_periods - full_vectors * lanes, lambda period: emit_period(first_period + full_vectors * lanes + period)
@@ -134,11 +134,13 @@ def emit_periods(
     return emit.sequence([in_vectors, one_by_one])
 
 
-def _emit_period(periods: Periods, point: Point, period: ir.Expr, lanes: int, emit_vectors: VectorLoop) -> Stmt:
+def _emit_period(
+    periods: Periods, axis_indices: AxisIndices, period: ir.Expr, lanes: int, emit_vectors: VectorLoop
+) -> Stmt:
     """Emits one period, in vectors along its offsets."""
 
     def store_offset(offset: ir.Expr) -> Stmt:
-        return stores_at(list(periods.stages), {**point, **periods.at(period, offset)})
+        return stores_at(list(periods.stages), {**axis_indices, **periods.at(period, offset)})
 
     return emit_vectors(store_offset, index(periods.length), lanes)
 
@@ -157,7 +159,7 @@ def _repeats_values(periods: Periods, lanes: int) -> bool:
     return fills_vectors and is_last_axis and has_equal_elements
 
 
-def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes: int) -> Stmt:
+def _emit_repeated(periods: Periods, axis_indices: AxisIndices, first_period: ir.Expr, lanes: int) -> Stmt:
     """Emits as many short periods as a vector has lanes, at once.
 
     All elements of a period are equal. One vector has a value for each period. Shuffles repeat the values in the
@@ -165,11 +167,13 @@ def _emit_repeated(periods: Periods, point: Point, first_period: ir.Expr, lanes:
     """
     (stage,) = periods.stages
     *outer_axes, _last_axis = stage.spatial
-    outer_indices = [point[axis.var] for axis in outer_axes]
+    outer_indices = [axis_indices[axis.var] for axis in outer_axes]
     values = emit.scratch([lanes], stage.dtype, "values", "local")
 
     def store_value(lane: ir.Expr) -> Stmt:
-        return emit.store(values, substitute(stage.value, {**point, periods.period: first_period + lane}), [lane])
+        return emit.store(
+            values, substitute(stage.value, {**axis_indices, periods.period: first_period + lane}), [lane]
+        )
 
     def store_vector(part: int) -> Stmt:
         """Emits the store of the vector `part` of the results, in which each value is repeated within its period.

@@ -105,7 +105,7 @@ def call_product_tile(
         return None
     if any(range_.is_unrolled for range_ in ranges) or _calls_take_long(column, ranges, epilogue):
         return None
-    first_point = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
+    first_indices = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
     stores_in_call = epilogue.stores == (stage,) and not epilogue.shifts and start in (None, stage)
     if stores_in_call:
         has_vectors = access.load_stride(_result_load(stage), column.vector.var) == 1
@@ -130,7 +130,7 @@ def call_product_tile(
         tuple(_strides_to_compile_in(array_strides, len(rows)) for array_strides in strides),
     )
     sums = _result_load(stage) if stores_in_call else column.accumulators.load(index(0), 0, 0)
-    addresses = [substitute(load, first_point) for load in (sums, *factors)]
+    addresses = [substitute(load, first_indices) for load in (sums, *factors)]
     term_counts = [*[1] * _missing_axes(ranges), *(range_.extent for range_ in ranges)]
     passed_strides = [
         stride
@@ -227,7 +227,7 @@ def _term_count(ranges: Sequence[Range]) -> int | None:
 
 
 def _result_load(stage: Stage) -> TensorLoad:
-    """Returns the load of a reduction's result at its own point."""
+    """Returns the load of a reduction's result at the result's own indices."""
     return emit.load(stage.buffer, [axis.var for axis in stage.spatial])
 
 
@@ -272,14 +272,14 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
     strides = _strides(load, axes)
     if strides is not None:
         return strides
-    tile, analyzer, point = column.tile, sym.Analyzer(), dict(column.tile.base)
+    tile, analyzer, axis_indices = column.tile, sym.Analyzer(), dict(column.tile.base)
     indices_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
     for axis, index_in_tile in indices_in_tile.items():
         # Along the vectors, sums are also computed for the padding of the last vector.
         size = sum(column.summed_spans[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
         analyzer.bind(index_in_tile, ir.Range(0, size))
-        point[axis] = point[axis] + index_in_tile
-    offset = analyzer.simplify(access.flat_offset(load.source, list(substitute(load, point).indices)))
+        axis_indices[axis] = axis_indices[axis] + index_in_tile
+    offset = analyzer.simplify(access.flat_offset(load.source, list(substitute(load, axis_indices).indices)))
     strides_in_tile = [access.stride(offset, indices_in_tile[axis]) for axis in axes]
     return _all_known(None if stride is None else static(stride) for stride in strides_in_tile)
 

@@ -13,7 +13,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import combiner
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, substitute
 from tvtf.passes.schedule.cpu.pack import pack_operands, transpose_operand
 from tvtf.passes.schedule.cpu.panels import emit_panels, panels_of
 from tvtf.passes.schedule.cpu.parallel_threshold import (
@@ -24,7 +24,7 @@ from tvtf.passes.schedule.cpu.parallel_threshold import (
 from tvtf.passes.schedule.cpu.split_reduction import emit_few_partials, emit_slices, slices_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
-from tvtf.passes.schedule.cpu.tile import Point, Range
+from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, operands_of
 
@@ -34,7 +34,7 @@ def emit_reduction(
     stores: Sequence[Stage],
     target: CpuTarget,
     parallel: bool | None = None,
-    fixed: Point | None = None,
+    fixed: AxisIndices | None = None,
     sums_slices: bool = False,
 ) -> Stmt | None:
     """Emits a reduction and its epilogue, the stages that finish each result; returns None if no plan fits.
@@ -65,7 +65,7 @@ def emit_reduction(
     return emit.sequence([*copy, emit_parallel_or_serial([stage, *stores], target, emit_nest, threshold)])
 
 
-def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
+def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: AxisIndices | None, can_be_sliced: bool) -> Stmt:
     """Emits a planned reduction in the first of three forms that is profitable.
 
     The forms: slices of the terms that cores sum in parallel, chunks of results whose terms are summed in steps, and

@@ -11,7 +11,7 @@ from tvm.tirx import IntImm, Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
-from tvtf.passes.schedule.cpu.kernel import Axis, Opaque, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, Opaque, Stage, by_axis, replace_loads, substitute
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import emit_reduction
 from tvtf.passes.schedule.cpu.scalar import emit_scalar
@@ -183,7 +183,7 @@ def _emit_stage_of_row(
     `row_indices` are the row's indices along the first `depth` axes.
     """
     row_axes = stage.spatial[:depth]
-    fixed = {axis.var: row_index for axis, row_index in zip(row_axes, row_indices, strict=True)}
+    fixed = by_axis(row_axes, row_indices)
     value = stage.value
     for old, new in row_buffers.items():
         value = _with_row_loads(value, old, new, depth)

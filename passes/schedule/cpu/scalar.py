@@ -8,11 +8,11 @@ from tvm import ir
 from tvm.tirx import Stmt
 
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import Stage
-from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, loop_over_ranges, update_value
+from tvtf.passes.schedule.cpu.kernel import AxisIndices, Stage, by_axis
+from tvtf.passes.schedule.cpu.tile import Epilogue, Range, loop_over_ranges, update_value
 
 
-def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:
+def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: AxisIndices | None = None) -> Stmt:
     """Emits a reduction as plain scalar loops, for reductions that no plan fits; `stores` is its epilogue."""
     epilogue = Epilogue(stage, tuple(stores))
     free_axes = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
@@ -22,16 +22,18 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
 
         No vectors or register tiles fit such a reduction.
         """
-        point = {**(fixed or {}), **{axis.var: axis_index for axis, axis_index in zip(free_axes, indices, strict=True)}}
+        axis_indices = {**(fixed or {}), **by_axis(free_axes, indices)}
         accumulator, only_item = emit.scratch([1], stage.dtype, "accumulator", "local"), [emit.index(0)]
         accumulated = emit.load(accumulator, only_item)
 
-        def add_term(term_point: Point) -> Stmt:
-            return emit.store(accumulator, update_value(stage, accumulated, {**point, **term_point}), only_item)
+        def add_term(term_indices: AxisIndices) -> Stmt:
+            return emit.store(
+                accumulator, update_value(stage, accumulated, {**axis_indices, **term_indices}), only_item
+            )
 
         initialize = emit.store(accumulator, stage.init, only_item)
         add_all_terms = loop_over_ranges([Range.whole(axis) for axis in stage.reduce], add_term)
-        finish = epilogue.emit_stores(accumulated, point)
+        finish = epilogue.emit_stores(accumulated, axis_indices)
         return emit.sequence([emit.allocate(accumulator), initialize, add_all_terms, finish])
 
     return emit.nest([axis.extent for axis in free_axes], reduce_element)

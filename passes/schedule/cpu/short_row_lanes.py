@@ -15,7 +15,7 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, by_axis, substitute, variables
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import emit_reduction
 from tvtf.passes.schedule.cpu.scalar import emit_scalar
@@ -258,7 +258,7 @@ class _RowBlock:
         block_rows = Axis(last_row_axis.var, index(self.rows))
         value = emit.load(stacked, [*(axis.var for axis in axes_in_row), block_rows.var])
         copy_stage = Stage(stage.buffer, (*single_axes, block_rows, *axes_in_row), (), None, value)
-        fixed = {axis.var: outer_index for axis, outer_index in zip(single_axes, self.outer_indices, strict=True)}
+        fixed = by_axis(single_axes, self.outer_indices)
         return self._shift_rows(emit_elementwise([copy_stage], self.target, False, fixed), stage.buffer)
 
     def _shift_rows(self, nest: Stmt, buffer: Var) -> Stmt:

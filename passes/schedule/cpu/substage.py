@@ -12,7 +12,7 @@ from tvm.tirx import BufferStore, Stmt, Var
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, by_axis, replace_loads, substitute
 
 
 def block_buffer(stage: Stage, depth: int, rows: int | None) -> Var:
@@ -37,16 +37,16 @@ def restricted_stage(
         rows: the number of rows along the last of these axes; None for a single row without an axis.
     """
     row_axes, axes_in_row = stage.spatial[:depth], stage.spatial[depth:]
-    point = {axis.var: first_index for axis, first_index in zip(row_axes, first_indices, strict=True)}
+    axis_indices = by_axis(row_axes, first_indices)
     axes_of_block, row_in_block = axes_in_row, []
     if rows is not None:
         block_row = Axis(Var("row", "int64"), index(rows))
-        point[row_axes[-1].var] = first_indices[-1] + block_row.var
+        axis_indices[row_axes[-1].var] = first_indices[-1] + block_row.var
         axes_of_block, row_in_block = (block_row, *axes_in_row), [block_row.var]
     value = stage.value
     for result, block_buffer in block_buffers.items():
         value = replace_loads(value, result, partial(load_from_block, block_buffer, row_in_block, depth))
-    return Stage(block_buffers[stage.buffer], axes_of_block, stage.reduce, stage.init, substitute(value, point))
+    return Stage(block_buffers[stage.buffer], axes_of_block, stage.reduce, stage.init, substitute(value, axis_indices))
 
 
 def load_from_block(block: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
@@ -78,7 +78,7 @@ def redirected_to_whole(
         else:
             row_in_block, *indices_in_row = indices
             stage_indices = [*first_indices[:-1], first_indices[-1] + row_in_block, *indices_in_row]
-        index_of = {axis.var: value for axis, value in zip(stage.spatial, stage_indices, strict=True)}
+        index_of = by_axis(stage.spatial, stage_indices)
         return [index_of[axis.var] for axis in result_axes]
 
     def redirect_store(store: BufferStore) -> BufferStore:

@@ -14,11 +14,11 @@ from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, by_axis
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
 from tvtf.passes.schedule.cpu.product_tile import call_product_tile
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile, clip_range, emit_row_tile
+from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile, clip_range, emit_row_tile
 from tvtf.passes.schedule.cpu.tile_plan import Plan
 from tvtf.passes.schedule.cpu.vector_axis import operands_of, vector_operand_bytes
 
@@ -48,7 +48,7 @@ class PlannedReduction:
     combine: Combine | None
     target: CpuTarget
     start: Stage | None = None
-    shifts: Point = field(default_factory=dict)
+    shifts: AxisIndices = field(default_factory=dict)
 
     @property
     def epilogue(self) -> Epilogue:
@@ -63,7 +63,9 @@ def tiled_sizes(planned: PlannedReduction) -> dict[Var, int]:
     return {**planned.plan.sizes, planned.plan.vector.var: planned.plan.width}
 
 
-def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
+def emit_tasks(
+    planned: PlannedReduction, ranges: Sequence[Range], parallel: bool, fixed: AxisIndices | None = None
+) -> Stmt:
     """Emits a planned reduction as tasks. Each task computes one block of register tiles.
 
     Args:
@@ -99,11 +101,11 @@ def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: boo
             indices_of_block, task_indices = indices[: len(block_order)], indices[len(block_order) :]
         else:
             task_indices, indices_of_block = indices[: len(task_axes)], indices[len(task_axes) :]
-        block_indices = _point(block_order, indices_of_block)
-        task_point = {**fixed, **_point(task_axes, task_indices)}
+        block_indices = by_axis(block_order, indices_of_block)
+        outer_indices = {**fixed, **by_axis(task_axes, task_indices)}
 
         def emit_tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
-            base = {**task_point, **_point(loop_axes, loop_indices)}
+            base = {**outer_indices, **by_axis(loop_axes, loop_indices)}
             return emit_tiles(planned, ranges, tiled, block_counts, block_indices, base)
 
         return emit.nest([axis.extent for axis in loop_axes], emit_tiles_at)
@@ -112,11 +114,6 @@ def emit_tasks(planned: PlannedReduction, ranges: Sequence[Range], parallel: boo
     block_extents = [index(block_counts[axis.var]) for axis in block_order]
     extents = [*block_extents, *task_extents] if keeps_panel else [*task_extents, *block_extents]
     return emit.fused_loops(extents, emit_task, parallel)
-
-
-def _point(axes: Sequence[Axis], indices: Sequence[ir.Expr]) -> Point:
-    """Returns the map from the variables of some axes to their indices."""
-    return {axis.var: axis_index for axis, axis_index in zip(axes, indices, strict=True)}
 
 
 def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
@@ -167,7 +164,7 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
         tile_size: the extent of a register tile along the axis.
     """
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
-    elements_per_tile = tile_size * reduce_points(planned)  # of the operand: all terms of the tile's results
+    elements_per_tile = tile_size * terms_per_result(planned)  # of the operand: all terms of the tile's results
     if axis.var.same_as(planned.plan.vector.var):
         is_large_panel = elements_per_tile > MAX_ELEMENTS_OF_SMALL_PANEL
         return tile_count if axis.size is not None and is_large_panel else 1
@@ -178,7 +175,7 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
     return emit.ceil_div(tile_count, tiles_per_block)
 
 
-def reduce_points(planned: PlannedReduction) -> int:
+def terms_per_result(planned: PlannedReduction) -> int:
     """Returns the number of terms of one result. Symbolic extents count as 512."""
     return prod(axis.size or UNKNOWN_SIZE for axis in planned.stage.reduce)
 
@@ -189,7 +186,7 @@ def emit_tiles(
     tiled: list[Axis],
     block_counts: dict[Var, int],
     block_indices: dict[Var, ir.Expr],
-    base: Point,
+    base: AxisIndices,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
     """Emits the register tiles of one block of results, by recursion over the tiled axes.
@@ -200,7 +197,7 @@ def emit_tiles(
         tiled: the axes that are still to be tiled.
         block_counts: the number of blocks along each tiled axis.
         block_indices: the index of this block along each tiled axis.
-        base: the first point of the tile along the axes before.
+        base: the indices of the tile's first result along the axes before.
         sizes: the tile's extents along the axes before.
     """
     sizes = sizes or {}
@@ -302,7 +299,7 @@ def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: 
     Args:
         planned: the reduction and its plan.
         ranges: the terms to sum; None emits only the epilogue, on sums that are in memory.
-        tile: the first point of the tile and its extents.
+        tile: the indices of the tile's first result, and its extents.
     """
     plan, start, epilogue = planned.plan, planned.start, planned.epilogue
     if ranges is not None and planned.combine is not None and plan.along_terms:

@@ -14,9 +14,8 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Clip, Stage, replace_loads, substitute
 
-Point = dict[Var, ir.Expr]
 # Each unrolled step is a copy of a tile's code.
 MAX_UNROLLED_STEPS = 8
 
@@ -38,9 +37,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Tile:
-    """A register tile: the point of its first result (`base`, by axis) and its extents along the tiled axes."""
+    """A register tile: the indices of its first result (`base`) and its extents along the tiled axes."""
 
-    base: Point
+    base: AxisIndices
     sizes: Mapping[Var, int]
 
     def sizes_along(self, axes: Sequence[Var]) -> list[int]:
@@ -89,28 +88,28 @@ class Epilogue:
 
     stage: Stage
     stores: tuple[Stage, ...]
-    shifts: Point = field(default_factory=dict)
+    shifts: AxisIndices = field(default_factory=dict)
 
     @property
     def operations(self) -> int:
         """The number of arithmetic operations per result."""
         return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
-    def emit_stores(self, result: ir.Expr, point: Point) -> Stmt:
-        """Returns the stores of all epilogue stages for a finished result at a point (the value of each axis)."""
-        point = {**point, **{var: point[var] + offset for var, offset in self.shifts.items()}}
-        return emit.sequence([_store_stage(stage, self.stage, result, point) for stage in self.stores])
+    def emit_stores(self, result: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+        """Returns the stores of all epilogue stages for a finished result."""
+        axis_indices = {**axis_indices, **{var: axis_indices[var] + offset for var, offset in self.shifts.items()}}
+        return emit.sequence([_store_stage(stage, self.stage, result, axis_indices) for stage in self.stores])
 
 
-def _store_stage(stage: Stage, reduction: Stage, result: ir.Expr, point: Point) -> Stmt:
-    """Returns the store of an epilogue stage at a point; `result` replaces loads from the reduction's buffer."""
-    value = substitute(stage.value, point) if stage is not reduction else result
+def _store_stage(stage: Stage, reduction: Stage, result: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+    """Returns the store of an epilogue stage in an iteration; `result` replaces loads from the reduction's buffer."""
+    value = substitute(stage.value, axis_indices) if stage is not reduction else result
     value = replace_loads(value, reduction.buffer, lambda _indices: result)
-    return emit.store(stage.buffer, value, [point[axis.var] for axis in stage.spatial])
+    return emit.store(stage.buffer, value, [axis_indices[axis.var] for axis in stage.spatial])
 
 
-def row_point(tile: Tile, row_axes: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
-    """Returns the point (the value of each axis) of one row of a register tile.
+def indices_of_row(tile: Tile, row_axes: Sequence[Var], offsets: Sequence[ir.Expr]) -> AxisIndices:
+    """Returns the index along each axis of one row of a register tile.
 
     `offsets` are the row's distances from the tile's first row, along `row_axes`.
     """
@@ -126,12 +125,12 @@ def accumulator_row(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr
     return row
 
 
-def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
+def update_value(stage: Stage, old: ir.Expr, axis_indices: AxisIndices) -> ir.Expr:
     """Returns the new value of a reduction after one term, such as `old + a[i] * b[i]` for a dot product.
 
-    `old` replaces the load of the old value. `point` holds the value of each axis.
+    `old` replaces the load of the old value. `axis_indices` holds the value of each axis.
     """
-    value = substitute(stage.value, point)
+    value = substitute(stage.value, axis_indices)
     # For a single term, its index and the result's cancel, and TVM 0.27 would divide by zero.
     if stage.clips:
         value = structural_map(
@@ -140,7 +139,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
     return replace_loads(value, stage.buffer, lambda _indices: old)
 
 
-def loop_over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
+def loop_over_ranges(ranges: Sequence[Range], body: Callable[[AxisIndices], Stmt]) -> Stmt:
     """Emits nested loops over ranges of reduction axes, outermost first; `body` is passed the value of each axis.
 
     Unrolled, an axis is a constant in each copy of the body, so bounds checks of it are decided.
@@ -153,7 +152,9 @@ def loop_over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> 
     kind = tirx.ForKind.UNROLLED if range_.is_unrolled else tirx.ForKind.SERIAL
 
     def step(offset: ir.Expr) -> Stmt:
-        return loop_over_ranges(inner_ranges, lambda point: body({range_.axis.var: range_.start + offset, **point}))
+        return loop_over_ranges(
+            inner_ranges, lambda axis_indices: body({range_.axis.var: range_.start + offset, **axis_indices})
+        )
 
     return emit.loop(range_.extent, step, kind)
 
@@ -161,7 +162,7 @@ def loop_over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> 
 def loop_over_edges(
     ranges: Sequence[Range],
     edges: Sequence[Clip],
-    body: Callable[[Point, Sequence[Clip]], Stmt],
+    body: Callable[[AxisIndices, Sequence[Clip]], Stmt],
     checked: Sequence[Clip] = (),
 ) -> Stmt:
     """Emits nested loops over ranges of reduction axes, with bounds checks only near an image's edges.
@@ -180,12 +181,15 @@ def loop_over_edges(
     def loop(range_: Range, checked: Sequence[Clip]) -> Stmt:
         return loop_over_ranges([range_], lambda values: with_inner_loops(values, checked))
 
-    def with_inner_loops(values: Point, checked: Sequence[Clip]) -> Stmt:
+    def with_inner_loops(values: AxisIndices, checked: Sequence[Clip]) -> Stmt:
         return loop_over_edges(
-            inner_ranges, edges, lambda point, all_checked: body({**values, **point}, all_checked), checked
+            inner_ranges,
+            edges,
+            lambda axis_indices, all_checked: body({**values, **axis_indices}, all_checked),
+            checked,
         )
 
-    def inside_or_checked(values: Point) -> Stmt:
+    def inside_or_checked(values: AxisIndices) -> Stmt:
         is_inside = tirx.all(values[range_.axis.var] >= first, values[range_.axis.var] < stop)
         return emit.sequence(
             [emit.when(is_inside, with_inner_loops(values, checked), with_inner_loops(values, outside))]
@@ -207,10 +211,10 @@ def loop_over_edges(
     )
 
 
-def clip_range(range_: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
+def clip_range(range_: Range, clips: Sequence[Clip], base: AxisIndices, sizes: Mapping[Var, int]) -> Range:
     """Restricts a range of terms to the terms that are nonzero for some result of a tile.
 
-    The other terms would only add zeros of the border. `base` and `sizes` are the tile's first point and its extents.
+    The other terms would only add zeros of the border. `base` and `sizes` are the indices of the tile's first result, and its extents.
     """
     for clip in clips:
         if range_.axis.var.same_as(clip.term.var) and clip.result.var in base:
@@ -232,24 +236,26 @@ def emit_row_tile(
     sizes = tile.sizes_along(row_axes)
     accumulators = Accumulators.of(stage, prod(sizes), vectors, lanes)
 
-    def for_each_row(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
+    def for_each_row(body: Callable[[ir.Expr, AxisIndices], Stmt]) -> Stmt:
         return emit.unrolled_nest(
-            sizes, lambda offsets: body(accumulator_row(sizes, offsets), row_point(tile, row_axes, offsets))
+            sizes, lambda offsets: body(accumulator_row(sizes, offsets), indices_of_row(tile, row_axes, offsets))
         )
 
-    def initialize(row: ir.Expr, _point: Point) -> Stmt:
+    def initialize(row: ir.Expr, _axis_indices: AxisIndices) -> Stmt:
         return emit.unrolled(
             vectors,
             lambda vector: emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, vector, lane)),
         )
 
-    def add_terms(row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int, point: Point) -> Stmt:
-        return accumulators.store(update_value(stage, accumulators.load(row, vector, lane), point), row, vector, lane)
+    def add_terms(row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int, axis_indices: AxisIndices) -> Stmt:
+        return accumulators.store(
+            update_value(stage, accumulators.load(row, vector, lane), axis_indices), row, vector, lane
+        )
 
-    def sum_innermost(outer_point: Point) -> Stmt:
+    def sum_innermost(outer_indices: AxisIndices) -> Stmt:
         """Emits the addition of all terms of the innermost reduction axis to the tile's accumulators.
 
-        `outer_point` holds the values of the outer reduction axes. The vectors run along this axis, so that they are
+        `outer_indices` holds the values of the outer reduction axes. The vectors run along this axis, so that they are
         loaded from contiguous memory.
         """
         term_var = ranges[-1].axis.var
@@ -257,10 +263,10 @@ def emit_row_tile(
         def add_vector(vector: ir.Expr, lane: ir.Expr, first_term: ir.Expr, term_count: int) -> Stmt:
             """Emits the addition of consecutive terms to as many lanes of each row of accumulators."""
 
-            def add_to_row(row: ir.Expr, row_point: Point) -> Stmt:
+            def add_to_row(row: ir.Expr, indices_of_row: AxisIndices) -> Stmt:
                 def add_lane(offset: ir.Expr) -> Stmt:
-                    point = {**row_point, **outer_point, term_var: first_term + offset}
-                    return add_terms(row, vector, lane + offset, point)
+                    axis_indices = {**indices_of_row, **outer_indices, term_var: first_term + offset}
+                    return add_terms(row, vector, lane + offset, axis_indices)
 
                 return emit.vectorized(term_count, add_lane)
 
@@ -269,8 +275,8 @@ def emit_row_tile(
         return _in_vector_groups(ranges[-1], lanes, vectors, add_vector)
 
     combine_and_store = for_each_row(
-        lambda row, point: _combine_lanes(
-            accumulators, row, combine, lambda result: epilogue.emit_stores(result, point)
+        lambda row, axis_indices: _combine_lanes(
+            accumulators, row, combine, lambda result: epilogue.emit_stores(result, axis_indices)
         )
     )
     return emit.sequence(

@@ -18,6 +18,9 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, has_calls, variables
 from tvtf.passes.schedule.cpu.parallel_threshold import is_size_parameter
 from tvtf.passes.schedule.cpu.target import BITS_PER_BYTE, CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import (
+    ALONG_RESULTS,
+    ALONG_TERMS,
+    ALONG_TRANSPOSED_TERMS,
     MIN_REUSE_TO_PACK,
     OPERATIONS_PER_CYCLE,
     PAGE_BYTES,
@@ -140,7 +143,7 @@ class Plan:
 
     @property
     def width(self) -> int:
-        """The number of points along the vector axis that a tile takes."""
+        """The extent of a tile along the vector axis."""
         return self.lanes * self.vectors
 
 
@@ -152,17 +155,16 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     operands, lanes = operands_of(stage), target.lanes(stage.item_bytes)
     column, reduction_axis = vector_result_axis(stage, operands, lanes), last_non_unit_axis(stage.reduce)
     options = partial(directions, stage, reduction_axis, column, operands)
-    # "turned terms": along terms, with one operand transposed. The strings stand in tuning records.
-    match choice("vectors along", default_direction(stage, reduction_axis, column, operands, target), options):
-        case "results" if column is not None:
-            return _plan_along_results(stage, column, operands, target)
-        case "terms" if reduction_axis is not None:
-            # Without contiguous terms and without a result axis, scalar code (one lane) is all that is left.
-            is_scalar = column is None and not runs_along(operands, reduction_axis, lanes)
-            return _plan_along_terms(stage, reduction_axis, operands, target, 1 if is_scalar else lanes)
-        case "turned terms" if reduction_axis is not None:
-            plan = _plan_along_terms(stage, reduction_axis, operands, target, lanes)
-            return replace(plan, transposed=operand_to_transpose(stage, reduction_axis, operands))
+    direction = choice("vectors along", default_direction(stage, reduction_axis, column, operands, target), options)
+    if direction == ALONG_RESULTS and column is not None:
+        return _plan_along_results(stage, column, operands, target)
+    if direction == ALONG_TERMS and reduction_axis is not None:
+        # Without contiguous terms and without a result axis, scalar code (one lane) is all that is left.
+        is_scalar = column is None and not runs_along(operands, reduction_axis, lanes)
+        return _plan_along_terms(stage, reduction_axis, operands, target, 1 if is_scalar else lanes)
+    if direction == ALONG_TRANSPOSED_TERMS and reduction_axis is not None:
+        plan = _plan_along_terms(stage, reduction_axis, operands, target, lanes)
+        return replace(plan, transposed=operand_to_transpose(stage, reduction_axis, operands))
     return None
 
 

@@ -16,8 +16,8 @@ from tvm.tirx import Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, with_value
-from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, substitute, with_value
+from tvtf.passes.schedule.cpu.merged_loops import Loop, stores_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, emit_tiles_along_axis
 from tvtf.passes.schedule.cpu.transpose import transposed_copy, transposed_tile
@@ -74,7 +74,7 @@ def has_branch(value: ir.Expr) -> bool:
 
 
 def emit_transposed(
-    stages: Sequence[Stage], transposed: Transposed, target: CpuTarget, parallel: bool, fixed: Point
+    stages: Sequence[Stage], transposed: Transposed, target: CpuTarget, parallel: bool, fixed: AxisIndices
 ) -> Stmt:
     """Emits elementwise stages that read along another axis than they store, in square tiles transposed in registers.
 
@@ -91,7 +91,7 @@ def emit_transposed(
         """
         base = dict(fixed)
         for loop, loop_index in zip(transposed.outer, indices, strict=False):
-            base.update(loop.point(loop_index))
+            base.update(loop.axis_indices(loop_index))
         *_, strip, part = indices
 
         def emit_row_of_tiles(first_row: ir.Expr, height: int) -> Stmt:
@@ -141,16 +141,16 @@ class _TransposedTile:
     """A tile of transposed operands: its position (`base`, `row` along the results, `column` across) and extents."""
 
     transposed: Transposed
-    base: Point
+    base: AxisIndices
     row: ir.Expr
     column: ir.Expr
     height: int
     width: int
 
-    def point(self, row: ir.Expr | int, column: ir.Expr | int) -> Point:
+    def axis_indices(self, row: ir.Expr | int, column: ir.Expr | int) -> AxisIndices:
         """Returns the value of each axis at a row and a column of the tile."""
         along, across = self.transposed.along, self.transposed.across
-        return {**self.base, **along.point(self.row + row), **across.point(self.column + column)}
+        return {**self.base, **along.axis_indices(self.row + row), **across.axis_indices(self.column + column)}
 
 
 def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_call: bool) -> Stmt:
@@ -161,7 +161,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
     """
     # A single row or column needs no transpose.
     if tile.height == 1 or tile.width == 1:
-        return emit.nest([tile.width, tile.height], lambda at: stores_at(stages, tile.point(at[1], at[0])))
+        return emit.nest([tile.width, tile.height], lambda at: stores_at(stages, tile.axis_indices(at[1], at[0])))
     if by_call and len(stages) == 1 and tvm_ffi.structural_equal(stages[0].value, tile.transposed.loads[0]):
         return _copy_tile(stages[0], tile, lanes)
     tile_buffers = [emit.scratch([lanes * lanes], dtype_of(load), "turned", "local") for load in tile.transposed.loads]
@@ -180,7 +180,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
             stages_on_tiles = [
                 _with_transposed_loads(stage, tile.transposed, tile_buffers, lane + column * lanes) for stage in stages
             ]
-            return stores_at(stages_on_tiles, tile.point(lane, column))
+            return stores_at(stages_on_tiles, tile.axis_indices(lane, column))
 
         return emit.vectorized(tile.height, store_lane)
 
@@ -195,8 +195,8 @@ def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
     (load,) = tile.transposed.loads
     result = emit.load(stage.buffer, [axis.var for axis in stage.spatial])
     return transposed_copy(
-        lambda row, lane: substitute(load, tile.point(row, lane)),
-        lambda column, lane: substitute(result, tile.point(lane, column)),
+        lambda row, lane: substitute(load, tile.axis_indices(row, lane)),
+        lambda column, lane: substitute(result, tile.axis_indices(lane, column)),
         (tile.height, tile.width),
         lanes,
         dtype_of(load),
@@ -210,7 +210,7 @@ def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lan
     The stages then read it in vectors.
     """
     return transposed_tile(
-        lambda row, lane: substitute(load, tile.point(row, lane)),
+        lambda row, lane: substitute(load, tile.axis_indices(row, lane)),
         lambda column, lane, item: emit.store(buffer, item, [lane + column * lanes]),
         (tile.height, tile.width),
         lanes,

@@ -13,6 +13,10 @@ from tvtf.passes.schedule.cpu.emit import static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
+ALONG_RESULTS, ALONG_TERMS, ALONG_TRANSPOSED_TERMS = "results", "terms", "turned terms"
+"""What vectors run along: neighbouring results, the terms of one result, or these with one operand transposed before.
+
+The strings stand in records of tuning, so they stay."""
 UNKNOWN_SIZE = 512
 """The size that the cost models assume for an axis whose size is known only at run time."""
 OPERATIONS_PER_CYCLE = 2
@@ -52,10 +56,9 @@ def default_direction(
     operands: list[TensorLoad],
     target: CpuTarget,
 ) -> str | None:
-    """Returns what the vectors of a reduction run along by default: "results", "terms" or "turned terms".
+    """Returns what the vectors of a reduction run along by default, such as `ALONG_RESULTS`.
 
-    With "turned terms", vectors run along the terms of one result, and one operand is transposed. Returns None if there
-    is no axis that vectors could run along.
+    Returns None if there is no axis that vectors could run along.
 
     Args:
         stage: the reduction.
@@ -66,19 +69,19 @@ def default_direction(
     """
     lanes = target.lanes(stage.item_bytes)
     if result_axis is None:
-        return None if reduction_axis is None else "terms"
+        return None if reduction_axis is None else ALONG_TERMS
     if reduction_axis is None:
-        return "results"
+        return ALONG_RESULTS
     if _is_transposing_profitable(stage, reduction_axis, result_axis, operands, target):
-        return "turned terms"
+        return ALONG_TRANSPOSED_TERMS
     # Vectors along results need no sum over lanes at the end.
     if runs_along(operands, result_axis, lanes // 2):
-        return "results"
+        return ALONG_RESULTS
     if _is_packing_profitable(stage, result_axis, operands, target):
-        return "results"
-    if runs_along(operands, reduction_axis, lanes):
-        return "terms"
-    return "terms" if _is_faster_along_terms(stage, reduction_axis, operands, lanes) else "results"
+        return ALONG_RESULTS
+    if runs_along(operands, reduction_axis, lanes) or _is_faster_along_terms(stage, reduction_axis, operands, lanes):
+        return ALONG_TERMS
+    return ALONG_RESULTS
 
 
 def _is_faster_along_terms(stage: Stage, reduction_axis: Axis, operands: list[TensorLoad], lanes: int) -> bool:
@@ -109,13 +112,13 @@ def directions(
     They are those of `default_direction`, which has the same arguments.
     """
     if result_axis is not None:
-        yield "results"
+        yield ALONG_RESULTS
     if reduction_axis is None:
         return
     if runs_along(operands, reduction_axis, 1):
-        yield "terms"
+        yield ALONG_TERMS
     if result_axis is not None and operand_to_transpose(stage, reduction_axis, operands) is not None:
-        yield "turned terms"
+        yield ALONG_TRANSPOSED_TERMS
 
 
 def operand_to_transpose(stage: Stage, reduction_axis: Axis, operands: list[TensorLoad]) -> TensorLoad | None:
@@ -216,7 +219,7 @@ def vector_result_axis(stage: Stage, operands: list[TensorLoad], lanes: int) -> 
 
 
 def runs_along(operands: list[TensorLoad], axis: Axis, min_size: int) -> bool:
-    """Returns whether all operands are contiguous along an axis, and the axis has at least `min_size` points."""
+    """Returns whether all operands are contiguous along an axis, and the axis has an extent of at least `min_size`."""
     is_long_enough = axis.size is None or axis.size >= min_size
     return is_long_enough and all(access.is_contiguous(operand, axis.var) for operand in operands)
 

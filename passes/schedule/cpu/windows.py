@@ -25,9 +25,11 @@ from tvtf.passes.schedule.cpu.elementwise import COMPARISONS
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import (
     Axis,
+    AxisIndices,
     Kernel,
     Opaque,
     Stage,
+    by_axis,
     has_calls,
     is_choice,
     reads,
@@ -37,12 +39,12 @@ from tvtf.passes.schedule.cpu.kernel import (
     with_value,
 )
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
-from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.merged_loops import on_same_axes
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.reduction import without_unit_axes
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import emit_tiles_along_axis
-from tvtf.passes.schedule.cpu.tile import Epilogue, Point, Range, Tile
+from tvtf.passes.schedule.cpu.tile import Epilogue, Range, Tile
 from tvtf.passes.schedule.cpu.vector_axis import operands_of
 
 MAX_UNROLLED_TERMS = 512
@@ -468,7 +470,7 @@ class _WindowEmitter:
         Loops over the taps of outer axes cover only the taps inside the image.
         """
         outer_axes = self.reduction.spatial[:-2]
-        base = {axis.var: axis_index for axis, axis_index in zip(outer_axes, indices, strict=True)}
+        base = by_axis(outer_axes, indices)
         sliding_axes_by_tap = {
             sliding_axis.tap.var: sliding_axis
             for sliding_axis in self.windows.sliding_axes
@@ -486,7 +488,7 @@ class _WindowEmitter:
                 ranges.append(sliding_axis.range(base[sliding_axis.position.var]))
         return emit.sequence(list(self._tiles_of_row(base, ranges)))
 
-    def _tiles_of_row(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
+    def _tiles_of_row(self, base: AxisIndices, ranges: list[Range]) -> Iterator[Stmt]:
         """Yields the register tiles along a row of results: over its first edge, inside in a loop, over its last edge.
 
         Only tiles over an edge check the bounds. `base` holds the row's outer indices. `ranges` are the taps of the
@@ -515,7 +517,7 @@ class _WindowEmitter:
             start += height
 
     def _tiles_along_channels(
-        self, base: Point, ranges: list[Range], start: ir.Expr, height: int, is_edge: bool
+        self, base: AxisIndices, ranges: list[Range], start: ir.Expr, height: int, is_edge: bool
     ) -> Stmt:
         """Emits register tiles side by side along the channels; the last tile is narrower if channels remain.
 
@@ -533,7 +535,9 @@ class _WindowEmitter:
         # The channels are one block.
         return emit_tiles_along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
 
-    def _tile(self, base: Point, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int) -> Stmt:
+    def _tile(
+        self, base: AxisIndices, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int
+    ) -> Stmt:
         """Emits one register tile of a reduction over sliding windows.
 
         Args:

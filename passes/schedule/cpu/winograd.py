@@ -32,8 +32,18 @@ from tvtf.passes.schedule.cpu.band_copy import emit_band_copy
 from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
-from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.kernel import (
+    Axis,
+    AxisIndices,
+    Kernel,
+    Opaque,
+    Stage,
+    by_axis,
+    reads,
+    substitute,
+    variables,
+)
+from tvtf.passes.schedule.cpu.merged_loops import on_same_axes
 from tvtf.passes.schedule.cpu.pack import pack_operands
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.product_tile import MIN_TERMS
@@ -407,12 +417,12 @@ class _WinogradEmitter:
         def source(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             """Returns the filter's element at a tap (row, column) of the window; lanes are output channels."""
             plane_and_channel = zip((*planes, channel), emit.unflatten(channel_number, channel_extents), strict=True)
-            point = {
+            axis_indices = {
                 row_tap.var: index(row),
                 column_tap.var: index(column),
                 **{axis.var: index_value for axis, index_value in plane_and_channel},
             }
-            return substitute(filter_load, {**point, **self._result_indices(panel, lane)})
+            return substitute(filter_load, {**axis_indices, **self._result_indices(panel, lane)})
 
         def destination(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             position = row * self.transforms.side + column
@@ -620,13 +630,13 @@ class _WinogradEmitter:
         # Channels are indexed over all planes of the window.
         plane_index, channel_in_plane = divmod(first_channel, self.channels_per_step)
         image_indices = self._image_indices(image_index, row, column)
-        point = {axis.var: axis_index for axis, axis_index in zip(image_axes(stage), image_indices)}
+        axis_indices = {axis.var: axis_index for axis, axis_index in zip(image_axes(stage), image_indices)}
         group = group_axis(stage)
         if group is not None:
-            point[group.var] = index(0)
-        point.update({axis.var: index(plane_index) for axis in planes})
-        point.update({row_tap.var: index(0), column_tap.var: index(0), channel.var: lane + channel_in_plane})
-        indices = list(substitute(load, point).indices)
+            axis_indices[group.var] = index(0)
+        axis_indices.update({axis.var: index(plane_index) for axis in planes})
+        axis_indices.update({row_tap.var: index(0), column_tap.var: index(0), channel.var: lane + channel_in_plane})
+        indices = list(substitute(load, axis_indices).indices)
         value = emit.load(load.source, indices) if source is None else source.at(indices)
         row_and_column, extents = indices[-3:-1], list(load.source.ty.shape)[-3:-1]
         border = self.shape.window - 1
@@ -714,10 +724,10 @@ class _WinogradEmitter:
         convolution = self.conv.convolution
 
         def result_item(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            point = self._result_point(
+            axis_indices = self._axis_indices_of_result(
                 block, panel, tile_row, index(row), index(tile * self.transforms.size + column), lane
             )
-            return emit.load(convolution.buffer, [point[axis.var] for axis in convolution.spatial])
+            return emit.load(convolution.buffer, [axis_indices[axis.var] for axis in convolution.spatial])
 
         return self._emit_whole_or_last_panel(
             panel, partial(self._emit_result_transform, tile_row, index(0), result_item, self.tile_columns)
@@ -741,9 +751,9 @@ class _WinogradEmitter:
 
             def store_result(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 column = tile * self.transforms.size + column_in_tile
-                point = self._result_point(block, panel, tile_row, row, column, lane + first_lane)
+                axis_indices = self._axis_indices_of_result(block, panel, tile_row, row, column, lane + first_lane)
                 is_inside = self._is_inside_image(self._image_indices(image, first_row + row, column))
-                return emit.sequence([emit.when(is_inside, epilogue.emit_stores(item, point))])
+                return emit.sequence([emit.when(is_inside, epilogue.emit_stores(item, axis_indices))])
 
             return transform_tile(self.transforms.results, load_sum, store_result, lanes, "float32")
 
@@ -780,8 +790,8 @@ class _WinogradEmitter:
 
             def store_lane(lane: ir.Expr) -> Stmt:
                 result = emit.load(results, [row, column_in_tiles, lane + first_lane])
-                point = self._result_point(block, panel, tile_row, row, column, lane + first_lane)
-                return epilogue.emit_stores(result, point)
+                axis_indices = self._axis_indices_of_result(block, panel, tile_row, row, column, lane + first_lane)
+                return epilogue.emit_stores(result, axis_indices)
 
             is_inside = self._is_inside_image(self._image_indices(image, top + row, column))
             return emit.sequence([emit.when(is_inside, emit.vectorized(lanes, store_lane))])
@@ -822,18 +832,17 @@ class _WinogradEmitter:
             self.transforms.results, source, destination, tiles, channels, source_is_scratch=True
         )
 
-    def _result_point(
+    def _axis_indices_of_result(
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr
-    ) -> dict[Var, ir.Expr]:
-        """Returns the value of each result axis for one result of a row of tiles.
+    ) -> AxisIndices:
+        """Returns the index along each result axis for one result of a row of tiles.
 
         The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels). The
-        epilogue is evaluated at this point.
+        epilogue is evaluated at these indices.
         """
         image, top = self._image_and_first_row(block, tile_row)
         indices = self._image_indices(image, top + row, column)
-        axes = {axis.var: value for axis, value in zip(image_axes(self.conv.convolution), indices, strict=True)}
-        return {**axes, **self._result_indices(panel, lane)}
+        return {**by_axis(image_axes(self.conv.convolution), indices), **self._result_indices(panel, lane)}
 
     @property
     def _tiles_exceed_image(self) -> bool:

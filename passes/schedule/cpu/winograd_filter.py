@@ -23,8 +23,8 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.band_copy import emit_band_copy
 from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, substitute, variables
-from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, by_axis, substitute, variables
+from tvtf.passes.schedule.cpu.merged_loops import on_same_axes
 from tvtf.passes.schedule.cpu.parallel_threshold import emit_parallel_or_serial
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
@@ -366,7 +366,7 @@ class _FilterGradientEmitter:
         return {
             **{axis.var: index(0) for axis in zeros},
             **{axis.var: index(plane_tap) for axis in axes.plane_taps},
-            **{axis.var: emit.simplified(value) for axis, value in zip(outer_axes, outer_indices, strict=True)},
+            **by_axis(outer_axes, [*map(emit.simplified, outer_indices)]),
             axes.rows_and_columns[0].var: position_in_image[1] * self.dilation + row_phase,
             axes.rows_and_columns[1].var: position_in_image[2] * self.dilation + column_phase,
             axes.channel.var: lane + channel_in_plane,
@@ -595,7 +595,7 @@ class _FilterGradientEmitter:
             out_channel = result_panel * self.tiling.results + first_lane + lane
             group_index = [] if self.axes.group is None else [group]
             filter_indices = [*plane_taps, row, column, in_channel, *group_index, out_channel]
-            point = {axis.var: value for axis, value in zip(gradient.spatial, filter_indices, strict=True)}
-            return epilogue.emit_stores(item, point)
+            axis_indices = by_axis(gradient.spatial, filter_indices)
+            return epilogue.emit_stores(item, axis_indices)
 
         return transform_and_store_tile(self.transforms.results, source, store_result, lanes, "float32")

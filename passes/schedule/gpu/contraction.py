@@ -12,12 +12,12 @@ from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, indices_of_axes, substitute
 from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis
 from tvtf.passes.schedule.gpu import tensorcore
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
 from tvtf.passes.schedule.gpu.elementwise import emit_vector, most_lanes
-from tvtf.passes.schedule.gpu.epilogue import AxisIndices, InRegisters, emit_stages_at, indices_of_axes
+from tvtf.passes.schedule.gpu.epilogue import InRegisters, emit_stages_at
 from tvtf.passes.schedule.gpu.product import Contraction, Tile, TileLayout, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction

@@ -11,9 +11,9 @@ from tvm.tirx import Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import merged_loops, on_same_axes
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, with_value
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, loads, substitute, with_value
 from tvtf.passes.schedule.gpu.block import threads_over
-from tvtf.passes.schedule.gpu.epilogue import AxisIndices, InRegisters, emit_stages_at
+from tvtf.passes.schedule.gpu.epilogue import InRegisters, emit_stages_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
@@ -48,7 +48,7 @@ def _emit_by_element(stages: list[Stage], needed: set[Var], target: GpuTarget) -
         """Emits the computation of the result at a row-major (flat) index."""
         axis_indices: AxisIndices = {}
         for loop, index in zip(loops, emit.unflatten(flat_index, extents), strict=True):
-            axis_indices.update(loop.point(index))
+            axis_indices.update(loop.axis_indices(index))
         return emit_stages_at(stages, needed, axis_indices, {})
 
     return threads_over(target, emit.volume(extents), emit_element)

@@ -10,19 +10,11 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute
+from tvtf.passes.schedule.cpu.kernel import AxisIndices, Stage, loads, substitute
 
-AxisIndices = dict[Var, ir.Expr]
-"""The index along each axis of a loop nest, by the axis's variable."""
 InRegisters = dict[Var, ir.Expr]
 """Elements that are in registers, by the buffer that they belong to."""
 Store = Callable[[Stage, ir.Expr], Stmt]
-
-
-def indices_of_axes(axes: Sequence[Axis], flat_index: ir.Expr) -> AxisIndices:
-    """Returns the index along each axis, for a row-major (flat) index over all of them."""
-    indices = emit.unflatten(flat_index, [axis.extent for axis in axes])
-    return {axis.var: index for axis, index in zip(axes, indices, strict=True)}
 
 
 def emit_stages_at(

@@ -10,11 +10,11 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import Combine, combiner
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, indices_of_axes, replace_loads, substitute
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.vector_axis import last_non_unit_axis, operands_of
 from tvtf.passes.schedule.gpu.block import Block, Registers, ceil_div, launch
-from tvtf.passes.schedule.gpu.epilogue import AxisIndices, emit_stages_at, indices_of_axes
+from tvtf.passes.schedule.gpu.epilogue import emit_stages_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 UNKNOWN_SIZE = 512

@@ -11,12 +11,11 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import combiner
-from tvtf.passes.schedule.cpu.kernel import Opaque, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import AxisIndices, Opaque, Stage, indices_of_axes, replace_loads, substitute
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.rows import Chain, chain_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
-from tvtf.passes.schedule.gpu.epilogue import AxisIndices, indices_of_axes
 from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
 from tvtf.passes.schedule.gpu.target import GpuTarget
 

@@ -1,4 +1,4 @@
-"""The loops over a box of points that stages share, with axes merged where all accesses allow it."""
+"""The loops that elementwise stages of equal extents share, with axes merged where all accesses allow it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from tvm import ir
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
-
-Point = dict[Var, ir.Expr]
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, indices_of_axes, substitute
 
 
 @dataclass(frozen=True)
@@ -25,10 +23,9 @@ class Loop:
         """The product of the merged axes' extents."""
         return emit.volume([axis.extent for axis in self.axes])
 
-    def point(self, position: ir.Expr) -> Point:
-        """Converts an index of the merged loop to the value of each axis."""
-        indices = emit.unflatten(position, [axis.extent for axis in self.axes])
-        return {axis.var: value for axis, value in zip(self.axes, indices, strict=True)}
+    def axis_indices(self, position: ir.Expr) -> AxisIndices:
+        """Converts an index of the merged loop to the index along each axis."""
+        return indices_of_axes(self.axes, position)
 
 
 def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
@@ -43,7 +40,7 @@ def _on_axes(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
     return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, new_vars))
 
 
-def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
+def merged_loops(stages: Sequence[Stage], fixed: AxisIndices) -> list[Loop]:
     """Returns the loops of elementwise stages: neighbouring axes become one loop where all accesses allow that.
 
     They do if every load and store moves through memory as along one axis. A long innermost loop has more full vectors
@@ -81,11 +78,13 @@ def _can_merge(outer: Axis, inner: Axis, offsets: list[ir.Expr], vars_in_values:
     return all(access.moves_as_one_axis(offset, outer, inner) for offset in offsets)
 
 
-def stores_at(stages: Sequence[Stage], point: Point) -> Stmt:
-    """Returns the stores of all stages at one point (a value for each axis)."""
-    return emit.sequence([_store_at(stage, point) for stage in stages])
+def stores_at(stages: Sequence[Stage], axis_indices: AxisIndices) -> Stmt:
+    """Returns the stores of all stages in one iteration."""
+    return emit.sequence([_store_at(stage, axis_indices) for stage in stages])
 
 
-def _store_at(stage: Stage, point: Point) -> Stmt:
-    """Returns the store of one stage at a point (a value for each axis)."""
-    return emit.store(stage.buffer, substitute(stage.value, point), [point[axis.var] for axis in stage.spatial])
+def _store_at(stage: Stage, axis_indices: AxisIndices) -> Stmt:
+    """Returns the store of one stage in an iteration."""
+    return emit.store(
+        stage.buffer, substitute(stage.value, axis_indices), [axis_indices[axis.var] for axis in stage.spatial]
+    )

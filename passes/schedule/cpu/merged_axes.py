@@ -14,15 +14,25 @@ from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute
+from tvtf.passes.schedule.cpu.kernel import (
+    Axis,
+    Kernel,
+    Opaque,
+    Stage,
+    by_axis,
+    loads,
+    reads,
+    replace_loads,
+    substitute,
+)
 
 
 @dataclass(frozen=True)
-class JoinedResult:
+class AxisMerge:
     """A stage (`result`) that reads a contraction's sums and merges two of their axes, as for groups.
 
     `epilogue` is an equivalent stage on the sums' axes. Their axes `first` and `first + 1` are merged; the latter has
-    `size` points.
+    extent `size`.
     """
 
     result: Stage
@@ -36,22 +46,24 @@ class JoinedResult:
         return [*before, outer * self.size + inner, *indices[self.first + 2 :]]
 
 
-def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
+def axis_merges(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[AxisMerge]:
     """Returns the stages that merge two axes of a contraction's sums into one, as for the groups of a convolution.
 
     Such a stage becomes the epilogue of the contraction, without a copy of the sums. No other stage may read the sums.
     """
-    results = [joined for sums in stages if isinstance(sums, Stage) for joined in _joined_readers(sums, stages, kernel)]
-    return results if len({joined.result.buffer for joined in results}) == len(results) else []
+    results = [
+        merge for sums in stages if isinstance(sums, Stage) for merge in _merges_by_readers(sums, stages, kernel)
+    ]
+    return results if len({merge.result.buffer for merge in results}) == len(results) else []
 
 
-def with_epilogues(stages: Sequence[Stage | Opaque], joined_results: Sequence[JoinedResult]) -> list[Stage | Opaque]:
+def with_epilogues(stages: Sequence[Stage | Opaque], merges: Sequence[AxisMerge]) -> list[Stage | Opaque]:
     """Replaces each stage that merges two axes by an equivalent epilogue on the sums' own axes."""
-    epilogues = {joined.result.buffer: joined.epilogue for joined in joined_results}
+    epilogues = {merge.result.buffer: merge.epilogue for merge in merges}
     return [epilogues.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
 
 
-def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stmt:
+def redirected_stores(body: Stmt, merges: Sequence[AxisMerge]) -> Stmt:
     """Returns loop nests that store to the kernel's results instead of the scratch buffers of `with_epilogues`.
 
     `with_epilogues` gave each epilogue (the stage that finishes each sum of a contraction) the sums' own axes, so that it
@@ -61,21 +73,21 @@ def redirected_stores(body: Stmt, joined_results: Sequence[JoinedResult]) -> Stm
 
     Args:
         body: the loop nests of the epilogues, as they were emitted.
-        joined_results: for each epilogue, the result that it computes and the axes that are merged.
+        merges: for each epilogue, the result that it computes and the axes that are merged.
     """
-    joined_by_scratch = {joined.epilogue.buffer: joined for joined in joined_results}
+    merge_of_scratch = {merge.epilogue.buffer: merge for merge in merges}
 
     def redirect(store: BufferStore) -> BufferStore:
         """Redirects a store to a scratch buffer; returns other stores unchanged."""
-        joined = joined_by_scratch.get(store.buffer)
-        if joined is None:
+        merge = merge_of_scratch.get(store.buffer)
+        if merge is None:
             return store
-        return BufferStore(joined.result.buffer, store.value, joined.indices_in_result(store.indices))
+        return BufferStore(merge.result.buffer, store.value, merge.indices_in_result(store.indices))
 
     return tvm_ffi.structural_map(body, (BufferStore, redirect))
 
 
-def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[JoinedResult]:
+def _merges_by_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[AxisMerge]:
     """Converts the readers of a contraction's sums to epilogues on the sums' axes, if all merge two of these axes.
 
     Returns an empty list if a reader merges no axes. Epilogues finish the sums in registers, so that these are never
@@ -84,12 +96,12 @@ def _joined_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kerne
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
     readers = [stage for stage in stages if stage is not sums and reads(stage, sums.buffer)]
-    results = [_as_joined_result(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
-    known = [joined for joined in results if joined is not None]
+    results = [_as_axis_merge(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
+    known = [merge for merge in results if merge is not None]
     return known if len(known) == len(readers) else []
 
 
-def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResult | None:
+def _as_axis_merge(sums: Stage, result: Stage, kernel: Kernel) -> AxisMerge | None:
     """Converts a stage (loop nest) that merges two axes of a contraction's sums to an epilogue on the sums' axes.
 
     Each sum is then finished where it is computed, and needs no memory. Returns None unless the stage merges two axes
@@ -101,14 +113,14 @@ def _as_joined_result(sums: Stage, result: Stage, kernel: Kernel) -> JoinedResul
     for first in range(len(result.spatial)):
         # The candidates to merge are the axes `first` and `first + 1`.
         inner_size = sums.spatial[first + 1].size
-        if inner_size is None or inner_size <= 1 or not _visits_same_points(sums, result, first):
+        if inner_size is None or inner_size <= 1 or not _has_equal_extents(sums, result, first):
             continue
         if all(_reads_split_index(load, result, first, inner_size) for load in sum_loads):
-            return JoinedResult(result, _on_axes_of_sums(sums, result, first, inner_size), first, inner_size)
+            return AxisMerge(result, _on_axes_of_sums(sums, result, first, inner_size), first, inner_size)
     return None
 
 
-def _visits_same_points(sums: Stage, result: Stage, first: int) -> bool:
+def _has_equal_extents(sums: Stage, result: Stage, first: int) -> bool:
     """Returns whether the sums have the result's extents once the axes `first` and `first + 1` are merged."""
     *before, outer, inner = (axis.extent for axis in sums.spatial[: first + 2])
     extents = [*before, outer * inner, *(axis.extent for axis in sums.spatial[first + 2 :])]
@@ -122,8 +134,8 @@ def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -
     For example, the result at ``(n, p)`` reads the sum at ``(n, p // size, p % size)``. Each sum is then read for one
     result, and can be finished where it is computed.
     """
-    *before, joined_var = (axis.var for axis in result.spatial[: first + 1])
-    split_index = [tirx.floordiv(joined_var, emit.index(size)), tirx.floormod(joined_var, emit.index(size))]
+    *before, merged_var = (axis.var for axis in result.spatial[: first + 1])
+    split_index = [tirx.floordiv(merged_var, emit.index(size)), tirx.floormod(merged_var, emit.index(size))]
     expected = [*before, *split_index, *(axis.var for axis in result.spatial[first + 1 :])]
     return all(map(tvm_ffi.structural_equal, load.indices, expected))
 
@@ -143,6 +155,6 @@ def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage
         sum_indices[first] * size + sum_indices[first + 1],
         *sum_indices[first + 2 :],
     ]
-    value = substitute(value, {axis.var: index for axis, index in zip(result.spatial, result_indices, strict=True)})
+    value = substitute(value, by_axis(result.spatial, result_indices))
     buffer = emit.scratch([axis.extent for axis in axes], result.dtype, "joined")
     return Stage(buffer, axes, (), None, value, result.constants)
