@@ -16,8 +16,9 @@ from tvtf.core.specialization import traces_example
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, read_if_variable, static_value
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
+from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import CONTROL, evaluate
-from tvtf.ir.trace import Graph, Trace, tracing
+from tvtf.ir.trace import Trace, tracing
 from tvtf.passes.analysis.dead_code import needed_bindings
 
 

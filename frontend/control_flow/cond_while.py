@@ -26,7 +26,7 @@ from tvtf.ops.rules import bind
 
 if TYPE_CHECKING:
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
-    from tvtf.ir.trace import Graph
+    from tvtf.ir.graph import Graph
 
 MSG_BRANCHES = (
     "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return "

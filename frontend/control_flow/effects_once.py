@@ -31,8 +31,9 @@ from tvtf.frontend.control_flow.rematerialize import (
     zeros_of,
 )
 from tvtf.ir import dialect
+from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import CONTROL
-from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
+from tvtf.ir.trace import Trace, trace_graph, tracing
 from tvtf.ops.control import call, own_dims, varying_dims, while_
 from tvtf.ops.rules import bind
 

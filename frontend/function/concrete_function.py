@@ -32,9 +32,10 @@ from tvtf.frontend.function.inline_call import inlined
 from tvtf.frontend.function.runtime_errors import runtime_error
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
+from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.ir.listing import Listing
-from tvtf.ir.trace import Graph, Trace, tracing
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
 from tvtf.state.random_streams import hold, running_function, streams_of

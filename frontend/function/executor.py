@@ -26,8 +26,9 @@ from tvtf.frontend.control_flow.rematerialize import dims_in, is_computable_from
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
 from tvtf.frontend.host.leading_python import LeadingCall, leading_call, without_leading
+from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import evaluate
-from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
+from tvtf.ir.trace import Trace, trace_graph, tracing
 from tvtf.ops.host import register_host_functions, released_for_python
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind

@@ -14,7 +14,8 @@ from tvtf.core.shape import TensorType, fresh_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
-from tvtf.ir.trace import Graph, trace_graph
+from tvtf.ir.graph import Graph
+from tvtf.ir.trace import trace_graph
 from tvtf.ops.control import own_dims, varying_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind

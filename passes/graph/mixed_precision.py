@@ -16,8 +16,8 @@ import tvm
 from tvtf.core.primitive import Primitive, as_tuple
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType, bfloat16, float16, float32
+from tvtf.ir.graph import COMPUTE
 from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.ir.trace import COMPUTE
 from tvtf.ops.rules import bind
 from tvtf.passes.graph.simplify import constant_value, is_constant
 

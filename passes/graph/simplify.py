@@ -17,7 +17,7 @@ from tvtf.core.shape import TensorType, broadcast_shapes, same_dim, same_shape, 
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.errors import OpError
 from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.ir.trace import EMBEDDED_ELEMENTS
+from tvtf.ir.traced_inputs import EMBEDDED_ELEMENTS
 from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.graph.growing_arrays import lower_growing_loop
 

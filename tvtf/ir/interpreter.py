@@ -18,7 +18,8 @@ from tvtf.core.shape import fresh_dim, same_shape, substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
-from tvtf.ir.trace import Graph, Trace, tracing
+from tvtf.ir.graph import Graph
+from tvtf.ir.trace import Trace, tracing
 
 Kind = Callable[[tvm.IRModule, relax.Function, Sequence[Tensor]], "Evaluation"]
 """What makes the evaluation of a function: a subclass of Evaluation, perhaps with arguments of its own bound."""

@@ -23,7 +23,7 @@ from tvtf.core.thread_state import state
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.granularity import rank_error
 from tvtf.ir.dialect import is_dialect, operands, read
-from tvtf.ir.trace import Graph as FinishedTrace
+from tvtf.ir.graph import Graph as FinishedTrace
 from tvtf.ir.trace import Trace
 from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff.reverse_mode import Recorder, sweep

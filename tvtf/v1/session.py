@@ -24,8 +24,8 @@ from tvtf.frontend.function.deferred_call import calls
 from tvtf.frontend.function.executor import GraphFunction
 from tvtf.frontend.host.host_rank import Assignments, PythonCall, RankEvaluation, recording_effects
 from tvtf.ir.dialect import is_dialect, read, write
+from tvtf.ir.graph import Graph as Function
 from tvtf.ir.interpreter import Evaluation, Instance, evaluate
-from tvtf.ir.trace import Graph as Function
 from tvtf.ir.trace import Trace, trace_graph
 from tvtf.passes.analysis.dead_code import defining_vars, defining_vars_of
 from tvtf.state.variable import Variable
