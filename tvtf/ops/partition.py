@@ -115,7 +115,7 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
     row_shape = data[0].shape[len(indices[0].shape) :]
     for i, (positions, values) in enumerate(zip(indices, data)):
         others = values.shape[len(positions.shape) :]
-        if len(others) != len(row_shape) or not all(map(agree_or_check, row_shape, others)):
+        if len(others) != len(row_shape) or not all(map(agree_dim, row_shape, others)):
             first, other = (f"data[{k}].shape[{len(indices[k].shape)}:]" for k in (0, i))
             raise ArgumentError(
                 f"Need {first} = {other}, got data[0].shape = {brackets(data[0].shape)}, "
