@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from tvtf.v1.session import Session
+
+class AnySession(Protocol):
+    """What graphs, ops and variables use of a session (`tvtf.v1.session.Session`, whose module imports theirs)."""
+
+    graph: Any
+    _values: dict[int, Any]
+
+    def run(self, fetches: Any, feed_dict: Any = None) -> Any: ...
+
+    def has_value(self, variable: Any) -> bool: ...
+
+    def set_value(self, variable: Any, value: Any) -> None: ...
 
 
 class _Defaults(threading.local):
     """The thread's default sessions, the innermost last."""
 
     def __init__(self) -> None:
-        self.sessions: list[Session] = []
-        self.running: list[Session] = []
+        self.sessions: list[AnySession] = []
+        self.running: list[AnySession] = []
 
 
 defaults = _Defaults()
 
 
-def get_default_session() -> Session | None:
+def get_default_session() -> AnySession | None:
     """Returns the session whose ``with`` block is active, or None."""
     return defaults.sessions[-1] if defaults.sessions else None
 
 
-def current(cannot: str) -> Session:
+def current(cannot: str) -> AnySession:
     """Returns the session whose ``with`` block is active.
 
     Raises:
@@ -42,6 +52,6 @@ def current(cannot: str) -> Session:
     return session
 
 
-def running() -> Session:
+def running() -> AnySession:
     """Returns the session that runs in this thread."""
     return defaults.running[-1]

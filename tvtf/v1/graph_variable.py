@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
+from tvtf.core.graph_operation import Operation
 from tvtf.core.shape import as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -20,8 +21,21 @@ from tvtf.state.variable_options import checked_options
 from tvtf.v1.default_session import current, running
 from tvtf.v1.registry import v1
 
-if TYPE_CHECKING:
-    from tvtf.v1.graph import Graph, Operation
+
+class VariableGraph(Protocol):
+    """What a variable uses of its graph (`tvtf.v1.graph.Graph`, whose module imports this one)."""
+
+    trace: Any
+    variables: dict[int, tuple[Any, SymbolicTensor]]
+    operations: Any
+
+    def unique_name(self, name: str) -> str: ...
+
+    def initializer(self, variables: Sequence[Any], name: str) -> Operation: ...
+
+    def add_variable(self, variable: Any, initial_value: SymbolicTensor, name: str) -> None: ...
+
+    def add_to_collections(self, names: Any, value: Any) -> None: ...
 
 
 @v1("GraphKeys")
@@ -67,7 +81,7 @@ class GraphKeys:
 class GraphVariable(ResourceVariable):
     """A variable of a graph, whose value each session has separately."""
 
-    graph: Graph
+    graph: VariableGraph
     _requested_name: str
 
     @property
@@ -133,7 +147,7 @@ class GraphVariable(ResourceVariable):
 
 
 def variable_of_graph(
-    graph: Graph,
+    graph: VariableGraph,
     initial_value: Any = None,
     trainable: bool | None = None,
     validate_shape: bool = True,
@@ -170,7 +184,7 @@ def variable_of_graph(
 
 
 def new_variable(
-    graph: Graph,
+    graph: VariableGraph,
     initial_value: Any,
     trainable: bool | None,
     name: str | None,
@@ -190,7 +204,7 @@ def new_variable(
 
 
 def create(
-    graph: Graph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
+    graph: VariableGraph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
 ) -> GraphVariable:
     """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
     with graph.trace.without_op_names():
