@@ -97,19 +97,21 @@ class Search:
         This is coordinate descent. A better candidate may have further questions, whose answers are tried, too.
         """
         tried_names: set[str] = set()
-        while True:
-            untried_names = [name for name in self.best.questions if name not in tried_names]
-            if not untried_names:
-                return
+        while untried_names := [name for name in self.best.questions if name not in tried_names]:
             name = untried_names[0]
             tried_names.add(name)
-            variants = [{**self.best.choices, name: label} for label in self.best.questions[name].labels]
-            for batch in _batches(variants):
-                if not self.should_continue():
-                    return
-                built = [candidate for candidate in self.build(batch) if candidate is not None]
-                self.tried += len(built)
-                self.best = self._fastest_correct(self.best, built)
+            self._try_answers(name)
+
+    def _try_answers(self, name: str) -> None:
+        """Tries all answers to one question, with the other answers of the best candidate so far."""
+        other_choices = self.best.choices
+        variants = [{**other_choices, name: label} for label in self.best.questions[name].labels]
+        for batch in _batches(variants):
+            if not self.should_continue():
+                return
+            built = [candidate for candidate in self.build(batch) if candidate is not None]
+            self.tried += len(built)
+            self.best = self._fastest_correct(self.best, built)
 
     def _fastest_correct(self, best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
         """Returns the fastest candidate that computes the same results as the default, or ``best`` if none is faster.

@@ -151,18 +151,18 @@ def tune(
     if default_executable is None:
         return Tuning((), 0.0, 0.0, None)
     started = cpu_load.current_ticks()
-    parts = _parts(code, tensors, variables)
-    operands = _operands(code, tensors, variables, [part.isolated for part in parts])
+    tasks = _tuning_tasks(code, tensors, variables)
+    operands = _operands(code, tensors, variables, [task.isolated for task in tasks])
     kernels: list[TunedKernel] = []
     path = None
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-tune-") as folder:
-            for number, part in enumerate(parts):
+            for number, task in enumerate(tasks):
                 # Budget that a kernel leaves over goes to the kernels after it.
-                has_budget = budget.share(part.share / sum(remaining.share for remaining in parts[number:]))
-                bench = Bench(part.isolated, operands[part.isolated.name], Path(folder) / str(number), budget)
+                has_budget = budget.share(task.share / sum(remaining.share for remaining in tasks[number:]))
+                bench = Bench(task.isolated, operands[task.isolated.name], Path(folder) / str(number), budget)
                 search = Search(bench.build, bench.measure, bench.agrees, has_budget)
-                kernel, record = _kernel_and_record(part, search.run())
+                kernel, record = _kernel_and_record(task, search.run())
                 path = tuning_records.keep([record]) if record else path
                 kernels.append(kernel)
                 report(kernel)
@@ -185,7 +185,7 @@ def _warn_if_busy(share: float) -> None:
         )
 
 
-class Part(NamedTuple):
+class TuningTask(NamedTuple):
     """A kernel to tune, the key of its record, and its share of the time of a call.
 
     The share includes other kernels of the same structure, which have the same key.
@@ -196,21 +196,21 @@ class Part(NamedTuple):
     share: float
 
 
-def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[Part]:
+def _tuning_tasks(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[TuningTask]:
     """Returns the kernels that take at least ``MIN_SHARE`` of a call's time, those of the largest share first.
 
     Kernels of the same structure are tuned once, as they use the same record. Their shares are added.
     """
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
     seconds = {kernel.name: kernel.seconds for kernel in times.kernels}
-    parts: dict[str, Part] = {}
+    tasks: dict[str, TuningTask] = {}
     for isolated in isolated_kernels(code.module(), host_target()):
         if isolated.name not in seconds:
             continue
         key, share = workload_key(isolated.func), seconds[isolated.name] / times.seconds
-        part = parts.get(key)
-        parts[key] = Part(isolated, key, share) if part is None else part._replace(share=part.share + share)
-    return sorted((part for part in parts.values() if part.share >= MIN_SHARE), key=lambda part: -part.share)
+        task = tasks.get(key)
+        tasks[key] = TuningTask(isolated, key, share) if task is None else task._replace(share=task.share + share)
+    return sorted((task for task in tasks.values() if task.share >= MIN_SHARE), key=lambda task: -task.share)
 
 
 def _operands(
@@ -236,17 +236,17 @@ def _operands(
     return operands
 
 
-def _kernel_and_record(part: Part, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
+def _kernel_and_record(task: TuningTask, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
     """Returns the result of a kernel's search for the user, and the record to keep.
 
     The record is None if the best schedule isn't reliably faster than the default.
     """
-    name, target = part.isolated.name, describe(host_target())
+    name, target = task.isolated.name, describe(host_target())
     if not found.is_significant:
-        return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.mismatched), None
-    kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.mismatched)
-    description = f"{name}: {part.isolated.shapes}"[: tuning_records.LONGEST_TEXT]
-    return kernel, tuning_records.Record(target, part.key, description, found.best.choices, found.before, found.after)
+        return TunedKernel(name, task.share, found.before, found.before, {}, found.tried, found.mismatched), None
+    kernel = TunedKernel(name, task.share, found.before, found.after, _changed(found), found.tried, found.mismatched)
+    description = f"{name}: {task.isolated.shapes}"[: tuning_records.LONGEST_TEXT]
+    return kernel, tuning_records.Record(target, task.key, description, found.best.choices, found.before, found.after)
 
 
 def _changed(found: Found) -> dict[str, str]:
