@@ -215,19 +215,19 @@ def rounded(x: ir.Expr) -> ir.Expr:
     return tirx.reinterpret(dtype_of(x), bits(x))
 
 
-def unless_tiny(x: ir.Expr, value: ir.Expr) -> ir.Expr:
+def identity_if_tiny(x: ir.Expr, value: ir.Expr) -> ir.Expr:
     """Returns `value`, but x itself if x is denormal or a zero of either sign."""
     return tirx.Select(tirx.abs(x) < like(format_of(x).smallest_normal, x), x, value)
 
 
-def unless(is_rare: Function, x: ir.Expr, common: Function, rare: Function) -> ir.Expr:
-    """Returns `rare(x)` if `is_rare(x)`, else `common(x)`, which is wrong for rare numbers.
+def with_slow_path(x: ir.Expr, *, is_slow: Function, fast: Function, slow: Function) -> ir.Expr:
+    """Returns `slow(x)` if `is_slow(x)` holds, as it does for few numbers, else `fast(x)`.
 
-    Schedules compute a vector by `common` if none of its elements is rare. Otherwise they compute its elements one by
-    one.
+    Schedules compute a vector by `fast` if `is_slow` holds for none of its elements. Otherwise they compute its
+    elements one by one.
     """
     # The test repeats x, for it stands alone before the vector; TVM's code generation gives both one name.
-    return tirx.if_then_else(tirx.likely(tirx.Not(is_rare(x))), let(x, common), rare(x))
+    return tirx.if_then_else(tirx.likely(tirx.Not(is_slow(x))), let(x, fast), slow(x))
 
 
 def below_infinity(x: ir.Expr, value: ir.Expr) -> ir.Expr:

@@ -27,9 +27,9 @@ from tvtf.ops.kernels.approx import (
     polynomial,
     reflected_if,
     shifted,
-    unless,
     whole,
     with_sign,
+    with_slow_path,
 )
 
 # sin(r) = r + r z p(z) and cos(r) = 1 - z / 2 + z^2 q(z) with z = r^2, for |r| <= pi / 4
@@ -242,6 +242,10 @@ def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
 sin, cos, tan = map(elementary, (_sine_of, _cosine_of, _tangent_of))
 
 
+def _is_large_angle(x: ir.Expr) -> ir.Expr:
+    return tirx.abs(x) > like(LARGE_ANGLE, x)
+
+
 def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
     """Returns a sine, cosine or tangent of any angle that computes small angles by vector code.
 
@@ -255,10 +259,8 @@ def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
     def compute(x: ir.Expr) -> ir.Expr:
         """Computes the function: by vector code for small angles, else exactly (for float64 by the C library)."""
         is_double = format_of(x) is DOUBLE
-        for_large_angle = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
-        return unless(
-            lambda x: tirx.abs(x) > like(LARGE_ANGLE, x), x, partial(function, is_small=True), for_large_angle
-        )
+        of_large_angle = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
+        return with_slow_path(x, is_slow=_is_large_angle, fast=partial(function, is_small=True), slow=of_large_angle)
 
     return compute
 

@@ -44,7 +44,7 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
     C's pow computes the result if x or y is zero, denormal, huge or NaN.
     """
-    # The test repeats its operands and stands alone before a vector, as in `approx.unless`. The usual value is bound to a
+    # The test repeats its operands and stands alone before a vector, as in `approx.with_slow_path`. The usual value is bound to a
     # variable before the choice: TVM takes time exponential in the depth of variables bound inside a choice.
     magnitude, large = tirx.abs(x), like(MOST_EXPONENT, y)
     is_usual = tirx.And(

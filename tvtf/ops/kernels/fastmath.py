@@ -22,6 +22,7 @@ from tvtf.ops.kernels.approx import (
     clamped,
     elementary,
     format_of,
+    identity_if_tiny,
     integer,
     let,
     like,
@@ -31,7 +32,6 @@ from tvtf.ops.kernels.approx import (
     power_of_two,
     rounded,
     shifted,
-    unless_tiny,
     whole,
 )
 
@@ -127,7 +127,7 @@ def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
 def expm1(x: ir.Expr) -> ir.Expr:
     """Computes exp(x) - 1 within 3 ulp, also near zero."""
     form = format_of(x)
-    return unless_tiny(x, _expm1_of_bounded(clamped(x, -50.0, form.most), form))
+    return identity_if_tiny(x, _expm1_of_bounded(clamped(x, -50.0, form.most), form))
 
 
 @binds_arguments
@@ -261,7 +261,7 @@ def log1p(x: ir.Expr) -> ir.Expr:
         error = let(rounded(total - one), lambda recovered: (one - rounded(total - recovered)) + (x - recovered))
         return _log_of_bits(bits(total), format_of(x), lambda exponent: exponent, error)
 
-    return unless_tiny(x, _at_edges(x, -1.0, let(rounded(one + x), of_sum)))
+    return identity_if_tiny(x, _at_edges(x, -1.0, let(rounded(one + x), of_sum)))
 
 
 @elementary

@@ -17,7 +17,7 @@ def remainder_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
     Quotients up to 2**(DIGITS - 1) take one step of long division, larger quotients take STEPS.
     """
-    # The test repeats x and y, for it stands alone before a vector, as in `approx.unless`.
+    # The test repeats x and y, for it stands alone before a vector, as in `approx.with_slow_path`.
     has_long_quotient = tirx.abs(x) > tirx.abs(y) * like(2.0 ** (DIGITS - 1), y)
     return tirx.if_then_else(tirx.likely(tirx.Not(has_long_quotient)), _remainder(x, y, 1), _remainder(x, y, STEPS))
 
