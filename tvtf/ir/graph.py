@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tvm import ir, relax, tirx
 
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.shape import TensorType
-from tvtf.core.tensor import SymbolicTensor
+from tvtf.core.tensor import SymbolicTensor, Tensor
 from tvtf.core.thread_state import precision
 from tvtf.core.variable_lock import cached_property
 from tvtf.ir import dialect
 from tvtf.ir.dim_equations import solved_equations, with_dims
 from tvtf.ir.graph_def import graph_def
-
-if TYPE_CHECKING:
-    from tvtf.ir.trace import Trace
+from tvtf.ir.traced_dims import TracedDims
+from tvtf.ir.traced_variables import TracedVariables
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type in which it computes products (mixed precision)."""
 
 
+class GraphBuilder(TracedVariables, TracedDims):
+    """The part of a trace that a graph is built from."""
+
+    parent: GraphBuilder | None
+    root: GraphBuilder
+    subgraphs: dict[ir.GlobalVar, Graph]
+    """The graphs that the trace calls, by the names of their functions."""
+    pure: bool
+    """Whether nothing in the trace has side effects."""
+    inner: Callable[[str], GraphBuilder]
+
+    def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        """Returns the traced function as a closed graph."""
+        return Graph(self, [self.own(t) for t in outputs])
+
+
 class Graph:
     """A finished trace: a Relax function, its captures, and the graphs it calls."""
 
-    def __init__(self, trace: Trace, outputs: Sequence[SymbolicTensor]) -> None:
+    def __init__(self, trace: GraphBuilder, outputs: Sequence[SymbolicTensor]) -> None:
         """Builds the Relax function of a finished trace. The function returns ``outputs`` as a tuple."""
         self.name = trace.name
         self.root = trace.root

@@ -16,9 +16,6 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, int32
 from tvtf.errors import OpError
 
-if TYPE_CHECKING:
-    pass
-
 
 def infer_claimed_shapes(
     prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], results: Sequence[Any]

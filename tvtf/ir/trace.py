@@ -24,24 +24,25 @@ from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
 from tvtf.ir import dialect
 from tvtf.ir.computed_constants import ComputedConstants
-from tvtf.ir.graph import Graph, set_type
+from tvtf.ir.graph import Graph, GraphBuilder, set_type
 from tvtf.ir.python_calls import PythonCalls
 from tvtf.ir.static_results import infer_claimed_shapes, with_known_elements
-from tvtf.ir.traced_dims import TracedDims
 from tvtf.ir.traced_functions import traced_functions, tracing
-from tvtf.ir.traced_variables import TracedVariables
 from tvtf.ir.user_lines import user_span
 
 GRADIENT_FUNCTIONS = ("backward",)
 """Function attributes that only the gradient runs: their side effects do not make the primitive's call impure."""
 
 
-class Trace(TracedVariables, TracedDims):
+class Trace(GraphBuilder):
     """A function being traced; see the module's docstring.
 
     Its base classes hold what it knows of its inputs (`TracedInputs`), Variables and dims.
     """
 
+    parent: Trace | None
+    caller: Trace | None
+    root: Trace
     copy_graph: ClassVar[Callable[[Graph, Trace], Graph]]
     """Re-emits a graph of another trace in this one. Set by `interpreter`, which imports this module."""
     has_keys = False
@@ -57,22 +58,21 @@ class Trace(TracedVariables, TracedDims):
         specialization: Specialization | None = None,
     ) -> None:
         self.name, self.parent, self.caller = name, parent, caller
-        self.root: Trace = parent.root if parent else self
+        self.root = parent.root if parent else self
         self.specialization = parent.specialization if parent else specialization or Specialization()
         self._names = {"main": 0}
         # The program.
         self.bindings, self.tensors = [], {}
-        self.subgraphs: dict[ir.GlobalVar, Graph] = {}
-        self.functions: dict[Any, dict[Any, Any]] = {}  # traces of functions that capture tensors of this trace
-        self.pure: bool = True
+        self.subgraphs = {}
+        self.functions = {}
+        self.pure, self.holds_texts = True, False
         self.is_in_branch = parent.is_in_branch if parent else False
-        self.holds_texts: bool = False
         self.span: Any = None
         self.scopes: dict[relax.Var, str] = {}
-        self.python: PythonCalls = PythonCalls()  # of the outermost trace
+        self.python = PythonCalls()  # of the outermost trace
         # Inputs and Variables.
         self.params, self.captures, self.constants = [], {}, {}
-        self.embedded: dict[int, Any] = {}  # of a root: the eager tensors that became constants of the IR
+        self.embedded = {}
         self.call_args: Sequence[Any] = ()  # the arguments of the call that it is traced for
         outside = parent or caller
         self.tapes_around = [*(outside.tapes_around if outside else ()), *state.tapes]
@@ -237,10 +237,6 @@ class Trace(TracedVariables, TracedDims):
         set_type(var, graph.function.ty)
         self.subgraphs[var] = graph
         return var
-
-    def finish(self, outputs: Sequence[Tensor]) -> Graph:
-        """Returns the traced function as a closed graph."""
-        return Graph(self, [self.own(t) for t in outputs])
 
 
 def trace_graph(

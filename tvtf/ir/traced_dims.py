@@ -18,6 +18,8 @@ class TracedDims:
     """The part of a trace that infers equalities of symbolic dims, and the results of their broadcasts."""
 
     params: list[SymbolicTensor]
+    root: TracedDims
+    """The outermost trace, which has the assumptions of all."""
     assumptions: dict[tirx.Var, Any]
     """Dims that symbols are assumed to equal. Compiled code checks these equalities."""
     speculated_equalities: list[tuple[Any, Any]]
@@ -28,7 +30,6 @@ class TracedDims:
     """Whether a call may leave the trace's code out."""
     compared_dims: list[tuple[Any, Any]]
     """Pairs of dims that the program has compared at this point."""
-    root: Any
     with_parents: Callable[[], Iterator[TracedDims]]
 
     def known_dim(self, dim: Any) -> Any:
@@ -44,7 +45,7 @@ class TracedDims:
         """
         a, b = self.root.known_dim(a), self.root.known_dim(b)
         if not (self.root.computes(a) or self.root.computes(b) or self.is_in_branch):
-            return bool(self.root.assume_equal(a, b))
+            return self.root.assume_equal(a, b)
         compared = [pair for trace in self.with_parents() for pair in trace.compared_dims]
         if not any(_is_dim_among(a, pair) and _is_dim_among(b, pair) for pair in compared):
             hooks.compare_dims(a, b)

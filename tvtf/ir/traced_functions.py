@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvtf.core.primitive import Primitive
 from tvtf.core.tensor import SymbolicTensor
 from tvtf.core.thread_state import state
 from tvtf.ir.dim_equations import with_readable_dims
-from tvtf.ir.graph import Graph
-
-if TYPE_CHECKING:
-    from tvtf.ir.trace import Trace
+from tvtf.ir.graph import Graph, GraphBuilder
 
 CONTROL_FLOW = ("cond", "while")
 """Primitives whose functions all take the call's last operands, among them what they capture."""
 
 
 @contextmanager
-def tracing(trace: Trace) -> Any:
+def tracing(trace: GraphBuilder) -> Any:
     """Makes ``trace`` the thread's active trace in a ``with`` block. Tapes outside don't record the ops inside."""
     outer_trace, outer_tapes = state.trace, state.tapes
     # Observers are called for traced ops, too.
@@ -32,7 +29,7 @@ def tracing(trace: Trace) -> Any:
 
 
 def traced_functions(
-    trace: Trace, prim: Primitive[Any], operands: Sequence[SymbolicTensor], attrs: Mapping[str, Any]
+    trace: GraphBuilder, prim: Primitive[Any], operands: Sequence[SymbolicTensor], attrs: Mapping[str, Any]
 ) -> tuple[dict[str, Graph], list[SymbolicTensor]]:
     """Traces the functions among a call's attributes.
 
@@ -61,7 +58,7 @@ def _is_function(value: Any) -> bool:
 
 
 def _graph_of(
-    trace: Trace, prim: Primitive[Any], name: str, operands: Sequence[SymbolicTensor], attrs: dict[str, Any]
+    trace: GraphBuilder, prim: Primitive[Any], name: str, operands: Sequence[SymbolicTensor], attrs: dict[str, Any]
 ) -> Graph:
     """Traces a function attribute of a call, such as a loop's body, and returns the graph.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tvm import ir, relax
@@ -19,9 +19,6 @@ from tvtf.errors import InaccessibleTensorError
 from tvtf.ir import dialect
 from tvtf.ir.traced_operations import TracedOperations
 
-if TYPE_CHECKING:
-    from tvtf.ir.trace import Trace
-
 EMBEDDED_ELEMENTS = 16
 """Eager tensors up to this size become constants of the IR; larger ones become parameters, to keep data out of the IR."""
 
@@ -30,10 +27,12 @@ class TracedInputs(TracedOperations):
     """The part of a trace that converts tensors from outside to symbolic tensors of the trace."""
 
     name: str
-    parent: Trace | None
-    caller: Trace | None
+    parent: TracedInputs | None
+    """The trace around a branch or a loop's body."""
+    caller: TracedInputs | None
     """The trace that calls this function, where the function may capture its tensors."""
-    root: Trace
+    root: TracedInputs
+    """The outermost trace."""
     specialization: Specialization
     params: list[SymbolicTensor]
     captures: dict[int, tuple[Any, SymbolicTensor]]
@@ -45,7 +44,12 @@ class TracedInputs(TracedOperations):
     static_uses: set[Any] | None
     """In a TensorFlow 1 graph: the variables and constants whose values determined its shapes, attributes or ops."""
     emit: Callable[..., Any]
-    enclosing: Callable[[], Iterator[Trace]]
+    enclosing: Callable[[], Iterator[TracedInputs]]
+    functions: dict[Any, dict[Any, Any]]
+    """The traces of functions that capture tensors of this trace."""
+    embedded: dict[int, Any]
+    """Of the outermost trace: the eager tensors that became constants of the IR, by their ``id``."""
+    holds_texts: bool
     _names: dict[str, int]
 
     def add_param(self, tensor_type: TensorType, name: str = "arg") -> SymbolicTensor:
@@ -128,7 +132,7 @@ class TracedInputs(TracedOperations):
         return any(tensor._trace is trace for trace in self.enclosing())
 
     @property
-    def scope(self) -> Trace | None:
+    def scope(self) -> TracedInputs | None:
         """The innermost enclosing trace whose tensors this trace captures; None if this trace captures none.
 
         The traced function can't be called outside of that trace.

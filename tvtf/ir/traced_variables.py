@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import hooks
@@ -11,17 +11,16 @@ from tvtf.core.shape import TensorType
 from tvtf.core.specialization import Level
 from tvtf.core.tensor import SymbolicTensor
 from tvtf.ir.dialect import example_shape, filled_in
+from tvtf.ir.python_calls import PythonCalls
 from tvtf.ir.traced_inputs import TracedInputs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tvtf.ir.trace import Trace
 
 
 class TracedVariables(TracedInputs):
     """The part of a trace that knows the values of Variables at the point of the program that is traced."""
 
+    parent: TracedVariables | None
+    root: TracedVariables
+    python: PythonCalls
     variables: dict[int, tuple[Any, SymbolicTensor]]
     """Variables that were read or assigned, each with its present value, by the Variable's ``id``."""
     barriers_at_start: int
@@ -92,7 +91,7 @@ class TracedVariables(TracedInputs):
         """
         return value.alias()
 
-    def take_variables(self, other: Trace, values: Sequence[SymbolicTensor]) -> None:
+    def take_variables(self, other: TracedVariables, values: Sequence[SymbolicTensor]) -> None:
         """Copies what the trace ``other`` recorded of its Variables, after its bindings were emitted again in this trace.
 
         ``values`` are the Variables' values in this trace, in the order of ``other.variables``.
