@@ -31,6 +31,7 @@ from tvtf.frontend.control_flow.rematerialize import (
     zeros_of,
 )
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import CONTROL
 from tvtf.ir.trace import Trace, trace_graph, tracing
@@ -65,13 +66,12 @@ def _calls_effect_results(function: Any, functions: Any) -> bool:
 
     ``functions`` are the Relax functions by global variable.
     """
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            if not _is_impure(binding.value):
-                continue
-            call = dialect.read(binding.value)
-            if has_effect_results(call.primitive, call.attrs) or _nested_effect_results(call, functions):
-                return True
+    for binding in bindings_of(function.body):
+        if not _is_impure(binding.value):
+            continue
+        call = dialect.read(binding.value)
+        if has_effect_results(call.primitive, call.attrs) or _nested_effect_results(call, functions):
+            return True
     return False
 
 

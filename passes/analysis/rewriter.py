@@ -9,6 +9,8 @@ import tvm
 from tvm import relax
 from tvm.relax import _ffi_api
 
+from tvtf.ir.dialect import bindings_of
+
 
 class Bindings:
     """The bindings of a Relax function under construction."""
@@ -67,7 +69,6 @@ def map_functions(mod: tvm.IRModule, rewrite: Callable[[relax.Function], relax.F
 def rewrite_function(func: relax.Function, rewrite: Rewrite) -> relax.Function:
     """Returns a function whose bindings are those that ``rewrite`` adds, which is called for each binding in order."""
     out = Bindings()
-    for block in func.body.blocks:
-        for binding in block.bindings[:]:
-            rewrite(out, binding)
+    for binding in bindings_of(func.body):
+        rewrite(out, binding)
     return out.function(func)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tvm import relax
 
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 
 
 class Use(NamedTuple):
@@ -24,7 +25,7 @@ class Graph:
     def __init__(self, function: relax.Function) -> None:
         self.producers: dict[relax.Var, Use] = {}
         self.uses: dict[relax.Var, list[Use | None]] = {}
-        for binding in [binding for block in function.body.blocks for binding in block.bindings[:]]:
+        for binding in bindings_of(function.body):
             self._add(binding)
         self._read(function.body.body, None)
 

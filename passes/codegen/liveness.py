@@ -6,6 +6,8 @@ from collections import defaultdict
 
 from tvm import ir, relax
 
+from tvtf.ir.dialect import bindings_of
+
 KILL = "relax.vm.kill_object"
 
 
@@ -16,7 +18,7 @@ def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
     forgets which variables are live (KillInserter in src/relax/transform/kill_after_last_use.cc clears its record at
     the end of each inner sequence). Every later value would then live until the function returns.
     """
-    bindings = [binding for block in sequence.blocks for binding in block.bindings]
+    bindings = bindings_of(sequence)
     if not any(isinstance(binding.value, relax.If) for binding in bindings):
         return {}
     last_use: dict[relax.Var, int] = {}

@@ -15,6 +15,7 @@ from tvm import ir, relax, tirx
 from tvtf.core.aligned_array import ALIGNMENT
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import cached_property
+from tvtf.ir.dialect import bindings_of
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
 from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR, bytes_of, is_kernel_call, variables
 from tvtf.passes.schedule.cpu.subroutine import written_buffers
@@ -73,11 +74,10 @@ class _Memory:
 
         Problems of the function's results come last, with None for the binding.
         """
-        for block in self.func.body.blocks:
-            for binding in block.bindings:
-                problem = self.run_binding(binding)
-                if problem:
-                    yield binding, problem
+        for binding in bindings_of(self.func.body):
+            problem = self.run_binding(binding)
+            if problem:
+                yield binding, problem
         for var in self.allocations_of(self.func.body.body):
             if var in self.clobbered:
                 yield None, f"it returns {var.name!r}, which was overwritten by {self.clobbered[var]}"

@@ -23,6 +23,7 @@ from tvtf.core.primitive import table
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.errors import InternalError
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.dead_code import needed_bindings
 from tvtf.passes.analysis.loop_op import IMPURE_LOOP, LOOPS, PURE_LOOP, carried_count
 from tvtf.passes.debug import memory_check
@@ -165,14 +166,13 @@ class _FunctionCheck:
         Args:
           visible: the variables that are visible before the first binding.
         """
-        for block in body.blocks:
-            for binding in block.bindings:
-                self.binding = binding
-                self.check_value(binding.value, visible)
-                if binding.var in self.bound:
-                    self.fail("this variable is bound already")
-                self.bound.add(binding.var)
-                visible.add(binding.var)
+        for binding in bindings_of(body):
+            self.binding = binding
+            self.check_value(binding.value, visible)
+            if binding.var in self.bound:
+                self.fail("this variable is bound already")
+            self.bound.add(binding.var)
+            visible.add(binding.var)
         return visible
 
     def check_value(self, value: Any, visible: set[Any]) -> None:
@@ -314,7 +314,7 @@ class _FunctionCheck:
 
     def check_no_dead(self) -> None:
         """Checks that the function's results or side effects depend on each binding."""
-        bindings = [binding for block in self.func.body.blocks for binding in block.bindings]
+        bindings = bindings_of(self.func.body)
         live = {binding.var for binding in needed_bindings(self.func.params, bindings, [self.func.body.body])}
         for self.binding in bindings:
             if self.binding.var not in live:

@@ -18,6 +18,7 @@ from tvm import ir, relax, tirx
 
 from tvtf.core.tensor import Tensor
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.interpreter import reemit
 from tvtf.ops.fused_attention import rows_first
 from tvtf.passes.analysis.causal_mask import ConstantValues, triangle_of
@@ -145,7 +146,7 @@ class NoMatch(Exception):
 
 def _sites(function: relax.Function) -> list[Site]:
     """Finds the attentions in a function: one site for each softmax that belongs to the pattern."""
-    if not any(_is_softmax(binding.value) for block in function.body.blocks for binding in block.bindings):
+    if not any(_is_softmax(binding.value) for binding in bindings_of(function.body)):
         return []
     graph = Graph(function)
     constants = ConstantValues(function, graph)
@@ -269,7 +270,7 @@ def _are_heads(product: Use, out: Use) -> bool:
 def _match_scores(graph: Graph, x: Any) -> _Scores:
     """Follows the softmax's input ``x`` back to the product of queries and keys.
 
-    Between the two may be one mask, and products or quotients with scalar constants, which are joined to one scale.
+    Between the two may be one mask, and products or quotients with scalar constants, which are multiplied to one scale.
     """
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0

@@ -11,6 +11,7 @@ from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.memory.hoist_constants import is_kernel_call
 from tvtf.passes.schedule.cpu import access
@@ -47,7 +48,7 @@ class _KernelCalls:
     def __init__(self, mod: tvm.IRModule) -> None:
         """Records the kernel calls in ``main``, and the bindings that read each variable."""
         self.mod, main = mod, mod["main"]
-        self.bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        self.bindings = bindings_of(main.body)
         self.kernel_calls = {binding.var: binding for binding in self.bindings if is_kernel_call(binding.value)}
         self.readers: dict[Any, list[Any]] = {}
         for binding in self.bindings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm import ir, relax, transform
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.rewriter import Bindings, map_functions
 
 
@@ -26,7 +27,7 @@ def _with_items_as_outputs(func: relax.Function) -> relax.Function:
     FuseOps groups only dataflow variables.
     """
     outputs: dict[relax.Var, relax.Var] = {}
-    for binding in [binding for block in func.body.blocks for binding in block.bindings]:
+    for binding in bindings_of(func.body):
         var = binding.var
         if isinstance(var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem):
             outputs[var] = relax.Var(var.name, var.ty, var.span)
@@ -44,7 +45,7 @@ def _forward_items(func: relax.Function) -> relax.Function:
     For example, ``t = (a, b); x = t[0]`` becomes ``x = a``. The tuple then needs no memory, and a kernel may be fused
     across it.
     """
-    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    bindings = bindings_of(func.body)
     tuples = {binding.var: binding.value for binding in bindings if isinstance(binding.value, relax.Tuple)}
     out = Bindings()
     for binding in bindings:
@@ -61,7 +62,7 @@ def without_unread_bindings(func: relax.Function, candidates: set[relax.Var]) ->
     A binding of another variable is kept, since it may have a side effect.
     """
     read: set[relax.Var] = set()
-    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    bindings = bindings_of(func.body)
     for value in (*(binding.value for binding in bindings), func.body.body):
         structural_walk(value, (ir.Var, read.add))
     out = Bindings()

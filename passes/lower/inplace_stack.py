@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ops.kernels.common import INDEPENDENT
 
 READ = "stack_read"
@@ -43,7 +44,7 @@ class InPlace:
         params = {param: position for position, param in enumerate(body.params[:count])}
         overwritable = set(params)
         self.carried[name] = set()
-        for binding in _bindings(body):
+        for binding in bindings_of(body.body):
             if not dialect.is_dialect(binding.value):
                 continue
             bound = dialect.read(binding.value)
@@ -60,14 +61,12 @@ class InPlace:
                     overwritable.add(binding.var)
 
 
-def _bindings(func: relax.Function) -> list[relax.VarBinding]:
-    return [binding for block in func.body.blocks for binding in block.bindings]
-
-
 def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
     """Returns the loops of a module."""
     functions = [func for func in mod.functions.values() if isinstance(func, relax.Function)]
-    calls = [binding.value for func in functions for binding in _bindings(func) if dialect.is_dialect(binding.value)]
+    calls = [
+        binding.value for func in functions for binding in bindings_of(func.body) if dialect.is_dialect(binding.value)
+    ]
     return [bound for bound in map(dialect.read, calls) if bound.primitive.name in LOOPS]
 
 
@@ -82,7 +81,7 @@ def _uses(func: relax.Function) -> Counter[relax.Var]:
         if isinstance(expr, relax.Var):
             counts[expr] += 1
 
-    for binding in _bindings(func):
+    for binding in bindings_of(func.body):
         relax.analysis.post_order_visit(binding.value, count)
     relax.analysis.post_order_visit(func.body.body, count)
     return counts

@@ -14,6 +14,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.loop_op import PRIVATE, all_calls, carried_count, has_symbol, is_loop
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.analysis.side_effects import void_call
@@ -101,9 +102,8 @@ class _FunctionRewriter:
     def rewrite_sequence(self, expr: relax.SeqExpr) -> relax.SeqExpr:
         """Returns a function's or branch's body with its loops rewritten."""
         out = Bindings()
-        for block in expr.blocks:
-            for binding in block.bindings:
-                self.rewrite_binding(out, binding)
+        for binding in bindings_of(expr):
+            self.rewrite_binding(out, binding)
         return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
 
     def rewrite_binding(self, out: Bindings, binding: relax.Binding) -> None:

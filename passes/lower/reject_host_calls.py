@@ -11,6 +11,7 @@ from tvm import relax
 from tvtf.core.text_format import HOLE
 from tvtf.errors import UnimplementedError
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ops.host import runs_on_host
 from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.rewriter import Bindings, rewrite_functions
@@ -39,11 +40,7 @@ def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
 
 
 def _bindings(func: Any) -> list[Any]:
-    return (
-        [binding for block in func.body.blocks for binding in block.bindings]
-        if isinstance(func, relax.Function)
-        else []
-    )
+    return bindings_of(func.body) if isinstance(func, relax.Function) else []
 
 
 def _check_runs_without_python(value: Any, why: str) -> None:

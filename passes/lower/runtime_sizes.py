@@ -23,6 +23,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.lower.runtime_sizes_of_sums import sum_with_sizes
@@ -90,7 +91,7 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
     """Returns the kernels that an entry calls with a tensor that isn't a parameter, a constant or its own allocation."""
-    values = {binding.var: binding.value for block in entry.body.blocks for binding in block.bindings}
+    values = {binding.var: binding.value for binding in bindings_of(entry.body)}
     known = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 
     def is_foreign(x: ir.Expr) -> bool:

@@ -18,6 +18,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.ops.kernels.common import COPY
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.lower.loop_kernel import MAY_FAIL
@@ -286,7 +287,7 @@ class _AliasAnalysis:
         """
         self.mod = mod
         self.main = main
-        self.bindings = [binding for block in main.body.blocks for binding in block.bindings[:]]
+        self.bindings = bindings_of(main.body)
         self.values = {binding.var: binding.value for binding in self.bindings}
         self.last_use: dict[Any, int] = {}
         self.writes: dict[Any, list[int]] = {}
@@ -473,7 +474,7 @@ def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[i
         return structural_map(expr, (ir.Var, lambda var: donations.get(var, var)))
 
     out = Bindings()
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    bindings = bindings_of(main.body)
     for position, binding in enumerate(bindings):
         if binding.var not in donations:
             value = replace(binding.value)
@@ -492,7 +493,7 @@ def _without_outputs(main: relax.Function, in_place: set[int]) -> relax.Function
     The caller finds these outputs in the memory that it donated. The positions of the other outputs are recorded in an
     attribute.
     """
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    bindings = bindings_of(main.body)
     last = bindings[-1] if bindings else None
     if not in_place or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
         return main

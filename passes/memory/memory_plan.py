@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.dead_code import without_unused
 from tvtf.passes.analysis.loop_op import LOOPS
 from tvtf.passes.analysis.rewriter import Bindings
@@ -100,7 +101,7 @@ class Lifetimes:
         Allocations that may be returned are left out, unless ``returns_flag``: then the function is a loop's condition.
         """
         self.mod = mod
-        self.bindings = [binding for block in func.body.blocks for binding in block.bindings]
+        self.bindings = bindings_of(func.body)
         self.intervals: dict[Any, Interval] = {}
         self.views: dict[Any, list[Any]] = {}
         self.reshapes: set[int] = set()

@@ -43,6 +43,12 @@ class Bound(NamedTuple):
     attrs: dict[str, Any]
 
 
+def bindings_of(body: relax.SeqExpr) -> list[Any]:
+    """Returns the bindings in the body of a function or branch, in order, without those inside of branches."""
+    # A slice copies an array in one call of TVM, and not in one for each element.
+    return [binding for block in body.blocks for binding in block.bindings[:]]
+
+
 def relax_op(prim: Primitive[Any]) -> ir.Op:
     """Returns TVM's op for a primitive, to which Relax calls refer; registers the op on its first use."""
     op = _ops.get(prim.name)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tvm import ir, relax
 
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.entry import MAIN, Entry, Result
 from tvtf.ir.listing import Line, Token
 from tvtf.ir.printed_calls import ValuePrinter
@@ -156,7 +157,7 @@ class FunctionPrinter:
         self._add_line(depth, [*self._formatted_target(var, items, ()), Token("if ", "keyword"), *condition])
         for keyword, branch in (("then", value.true_branch), ("else", value.false_branch)):
             self._add_line(depth + 1, [Token(keyword, "keyword")])
-            bindings = [b for block in branch.blocks for b in block.bindings]
+            bindings = bindings_of(branch)
             self._print_bindings(bindings, branch.body, depth + 2)
             self._add_line(depth + 2, [Token("yield ", "keyword"), *self.values.operand(branch.body)])
 

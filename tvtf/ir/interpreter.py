@@ -18,6 +18,7 @@ from tvtf.core.shape import fresh_dim, same_shape, substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.graph import Graph
 from tvtf.ir.trace import Trace, tracing
 
@@ -65,13 +66,12 @@ class Evaluation:
         Calls that ``trace`` binds meanwhile get the span of the original binding, the user's line. So errors and times are
         reported for this line, also if a rewrite replaces the original call by others.
         """
-        for block in self.function.body.blocks:
-            for binding in block.bindings[:]:
-                if trace is not None and binding.value.span is not None:
-                    trace.span = binding.value.span
-                self.values[binding.var] = self.bound(binding)
-                if self.computed:
-                    self.record_dims(binding.var)
+        for binding in bindings_of(self.function.body):
+            if trace is not None and binding.value.span is not None:
+                trace.span = binding.value.span
+            self.values[binding.var] = self.bound(binding)
+            if self.computed:
+                self.record_dims(binding.var)
 
     def bound(self, binding: Any) -> Any:
         """Evaluates the expression of a binding. Subclasses override this method to see the binding's variable."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from tvm import relax
 
+from tvtf.ir.dialect import bindings_of
+
 UserLine = tuple[str, int]
 MAX_LINES = 4
 """A kernel of more lines is shown with the first of them."""
@@ -38,7 +40,7 @@ def show_lines(lines: Iterable[UserLine]) -> str:
 
 def calls_in(func: relax.Function) -> Iterator[relax.Call]:
     """Returns the calls that a Relax function binds, without the calls inside its branches."""
-    values = (binding.value for block in func.body.blocks for binding in block.bindings)
+    values = (binding.value for binding in bindings_of(func.body))
     return (value for value in values if isinstance(value, relax.Call))
 
 

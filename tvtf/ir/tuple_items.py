@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import relax
 
+from tvtf.ir.dialect import bindings_of
+
 
 def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
     """Returns a Relax function's results and its bindings, for printing.
@@ -14,7 +16,7 @@ def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
     If the function returns a tuple, the results are the tuple's items, and the binding of the tuple is left out. But a
     tuple that other bindings use, too, is the only result, and its binding is returned.
     """
-    bindings = [b for block in func.body.blocks for b in block.bindings]
+    bindings = bindings_of(func.body)
     result = func.body.body
     if isinstance(result, relax.Tuple):
         return list(result.fields), bindings

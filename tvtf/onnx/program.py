@@ -12,6 +12,7 @@ from tvtf.core.primitive import all_static
 from tvtf.core.shape import TensorType
 from tvtf.errors import UnimplementedError
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT
 
@@ -34,9 +35,8 @@ class Program:
 
     def run(self) -> tuple[str, ...]:
         """Emits all bindings and returns the names of the results."""
-        for block in self.function.body.blocks:
-            for binding in block.bindings:
-                self.values[binding.var] = self.value(binding.value, binding.var)
+        for binding in bindings_of(self.function.body):
+            self.values[binding.var] = self.value(binding.value, binding.var)
         result = self.value(self.function.body.body, None)
         return result if isinstance(result, tuple) else (result,)
 

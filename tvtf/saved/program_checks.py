@@ -10,6 +10,7 @@ from tvm import ir, relax
 from tvtf.core.primitive import as_tuple, table
 from tvtf.core.shape import TensorType
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.saved.allowed_ops import STREAMS
 from tvtf.saved.schema import SchemaError
 
@@ -29,16 +30,15 @@ def tables(mod: ir.IRModule) -> list[int]:
     params = {param: position for position, param in enumerate(mod["main"].params)}
     positions: list[int] = []
     for name, function in mod.functions.items():
-        for block in function.body.blocks:
-            for binding in block.bindings:
-                call = binding.value
-                if not isinstance(call, relax.Call) or not dialect.is_dialect(call) or call.op.name != f"tvtf.{PYTHON}":
-                    continue
-                bound = dialect.read(call)
-                callee = bound.inputs[0]
-                if name.name_hint != "main" or callee not in params or _is_recorded(bound):
-                    raise SchemaError(MSG_PYTHON)
-                positions.append(params[callee])
+        for binding in bindings_of(function.body):
+            call = binding.value
+            if not isinstance(call, relax.Call) or not dialect.is_dialect(call) or call.op.name != f"tvtf.{PYTHON}":
+                continue
+            bound = dialect.read(call)
+            callee = bound.inputs[0]
+            if name.name_hint != "main" or callee not in params or _is_recorded(bound):
+                raise SchemaError(MSG_PYTHON)
+            positions.append(params[callee])
     return positions
 
 
@@ -101,17 +101,16 @@ def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]
     if len(set(function.params)) != len(function.params):
         raise SchemaError(f"{name} has a parameter twice")
     defined, callees = set(function.params), set()
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            try:
-                _check_value(binding.value, defined, keys)
-                callees |= _graphs_of(binding.value)
-                _check_bound(binding)
-            except SchemaError as error:
-                raise SchemaError(f"{name}, value {binding.var.name!r:.40}: {error}") from None
-            if binding.var in defined:
-                raise SchemaError(f"{name} defines {binding.var.name!r:.40} twice")
-            defined.add(binding.var)
+    for binding in bindings_of(function.body):
+        try:
+            _check_value(binding.value, defined, keys)
+            callees |= _graphs_of(binding.value)
+            _check_bound(binding)
+        except SchemaError as error:
+            raise SchemaError(f"{name}, value {binding.var.name!r:.40}: {error}") from None
+        if binding.var in defined:
+            raise SchemaError(f"{name} defines {binding.var.name!r:.40} twice")
+        defined.add(binding.var)
     _check_defined([function.body.body], defined)
     if not same_form(function.body.body.ty, function.ret_ty):
         raise SchemaError(f"{name} returns {function.body.body.ty}, but its type declares {function.ret_ty}")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tvm import ir, relax
 
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.entry import MAIN, Entry
 from tvtf.ir.function_printer import FunctionPrinter, Page
 from tvtf.ir.short_types import short_type
@@ -150,7 +151,7 @@ class Builder:
 
         A call of a function yields the names of the ops in that function.
         """
-        for binding in (b for block in body.blocks for b in block.bindings):
+        for binding in bindings_of(body):
             value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
                 yield "if"
