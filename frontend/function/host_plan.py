@@ -20,6 +20,7 @@ from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import dials, state
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ops import host
 from tvtf.passes.analysis.dead_code import drop_dead
 
@@ -83,7 +84,7 @@ class Plan:
         for param in main.params:
             self.slots[param] = self._new_slot()
         self.params = [_Param(param.ty) for param in main.params[: len(main.params) - len(self.constants)]]
-        bindings = [b for block in main.body.blocks for b in block.bindings]
+        bindings = bindings_of(main.body)
         self.steps = [step for b in bindings if (step := self._step(b)) is not None]
         self.sizes = [size for param in main.params for size in self._sizes(param.ty, self.slots[param])]
         for step in self.steps:
@@ -276,7 +277,7 @@ class PythonStep(Step):
         self.ranks = [len(shape) for shape in primitive_call.attrs["shapes"]]
 
     def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
-        return host.run_of_ranks(arrays[0], arrays[1:], host.plain, self.ranks)
+        return host.run_of_ranks(arrays[0], arrays[1:], host.run_plain, self.ranks)
 
 
 class _Param:

@@ -70,7 +70,7 @@ class PythonCall(Call):
     def _call_now(self, arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
         """Calls Python, and records the ranks of its results. The first array identifies the function."""
         effects = state.effects
-        results = host.run(arrays[0], arrays[1:], host.recorded if self.differentiable else host.plain)[:-1]
+        results = host.run(arrays[0], arrays[1:], host.run_and_record if self.differentiable else host.run_plain)[:-1]
         if effects is not None:
             effects.ranks.setdefault(self.key, set()).add(tuple(result.ndim for result in results))
         return tuple(map(EagerTensor, results))

@@ -14,7 +14,7 @@ from tvm import ir, relax, tirx
 from tvtf.core.dlpack_view import to_handle
 from tvtf.dtypes import ON_HOST
 from tvtf.ir import dialect
-from tvtf.ops.host import plain, run_of_ranks, runs_on_host
+from tvtf.ops.host import run_of_ranks, run_plain, runs_on_host
 from tvtf.passes.graph.runtime_checks import PYTHON, calls_python
 from tvtf.state.variable import Variable
 
@@ -58,7 +58,7 @@ class LeadingCall:
         """
         key, *inputs = (arguments[position].eager_array() for position in (self.key, *self.inputs))
         # The last result is the id of a recorded call; nothing is recorded here.
-        return [to_handle(array) for array in run_of_ranks(key, inputs, plain, self.ranks)[:-1]]
+        return [to_handle(array) for array in run_of_ranks(key, inputs, run_plain, self.ranks)[:-1]]
 
 
 def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:

@@ -19,7 +19,8 @@ from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
 from tvtf.ir import dialect
-from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
+from tvtf.ir.dialect import bindings_of
+from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, attrs_to_json, runs_on_host
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.analysis.dead_code import drop_dead
@@ -47,7 +48,7 @@ def _without_merge_barriers(mod: tvm.IRModule) -> tvm.IRModule:
     for name, func in mod.functions_items():
         sources: dict[Any, Any] = {}
         out = Bindings()
-        for binding in [binding for block in func.body.blocks for binding in block.bindings]:
+        for binding in bindings_of(func.body):
             value = _replaced(binding.value, sources)
             if dialect.is_dialect(value) and value.op.name == "tvtf.apart":
                 sources[binding.var] = value.args[0]
@@ -132,11 +133,8 @@ class _Legalizer:
 
     def lower_binding(self, out: Bindings, binding: relax.VarBinding) -> None:
         """Binds the variable of a binding to its lowered value."""
-        call = binding.value
-        if not dialect.is_dialect(call):
-            out.bind(binding.var, call)
-        else:
-            out.bind(binding.var, self.lower_call(out, call))
+        value = binding.value
+        out.bind(binding.var, self.lower_call(out, value) if dialect.is_dialect(value) else value)
 
     def lower_call(self, out: Bindings, call: relax.Call) -> Any:
         """Lowers a call of a tvtf primitive to the Relax expression that replaces it.
@@ -178,21 +176,24 @@ class _Legalizer:
     def kernel_key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
         """Returns the key under which calls share a kernel: the primitive's name, its attributes and operand types.
 
-        Symbolic dims are replaced by the positions of their first occurrences: calls with differently named dims share a
+        Symbolic dims are numbered in the order of their first occurrences: calls with differently named dims share a
         kernel. Returns None if a dim is an expression, or an operand is a shape.
         """
-        types = [(str(x.ty.dtype), x.ty.shape.values[:]) for x in bound.inputs]
-        dims = [dim for _, shape in types for dim in shape]
-        takes_shape = len(call.args) > 0 and isinstance(call.args[-1], relax.ShapeExpr)
-        if takes_shape or not all(isinstance(dim, (tirx.IntImm, tirx.Var)) for dim in dims):
+        if len(call.args) > 0 and isinstance(call.args[-1], relax.ShapeExpr):
             return None
-        # Backwards, so that the first position of each dim remains.
-        first_positions = {dim: position for position, dim in reversed([*enumerate(dims)]) if isinstance(dim, tirx.Var)}
-        shapes = [
-            (dtype, *(f"as {first_positions[dim]}" if dim in first_positions else int(dim) for dim in shape))
-            for dtype, shape in types
-        ]
-        return bound.primitive.name, repr(sorted(attrs.items())), tuple(shapes)
+        numbers: dict[tirx.Var, int] = {}
+        types = []
+        for x in bound.inputs:
+            dims: list[int | str] = []
+            for dim in x.ty.shape.values[:]:
+                if isinstance(dim, tirx.IntImm):
+                    dims.append(int(dim))
+                elif isinstance(dim, tirx.Var):
+                    dims.append(f"symbol {numbers.setdefault(dim, len(numbers))}")
+                else:
+                    return None
+            types.append((str(x.ty.dtype), *dims))
+        return bound.primitive.name, repr(sorted(attrs.items())), tuple(types)
 
     def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
         """Adds a kernel that is called for its effect, and returns the kernel's global variable.
@@ -227,7 +228,7 @@ def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Func
     With ``returns_item``, the function returns the first item of the tuple. The bytecode of a loop then moves the
     values themselves to registers, without making a tuple in each iteration.
     """
-    *bindings, last = [binding for block in func.body.blocks for binding in block.bindings]
+    *bindings, last = bindings_of(func.body)
     if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):
         return func
     out = Bindings()
@@ -467,7 +468,7 @@ def _recorded_calls_in(function: relax.Function) -> set[relax.Call]:
     The last result of a differentiable call is the id of its record, which only a gradient reads. So a call is recorded
     if anything in the function uses this id.
     """
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    bindings = bindings_of(function.body)
     calls = {binding.var: binding.value for binding in bindings if _is_differentiable_python_call(binding.value)}
     if not calls:
         return set()
@@ -502,7 +503,7 @@ def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: di
         """Returns whether a dim is known before the call, and not only from its results."""
         return legalizer.new_dims[call].isdisjoint(tirx.analysis.undefined_vars(dim))
 
-    text, dims = written(bound.attrs, is_known)
+    text, dims = attrs_to_json(bound.attrs, is_known)
     args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
     return _emit_host_call(
         out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure
@@ -525,7 +526,7 @@ def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[t
     A dim is defined by the first type that mentions it: a parameter's, or that of a call's result.
     """
     known = set().union(*(_symbols(param.ty) for param in function.params))
-    for binding in [binding for block in function.body.blocks for binding in block.bindings]:
+    for binding in bindings_of(function.body):
         new_dims = _symbols(binding.var.ty) - known
         known |= new_dims
         if isinstance(binding.value, relax.Call):
@@ -592,7 +593,7 @@ def _emit_failure(
     _write_all(legalizer, out, pending)
     condition, *shown = condition_and_shown
     if shown:
-        text, _ = written(attrs)
+        text, _ = attrs_to_json(attrs)
         args = [ir.StringImm("guard"), ir.StringImm(text), condition, *shown]
         out.emit(_builtin_call(KERNEL_SYMBOL, args, relax.AnyType()), "_")
     return condition

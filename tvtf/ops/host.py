@@ -120,17 +120,24 @@ def register_host_functions() -> None:
             arrays = [to_array(x) for x in inputs]
             return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
 
-    def call_kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
-        """Runs the NumPy kernel of the primitive ``name``; the last input may be a shape with dims of the attributes.
+    def call_kernel(name: Any, attrs_json: Any, *inputs: Any) -> list[Any]:
+        """Runs the NumPy kernel of a primitive. Arrays are not copied: kernels keep none.
 
-        Arrays are not copied. Kernels keep none, and :func:`run_kernel` returns no memory of the inputs.
+        Args:
+          name: the primitive's name.
+          attrs_json: its attributes, as :func:`attrs_to_json` wrote them.
+          inputs: its operands. A shape may follow them: the values of the dims that the attributes refer to.
         """
-        dims = tuple(inputs[-1]) if inputs and isinstance(inputs[-1], tvm_ffi.Shape) else ()
-        arrays = [to_array(x) for x in (inputs[:-1] if dims else inputs)]
+        operands, dims = list(inputs), ()
+        if operands and isinstance(operands[-1], tvm_ffi.Shape):
+            dims = tuple(operands.pop())
+        arrays = [to_array(x) for x in operands]
         with storing_failure():
-            return [to_handle(a) for a in run_kernel(table[str(name)], _read(str(attrs), dims), arrays)]
+            results = run_kernel(table[str(name)], _attrs_from_json(str(attrs_json), dims), arrays)
+            return [to_handle(a) for a in results]
 
-    for symbol, mode in ((CALL_SYMBOL, plain), (RECORD_SYMBOL, recorded), (GRADIENT_SYMBOL, way_back)):
+    modes = {CALL_SYMBOL: run_plain, RECORD_SYMBOL: run_and_record, GRADIENT_SYMBOL: run_gradient}
+    for symbol, mode in modes.items():
         tvm_ffi.register_global_func(symbol, functools.partial(call_function, mode), override=True)
     tvm_ffi.register_global_func(KERNEL_SYMBOL, call_kernel, override=True)
 
@@ -141,7 +148,7 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any])
     Args:
       key: The id of a :class:`HostFunction`.
       inputs: The function's arguments.
-      mode: :func:`plain`, :func:`recorded` or :func:`way_back`.
+      mode: :func:`run_plain`, :func:`run_and_record` or :func:`run_gradient`.
 
     Returns:
       The function's results, then the id under which the call's gradient function is kept, or zero.
@@ -175,18 +182,18 @@ def run_of_ranks(
     return results
 
 
-def plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def run_plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Returns the results of a function, and 0 as the id: nothing is recorded."""
     return *function.run(*inputs), np.array(0)
 
 
-def recorded(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def run_and_record(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Returns the results of a function, and the id under which its gradient function is kept."""
-    results, back = function.record(*inputs)  # type: ignore[misc]
-    return *results, np.array(_records.keep(back))
+    results, gradient_function = function.record(*inputs)  # type: ignore[misc]
+    return *results, np.array(_records.keep(gradient_function))
 
 
-def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def run_gradient(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Returns the cotangents of the floating inputs of a recorded call, and 0 as the id: nothing is recorded.
 
     ``inputs`` are the number of the record, the number of results, their cotangents, and the arguments of the call.
@@ -194,10 +201,10 @@ def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.n
     """
     number, count, *cotangents_and_arguments = inputs
     cotangents, arguments = cotangents_and_arguments[: int(count)], cotangents_and_arguments[int(count) :]
-    back = _records.find(int(number))
-    if back is None:
-        _, back = function.record(*arguments)  # type: ignore[misc]
-    return *back(*cotangents), np.array(0)
+    gradient_function = _records.find(int(number))
+    if gradient_function is None:
+        _, gradient_function = function.record(*arguments)  # type: ignore[misc]
+    return *gradient_function(*cotangents), np.array(0)
 
 
 class _Records:
@@ -206,7 +213,7 @@ class _Records:
     A gradient function that was used stays until the next call is recorded. Until then it can be used again.
     """
 
-    MOST = 256  # older ones are dropped: a call whose gradient never comes would keep its record for ever
+    MAX_UNUSED = 256  # older ones are dropped: a call whose gradient never comes would keep its record for ever
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -214,16 +221,16 @@ class _Records:
         self.unused: dict[int, Any] = {}
         self.used: dict[int, Any] = {}
 
-    def keep(self, back: Callable[..., Any]) -> int:
+    def keep(self, gradient_function: Callable[..., Any]) -> int:
         """Keeps the gradient function of a call and returns its number.
 
-        Used gradient functions are dropped. So is the oldest unused one if there are more than MOST.
+        Used gradient functions are dropped. So is the oldest unused one if there are more than MAX_UNUSED.
         """
         with self.lock:
             self.used.clear()
             number = next(self.numbers)
-            self.unused[number] = back
-            if len(self.unused) > self.MOST:
+            self.unused[number] = gradient_function
+            if len(self.unused) > self.MAX_UNUSED:
                 del self.unused[next(iter(self.unused))]
             return number
 
@@ -361,14 +368,14 @@ def _unshared(array: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
 _DTYPE, _DIM = "dtype", "dim"
 
 
-def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
+def attrs_to_json(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
     """Converts a primitive's attributes to JSON; returns the text, and a list of the dims that it refers to.
 
     ``is_known`` tells whether a dim is known before the primitive runs. Other dims become null.
 
     >>> from tvtf.dtypes import int64
-    >>> text, _ = written({"out_type": int64, "pieces": ("a", 1)})
-    >>> _read(text, ())
+    >>> text, _ = attrs_to_json({"out_type": int64, "pieces": ("a", 1)})
+    >>> _attrs_from_json(text, ())
     {'out_type': tf.int64, 'pieces': ('a', 1)}
     """
     dims: list[Any] = []
@@ -386,15 +393,15 @@ def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim:
 
 
 @functools.lru_cache(maxsize=1024)
-def _read(text: str, dims: tuple[int, ...]) -> dict[str, Any]:
-    """Parses a primitive's attributes from the JSON of :func:`written`, with ``dims`` as the values of its dims."""
-    return {k: _plain(v, dims) for k, v in json.loads(text).items()}
+def _attrs_from_json(text: str, dims: tuple[int, ...]) -> dict[str, Any]:
+    """Parses a primitive's attributes from the JSON of :func:`attrs_to_json`, with ``dims`` as the values of its dims."""
+    return {name: _attr_from_json(value, dims) for name, value in json.loads(text).items()}
 
 
-def _plain(value: Any, dims: tuple[int, ...]) -> Any:
+def _attr_from_json(value: Any, dims: tuple[int, ...]) -> Any:
     """Converts a parsed JSON value to an attribute's value: lists to tuples, objects to dtypes or dims."""
     if isinstance(value, list):
-        return tuple(_plain(v, dims) for v in value)
+        return tuple(_attr_from_json(item, dims) for item in value)
     if not isinstance(value, dict):
         return value
     return as_dtype(value[_DTYPE]) if _DTYPE in value else dims[value[_DIM]]
@@ -475,12 +482,17 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
     return (None, *(next(gradients) if x.dtype.is_floating else None for x in inputs))
 
 
+def _run_call(key: Any, *inputs: Any, differentiable: bool, backward: bool, **_: Any) -> Any:
+    """Calls the Python function in eager mode, or its gradient function."""
+    if backward:
+        return run(key, inputs, run_gradient)
+    return run(key, inputs, run_and_record if differentiable else run_plain)
+
+
 _CALL: dict[str, Any] = {
     "tf_name": "EagerPyFunc",
     "type": _types,
-    "numpy": lambda key, *inputs, shapes, dtypes, differentiable, backward: run(
-        key, inputs, way_back if backward else recorded if differentiable else plain
-    ),
+    "numpy": _run_call,
     "vjp": _vjp,
     "why_not": {
         "lower": "lowered to a call of Python by passes/lower/legalize.py",
