@@ -23,7 +23,7 @@ from tvtf.ir.trace import Trace
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff.reverse_mode import Record, Recorder, sweep
-from tvtf.passes.graph.loop_dce import Needs, is_loop
+from tvtf.passes.graph.loop_dce import TrimmedLoop, is_loop
 
 
 def differentiable(x: Tensor) -> bool:
@@ -335,7 +335,7 @@ def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
         if binding.var in used and isinstance(value, relax.TupleGetItem):  # an element of a tuple, as loops return it
             loop_results[value.tuple_value].add(int(value.index))
         elif binding.var in loop_results and is_loop(value):
-            used.update(Needs(functions, value, loop_results[binding.var]).operands())
+            used.update(TrimmedLoop(functions, value, loop_results[binding.var]).operands())
         elif binding.var in used or binding.var in loop_results:
             used.update(relax.analysis.free_vars(value))
     return used

@@ -86,10 +86,8 @@ def sweep(
     source_ids = {id(s) for s in sources}
     cotangents: dict[int, Any] = {}
     for target, ct in seeds:
-        key = id(target)
-        if (key in needed or key in source_ids) and target.dtype.is_differentiable:
-            known = cotangents.get(key)
-            cotangents[key] = ct if known is None else total(known, ct)
+        if (id(target) in needed or id(target) in source_ids) and target.dtype.is_differentiable:
+            _accumulate(cotangents, target, ct)
     for record in reversed(records):
         _, inputs, outputs, _ = record
         ct = _output_cotangents(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
@@ -97,15 +95,20 @@ def sweep(
             continue
         parts = _sparse_input_cotangents(record, ct) if type(ct) is IndexedSlices else _input_cotangents(record, ct)
         for x, part in zip(inputs, parts if isinstance(parts, (tuple, list)) else (parts,)):
-            key = id(x)
-            if part is not None and key in needed:
-                known = cotangents.get(key)
-                if type(part) is partial:
-                    if part.func is zeros_like and (known is not None or not zeros):
-                        continue
-                    part = _evaluate_lazy(part)
-                cotangents[key] = part if known is None else total(known, part)
+            if part is None or id(x) not in needed:
+                continue
+            if type(part) is partial:
+                if part.func is zeros_like and (id(x) in cotangents or not zeros):
+                    continue
+                part = _evaluate_lazy(part)
+            _accumulate(cotangents, x, part)
     return [cotangents.get(id(s)) for s in sources]
+
+
+def _accumulate(cotangents: dict[int, Any], tensor: Any, ct: Any) -> None:
+    """Adds ``ct`` to the cotangent of a tensor; ``cotangents`` has the sums so far, by the tensors' ids."""
+    known = cotangents.get(id(tensor))
+    cotangents[id(tensor)] = ct if known is None else total(known, ct)
 
 
 def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:

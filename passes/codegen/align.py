@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm import ir, transform
+from tvm import ir, tirx, transform
 from tvm.tirx import PrimFunc, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
@@ -36,17 +36,13 @@ def item_aligned(func: PrimFunc) -> PrimFunc:
     return PrimFunc(params, body, func.ret_type, func.attrs, func.span)
 
 
-@transform.module_pass(opt_level=0, name="ItemAlign")
-def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+@tirx.transform.prim_func_pass(opt_level=0, name="ItemAlign")
+def ItemAlign(func: PrimFunc, _mod: ir.IRModule, _context: transform.PassContext) -> PrimFunc:
     """Applies `item_aligned` to every PrimFunc of a module.
 
     Memory of other libraries, which callers pass, is often aligned to its elements only.
     """
-    aligned = {name: item_aligned(func) for name, func in mod.functions.items() if isinstance(func, PrimFunc)}
-    result = mod.clone()
-    for name, func in aligned.items():
-        result.update_func(name, func)
-    return result
+    return item_aligned(func)
 
 
 def _item_aligned_buffer(buffer: Var) -> Var:

@@ -52,17 +52,13 @@ def without_bfloat16(func: PrimFunc) -> PrimFunc:
     return func if not _uses_bfloat16(func) else func.with_body(_Widening(func).rewrite_body(func.body))
 
 
-@transform.module_pass(opt_level=0, name="Bfloat16Bits")
-def Bfloat16Bits(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+@tirx.transform.prim_func_pass(opt_level=0, name="Bfloat16Bits")
+def Bfloat16Bits(func: PrimFunc, _mod: ir.IRModule, _context: transform.PassContext) -> PrimFunc:
     """Applies `without_bfloat16` to every PrimFunc of a module.
 
     Kernels then compute in float32 and round each result, as NumPy does; TVM's own passes find nothing left to do.
     """
-    result = mod.clone()
-    for name, func in mod.functions.items():
-        if isinstance(func, PrimFunc):
-            result.update_func(name, without_bfloat16(func))
-    return result
+    return without_bfloat16(func)
 
 
 def bits_of(value: ir.Expr) -> ir.Expr:

@@ -60,14 +60,10 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     return node
 
 
-@transform.module_pass(opt_level=0, name="GuardDivisors")
-def GuardDivisors(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+@tirx.transform.prim_func_pass(opt_level=0, name="GuardDivisors")
+def GuardDivisors(func: PrimFunc, _mod: ir.IRModule, _context: transform.PassContext) -> PrimFunc:
     """Applies `with_guarded_divisors` to every PrimFunc of a module.
 
     A division by a size of 0 would end the process.
     """
-    result = mod.clone()
-    for name, func in mod.functions.items():
-        if isinstance(func, PrimFunc):
-            result.update_func(name, with_guarded_divisors(func))
-    return result
+    return with_guarded_divisors(func)

@@ -67,14 +67,10 @@ def _is_of_floats(node: Any) -> bool:
     return "float" in str(node.a.ty.dtype)
 
 
-@transform.module_pass(opt_level=0, name="ExactFloats")
-def ExactFloats(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+@tirx.transform.prim_func_pass(opt_level=0, name="ExactFloats")
+def ExactFloats(func: PrimFunc, _mod: ir.IRModule, _context: transform.PassContext) -> PrimFunc:
     """Applies `exact` to every PrimFunc of a module.
 
     TVM's simplifier treats floats as integers, and would turn ``x - x`` into 0, which is wrong for NaN.
     """
-    result = mod.clone()
-    for name, func in mod.functions.items():
-        if isinstance(func, PrimFunc):
-            result.update_func(name, exact(func))
-    return result
+    return exact(func)

@@ -47,17 +47,13 @@ def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
     )
 
 
-@transform.module_pass(opt_level=0, name="HoistLets")
-def HoistLets(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+@tirx.transform.prim_func_pass(opt_level=0, name="HoistLets")
+def HoistLets(func: PrimFunc, _mod: ir.IRModule, _context: transform.PassContext) -> PrimFunc:
     """Applies `with_hoisted_lets` to every PrimFunc of a module.
 
     TVM's analyzer substitutes variables of nested `Let`s by their values, which takes exponential time.
     """
-    result = mod.clone()
-    for name, func in mod.functions.items():
-        if isinstance(func, PrimFunc):
-            result.update_func(name, with_hoisted_lets(func))
-    return result
+    return with_hoisted_lets(func)
 
 
 def _has_lets(body: Stmt) -> bool:

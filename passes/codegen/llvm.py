@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
@@ -39,7 +40,6 @@ from tvtf.passes.schedule.cpu import subroutine
 
 Finish = Callable[[IRModule], IRModule]
 Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
-GetCode = Callable[[], bytes]
 PREFIX = "__tvm_ffi_"
 """Prefix that TVM gives to the symbols of kernels."""
 _EMISSION = Lock()
@@ -60,13 +60,20 @@ def build_library(
 ) -> list[KernelCost]:
     """Compiles a scheduled and finalized module into the shared library `out`; returns what each kernel took.
 
-    `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library is
-    loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
-    isn't needed. Kernels are lowered and compiled one by one, in a number of `threads` (`compiler_threads()` by
-    default). `finish` runs on each before, and `stored` finds the code of kernels that were compiled before.
-    `subroutines` may have begun to compile what kernels call. `progress` counts kernels. `check_arguments` and
-    `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is called without tvtf and
-    outside Python, needs True and False.
+    Kernels are compiled one by one, in several threads. Any process that has TVM's runtime, but not its compiler, loads
+    the library by `tvm_ffi.load_module(out)["vm_load_executable"]()`.
+
+    Args:
+      mod: the module after TVM's finalize passes; its functions with a `global_symbol` are the entries.
+      target: the device that runs the kernels.
+      out: the path of the library.
+      check_arguments, poll_signals: those of `tvtf.passes.codegen.vm.generate`. An exported library, which is called
+        without tvtf and outside Python, needs True and False.
+      threads: the number of threads, by default `compiler_threads()`.
+      finish: schedules and lowers each kernel before it is compiled.
+      stored: finds the code of kernels that were compiled before.
+      subroutines: may have begun to compile what kernels call.
+      progress: counts the kernels that are compiled.
 
     Raises:
         NotImplementedError: an expression that the virtual machine can't run.
@@ -193,6 +200,22 @@ def split_functions(functions: Functions) -> list[Functions]:
     return [connected, *single_functions] if connected else single_functions
 
 
+@dataclass(frozen=True)
+class _PendingCode:
+    """Object code that a thread may still be compiling, for this program or for an equal kernel under `stored_name`."""
+
+    future: Future[bytes]
+    stored_name: str = ""
+    symbol: str = ""
+
+    def wait(self) -> bytes:
+        """Waits for the object code, and returns it with the kernel's symbol in this program."""
+        code = self.future.result()
+        if self.stored_name == self.symbol:
+            return code
+        return with_symbol_renamed(code, PREFIX + self.stored_name, PREFIX + self.symbol)
+
+
 class _Objects:
     """The object files of one library by name, and the runtime modules that it is linked with."""
 
@@ -251,17 +274,17 @@ class _Objects:
             )
             jobs = {index: pool.submit(self._object_code_of, parts[index]) for index in largest_first}
             try:
-                # A job returns a function, which waits where another job compiles an equal kernel.
-                self.code = {f"kernels{index}.o": jobs[index].result()() for index in range(len(parts))}
+                # Another job may still be compiling an equal kernel.
+                self.code = {f"kernels{index}.o": jobs[index].result().wait() for index in range(len(parts))}
                 self.code |= {f"{name}.o": self.subroutine_code[name] for name in sorted(self.subroutine_code)}
             except BaseException:  # an error in one part, or Ctrl-C: the remaining parts aren't begun
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _object_code_of(self, part: Functions) -> GetCode:
-        """Compiles the functions of one part, or finds their code, and returns a function that returns their object code.
+    def _object_code_of(self, part: Functions) -> _PendingCode:
+        """Compiles the functions of one part, or finds their code, and returns their object code.
 
-        The function waits if another thread compiles an equal kernel. Only the thread that links calls it, so that
+        The code is pending if another thread compiles an equal kernel. Only the thread that links waits for it, so that
         threads of the pool don't wait for one another. The subroutines that the functions call are compiled, too, and
         added to `subroutine_code`.
         """
@@ -272,7 +295,8 @@ class _Objects:
                 (func,) = part.values()
                 code = self._load_or_compile(self.stored, func, cost)
             else:
-                code = _returning(self._with_subroutines(part, self._compile_part(part, cost)))
+                code = _PendingCode(Future())
+                code.future.set_result(self._with_subroutines(part, self._compile_part(part, cost)))
         with self.claims:
             self.progress.done += 1
         return code
@@ -298,7 +322,7 @@ class _Objects:
 
         self.subroutine_code[name] = self._with_subroutines(part, self.subroutines.code(name, find))
 
-    def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> GetCode:
+    def _load_or_compile(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> _PendingCode:
         """Loads a kernel's object code from the store, or compiles the kernel, unless another thread does so already.
 
         The stored code has a name that is the same in all programs; the kernel's symbol in this program replaces it.
@@ -321,12 +345,7 @@ class _Objects:
             except BaseException as error:
                 shared.set_exception(error)
                 raise
-
-        def code_with_symbol() -> bytes:
-            code = shared.result()
-            return code if stored_name == symbol else with_symbol_renamed(code, PREFIX + stored_name, PREFIX + symbol)
-
-        return code_with_symbol
+        return _PendingCode(shared, stored_name, symbol)
 
     def _compile_part(self, part: Functions, cost: KernelCost) -> bytes:
         """Schedules, lowers and compiles functions, and returns the object code that runs on the host (the CPU).
@@ -360,11 +379,6 @@ class _Objects:
         linked = relax_api.VMLink(builder, self.target, self.modules[0], libraries, constants)
         packed = runtime_api.ModulePackImportsToLLVM(linked, False, str(self.host), "")
         self.code["executable.o"] = object_code(packed)
-
-
-def _returning(code: bytes) -> GetCode:
-    """Returns a function that returns object code which is known already."""
-    return lambda: code
 
 
 def _with_global_symbols(kernels: IRModule) -> IRModule:

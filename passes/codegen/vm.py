@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.loop_op import (
     IMPURE_LOOP,
     POLL_SYMBOL,
@@ -186,7 +187,7 @@ class _FunctionGenerator:
         if not isinstance(expr, relax.SeqExpr):
             return expr
         last_used = last_uses(expr)
-        bindings = [binding for block in expr.blocks for binding in block.bindings]
+        bindings = bindings_of(expr)
         for position, binding in enumerate(bindings):
             self.bind(binding)
             self.clear_all(last_used.get(position, []))
@@ -268,17 +269,17 @@ class _FunctionGenerator:
         """
         result = self.code.new_register()
         jump_to_false = self.code.jump(self.value(expr.cond))
-        self.emit_side(expr.true_branch, result)
+        self.emit_branch(expr.true_branch, result)
         jump_to_end = self.code.jump()
         self.code.land(jump_to_false)
-        self.emit_side(expr.false_branch, result)
+        self.emit_branch(expr.false_branch, result)
         self.code.land(jump_to_end)
         return result
 
-    def emit_side(self, side: ir.Expr, result: Register) -> None:
+    def emit_branch(self, branch: ir.Expr, result: Register) -> None:
         """Emits one branch of an If, moves its value to the register ``result``, and clears the value's register."""
         first_new_register = self.code.register_count
-        operand = self.sequence(side)
+        operand = self.sequence(branch)
         self.code.copy(operand, result)
         self.clear_unless_older(operand, first_new_register)
 

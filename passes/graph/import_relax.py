@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import as_dtype
 from tvtf.errors import UnimplementedError
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.interpreter import Evaluation, reemit
 
 Translate = Callable[["Imported", relax.Call], Any]
@@ -72,14 +74,13 @@ class Imported(Evaluation):
 
     def conditional(self, expr: relax.If) -> Any:
         """Evaluates an If as ``tf.cond`` of both branches, which capture the values that they use."""
-        branches = [lambda branch=branch: self.sequence(branch) for branch in (expr.true_branch, expr.false_branch)]
-        return tf("cond")(self.value(expr.cond), *branches)
+        true_branch, false_branch = (partial(self.sequence, branch) for branch in (expr.true_branch, expr.false_branch))
+        return tf("cond")(self.value(expr.cond), true_branch, false_branch)
 
     def sequence(self, body: relax.SeqExpr) -> Any:
         """Evaluates the bindings of a branch, and returns its result."""
-        for block in body.blocks:
-            for binding in block.bindings:
-                self.values[binding.var] = self.value(binding.value)
+        for binding in bindings_of(body):
+            self.values[binding.var] = self.value(binding.value)
         return self.value(body.body)
 
     def dims_of(self, shape: relax.ShapeExpr) -> tuple[Any, ...]:
@@ -99,9 +100,9 @@ def ints(values: Any) -> tuple[int, ...]:
     return tuple(int(v) for v in values)
 
 
-def _direct(path: str) -> Translate:
-    """Returns the translation to a public tvtf function that takes the same operands in the same order."""
-    return lambda importer, call: tf(path)(*(_operand(importer, call, a) for a in call.args))
+def _same_operands(path: str, importer: Imported, call: relax.Call) -> Any:
+    """Translates a call to the public tvtf function ``path``, which takes the same operands in the same order."""
+    return tf(path)(*(_operand(importer, call, a) for a in call.args))
 
 
 def _operand(importer: Imported, call: relax.Call, arg: Any) -> Any:
@@ -112,37 +113,28 @@ def _operand(importer: Imported, call: relax.Call, arg: Any) -> Any:
     return importer.value(arg)
 
 
-def _reduction(path: str) -> Translate:
-    """Returns a function that translates a call of a Relax reduction, such as ``relax.sum``.
-
-    Args:
-      path: the public name of tvtf's reduction, such as "math.reduce_sum".
-    """
-
-    def translate(importer: Imported, call: relax.Call) -> Tensor:
-        attrs, (operand,) = call.attrs, call.args
-        axes = None if attrs.axis is None else _axes(attrs.axis)
-        return tf(path)(importer.value(operand), axis=axes, keepdims=bool(attrs.keepdims))
-
-    return translate
+def _reduction(path: str, importer: Imported, call: relax.Call) -> Tensor:
+    """Translates a reduction, such as ``relax.sum``, to tvtf's with the public name ``path``, "math.reduce_sum"."""
+    attrs, (operand,) = call.attrs, call.args
+    axes = None if attrs.axis is None else _axes(attrs.axis)
+    return tf(path)(importer.value(operand), axis=axes, keepdims=bool(attrs.keepdims))  # type: ignore[no-any-return]
 
 
 def _axes(axis: Any) -> Any:
     return int(axis) if isinstance(axis, (int, tirx.IntImm)) else list(ints(axis))
 
 
-def _arg_reduction(path: str) -> Translate:
-    """Returns a function that translates a call of ``relax.argmax`` or ``relax.argmin``.
+def _arg_reduction(path: str, importer: Imported, call: relax.Call) -> Tensor:
+    """Translates ``relax.argmax`` or ``relax.argmin``, to tvtf's with the public name ``path``."""
+    x, axis = _flattened_without_axis(importer, call)
+    result = tf(path)(x, axis=axis)
+    return tf("reshape")(result, _result_dims(importer, call)) if call.attrs.keepdims else result
 
-    Without an axis, Relax reduces over the flattened tensor.
-    """
 
-    def translate(importer: Imported, call: relax.Call) -> Tensor:
-        x, axis = importer.value(call.args[0]), call.attrs.axis
-        result = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
-        return tf("reshape")(result, _result_dims(importer, call)) if call.attrs.keepdims else result
-
-    return translate
+def _flattened_without_axis(importer: Imported, call: relax.Call) -> tuple[Tensor, int]:
+    """Returns the first operand of a call, and the call's axis. Without an axis, Relax flattens the tensor."""
+    x, axis = importer.value(call.args[0]), call.attrs.axis
+    return (tf("reshape")(x, [-1]), 0) if axis is None else (x, int(axis))
 
 
 def _matmul(importer: Imported, call: relax.Call) -> Tensor:
@@ -194,26 +186,20 @@ def _astype(importer: Imported, call: relax.Call) -> Tensor:
 
 
 def _clip(importer: Imported, call: relax.Call) -> Tensor:
-    x, low, high = call.args
-    value = importer.value(x)
-    bounds = [EagerTensor(np.asarray(constant_value(b), value.dtype.np)) for b in (low, high)]
-    return tf("minimum")(tf("maximum")(value, bounds[0]), bounds[1])
+    value = importer.value(call.args[0])
+    low, high = (EagerTensor(np.asarray(constant_value(bound), value.dtype.np)) for bound in call.args[1:])
+    return tf("minimum")(tf("maximum")(value, low), high)  # type: ignore[no-any-return]
 
 
 def _take(importer: Imported, call: relax.Call) -> Tensor:
-    x, indices = (importer.value(a) for a in call.args)
-    axis = call.attrs.axis
-    return tf("gather")(tf("reshape")(x, [-1]) if axis is None else x, indices, axis=0 if axis is None else int(axis))
+    x, axis = _flattened_without_axis(importer, call)
+    return tf("gather")(x, importer.value(call.args[1]), axis=axis)  # type: ignore[no-any-return]
 
 
-def _constant_fill(value: float) -> Translate:
-    """Returns a function that translates a Relax op that fills a tensor with one number, such as ``relax.zeros``."""
-
-    def translate(importer: Imported, call: relax.Call) -> Tensor:
-        scalar = EagerTensor(np.asarray(value, as_dtype(str(call.ty.dtype)).np))
-        return tf("broadcast_to")(scalar, _result_dims(importer, call))
-
-    return translate
+def _constant_fill(value: float, importer: Imported, call: relax.Call) -> Tensor:
+    """Translates an op that fills a tensor with the number ``value``, such as ``relax.zeros``."""
+    scalar = EagerTensor(np.asarray(value, as_dtype(str(call.ty.dtype)).np))
+    return tf("broadcast_to")(scalar, _result_dims(importer, call))  # type: ignore[no-any-return]
 
 
 def _full(importer: Imported, call: relax.Call) -> Tensor:
@@ -221,27 +207,23 @@ def _full(importer: Imported, call: relax.Call) -> Tensor:
     return tf("broadcast_to")(filled, _result_dims(importer, call))
 
 
-def _convolution(path: str) -> Translate:
-    """Returns a function that translates a Relax convolution in any layout.
+def _convolution(importer: Imported, call: relax.Call) -> Tensor:
+    """Translates a convolution in any layout.
 
-    The data is transposed to channels last (NHWC) and the filter to HWIO, which tvtf's convolution takes.
+    The data is transposed to channels last (NHWC) and the filter to HWIO, which tvtf's convolution takes. The result is
+    transposed back to the layout that Relax expects.
     """
-
-    def translate(importer: Imported, call: relax.Call) -> Tensor:
-        """Translates one convolution; its result is transposed back to the layout that Relax expects."""
-        attrs, (x, w) = call.attrs, (importer.value(a) for a in call.args)
-        data_layout, filter_layout = str(attrs.data_layout), str(attrs.kernel_layout)
-        spatial = data_layout.replace("N", "").replace("C", "")
-        y = tf("nn.convolution")(
-            _to_layout(x, data_layout, f"N{spatial}C"),
-            _to_layout(w, filter_layout, f"{spatial}IO"),
-            strides=ints(attrs.strides),
-            padding=_padding_pairs(attrs.padding),
-            dilations=ints(attrs.dilation),
-        )
-        return _to_layout(y, f"N{spatial}C", str(attrs.out_layout) or data_layout)
-
-    return translate
+    attrs, (x, w) = call.attrs, (importer.value(a) for a in call.args)
+    data_layout, filter_layout = str(attrs.data_layout), str(attrs.kernel_layout)
+    spatial = data_layout.replace("N", "").replace("C", "")
+    y = tf("nn.convolution")(
+        _to_layout(x, data_layout, f"N{spatial}C"),
+        _to_layout(w, filter_layout, f"{spatial}IO"),
+        strides=ints(attrs.strides),
+        padding=_padding_pairs(attrs.padding),
+        dilations=ints(attrs.dilation),
+    )
+    return _to_layout(y, f"N{spatial}C", str(attrs.out_layout) or data_layout)
 
 
 def _to_layout(x: Tensor, layout: str, target_layout: str) -> Tensor:
@@ -302,11 +284,21 @@ def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
 def _padding_for_ceil_mode(size: int, window: int, stride: int, padding: tuple[int, int]) -> tuple[int, int]:
     """Returns the padding of one axis, enlarged after the axis until pooling windows cover the axis entirely."""
     before, after = padding
-    return before, after + -(size + before + after - window) % stride
+    # What the last step of the window leaves over of the axis.
+    uncovered = (size + before + after - window) % stride
+    return before, after + (stride - uncovered if uncovered else 0)
 
 
-def _softmax(path: str) -> Translate:
-    return lambda importer, call: tf(path)(importer.value(call.args[0]), axis=int(call.attrs.axis))
+def _softmax(path: str, importer: Imported, call: relax.Call) -> Tensor:
+    return tf(path)(importer.value(call.args[0]), axis=int(call.attrs.axis))  # type: ignore[no-any-return]
+
+
+def _gelu(approximate: bool, importer: Imported, call: relax.Call) -> Tensor:
+    return tf("nn.gelu")(importer.value(call.args[0]), approximate=approximate)  # type: ignore[no-any-return]
+
+
+def _leaky_relu(importer: Imported, call: relax.Call) -> Tensor:
+    return tf("nn.leaky_relu")(importer.value(call.args[0]), float(call.attrs.alpha))  # type: ignore[no-any-return]
 
 
 def _cross_entropy(importer: Imported, call: relax.Call) -> Tensor:
@@ -319,7 +311,7 @@ def _cross_entropy(importer: Imported, call: relax.Call) -> Tensor:
 
 def _same_names(names: str, prefix: str = "math.") -> dict[str, Translate]:
     """Returns the translations of Relax ops that public tvtf functions of the same name compute."""
-    return {f"relax.{name}": _direct(prefix + name) for name in names.split()}
+    return {f"relax.{name}": partial(_same_operands, prefix + name) for name in names.split()}
 
 
 STOCK: dict[str, Translate] = {
@@ -330,24 +322,25 @@ STOCK: dict[str, Translate] = {
         "sin sinh sqrt square tan tanh add subtract multiply maximum minimum equal not_equal less less_equal"
     ),
     **_same_names("greater greater_equal logical_and logical_or logical_not logical_xor atan2"),
-    "relax.divide": _direct("math.divide"),
-    "relax.floor_divide": _direct("math.floordiv"),
-    "relax.floor_mod": _direct("math.floormod"),
-    "relax.power": _direct("math.pow"),
-    "relax.where": _direct("where"),
+    "relax.divide": partial(_same_operands, "math.divide"),
+    "relax.floor_divide": partial(_same_operands, "math.floordiv"),
+    "relax.floor_mod": partial(_same_operands, "math.floormod"),
+    "relax.power": partial(_same_operands, "math.pow"),
+    "relax.where": partial(_same_operands, "where"),
     "relax.matmul": _matmul,
-    **{f"relax.nn.{name}": _direct(f"nn.{name}") for name in ("relu", "relu6", "silu", "selu", "softplus")},
-    "relax.nn.gelu": lambda importer, call: tf("nn.gelu")(importer.value(call.args[0]), approximate=False),
-    "relax.nn.gelu_tanh": lambda importer, call: tf("nn.gelu")(importer.value(call.args[0]), approximate=True),
-    "relax.nn.leakyrelu": lambda importer, call: tf("nn.leaky_relu")(
-        importer.value(call.args[0]), float(call.attrs.alpha)
-    ),
     **{
-        f"relax.{name}": _reduction(f"math.reduce_{name}")
+        f"relax.nn.{name}": partial(_same_operands, f"nn.{name}")
+        for name in ("relu", "relu6", "silu", "selu", "softplus")
+    },
+    "relax.nn.gelu": partial(_gelu, False),
+    "relax.nn.gelu_tanh": partial(_gelu, True),
+    "relax.nn.leakyrelu": _leaky_relu,
+    **{
+        f"relax.{name}": partial(_reduction, f"math.reduce_{name}")
         for name in ("sum", "mean", "max", "min", "prod", "variance", "std")
     },
-    "relax.argmax": _arg_reduction("math.argmax"),
-    "relax.argmin": _arg_reduction("math.argmin"),
+    "relax.argmax": partial(_arg_reduction, "math.argmax"),
+    "relax.argmin": partial(_arg_reduction, "math.argmin"),
     "relax.reshape": _reshape,
     "relax.flatten": _reshape,
     "relax.squeeze": _reshape,
@@ -361,20 +354,20 @@ STOCK: dict[str, Translate] = {
     "relax.astype": _astype,
     "relax.clip": _clip,
     "relax.take": _take,
-    "relax.zeros": _constant_fill(0),
-    "relax.ones": _constant_fill(1),
-    "relax.zeros_like": _constant_fill(0),
-    "relax.ones_like": _constant_fill(1),
+    "relax.zeros": partial(_constant_fill, 0),
+    "relax.ones": partial(_constant_fill, 1),
+    "relax.zeros_like": partial(_constant_fill, 0),
+    "relax.ones_like": partial(_constant_fill, 1),
     "relax.full": _full,
     "relax.full_like": _full,
-    "relax.nn.conv1d": _convolution("nn.conv1d"),
-    "relax.nn.conv2d": _convolution("nn.conv2d"),
-    "relax.nn.conv3d": _convolution("nn.conv3d"),
+    "relax.nn.conv1d": _convolution,
+    "relax.nn.conv2d": _convolution,
+    "relax.nn.conv3d": _convolution,
     "relax.nn.max_pool1d": _max_pool,
     "relax.nn.max_pool2d": _max_pool,
     "relax.nn.max_pool3d": _max_pool,
-    "relax.nn.softmax": _softmax("nn.softmax"),
-    "relax.nn.log_softmax": _softmax("nn.log_softmax"),
+    "relax.nn.softmax": partial(_softmax, "nn.softmax"),
+    "relax.nn.log_softmax": partial(_softmax, "nn.log_softmax"),
     "relax.nn.cross_entropy_with_logits": _cross_entropy,
 }
 """Translation of each stock op."""

@@ -15,6 +15,7 @@ from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.ir import dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.dead_code import drop_dead, needed_bindings
 from tvtf.passes.analysis.rewriter import Bindings
 
@@ -62,13 +63,13 @@ class _Trimmer:
 
         Reads of a loop's results are changed to the positions of the results in the smaller loop.
         """
-        if not any(is_loop(binding.value) for binding in _bindings(func)):
+        if not any(is_loop(binding.value) for binding in bindings_of(func.body)):
             return func
         out, used_items, new_results = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
-        for binding in _bindings(func):
+        for binding in bindings_of(func.body):
             value = binding.value
             if is_loop(value):
-                loop = Needs(self.mod, value, used_items.get(binding.var))  # no entry: all results are used
+                loop = TrimmedLoop(self.mod, value, used_items.get(binding.var))  # no entry: all results are used
                 if loop.is_smaller():
                     new_results[binding.var] = self.bind_trimmed(out, binding, loop)
                     continue
@@ -78,7 +79,7 @@ class _Trimmer:
                 out.bindings.append(binding)
         return out.function(func) if new_results else func
 
-    def bind_trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
+    def bind_trimmed(self, out: Bindings, binding: Any, loop: TrimmedLoop) -> dict[int, Any]:
         """Emits a while loop that carries only the needed values.
 
         Returns each remaining result by the index that it had in the original loop.
@@ -95,10 +96,6 @@ class _Trimmer:
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
         self.functions[var] = func
         return var
-
-
-def _bindings(func: relax.Function) -> list[Any]:
-    return [binding for block in func.body.blocks for binding in block.bindings]
 
 
 def is_loop(value: Any) -> bool:
@@ -131,12 +128,12 @@ class _LoopFunction:
 
     def __init__(self, func: relax.Function) -> None:
         self.func = func
-        self.values = {binding.var: binding for binding in _bindings(func)}
+        self.values = {binding.var: binding for binding in bindings_of(func.body)}
         self.results = list(self.values[func.body.body].value.fields)
 
     def bindings_for(self, results: Iterable[int]) -> list[Any]:
         """Returns the bindings that the results at some positions depend on, in order."""
-        return needed_bindings(self.func.params, _bindings(self.func), [self.results[i] for i in results])
+        return needed_bindings(self.func.params, bindings_of(self.func.body), [self.results[i] for i in results])
 
     def needed(self, results: list[int]) -> set[int]:
         """Returns the positions of the function's parameters that some of its results depend on.
@@ -147,15 +144,15 @@ class _LoopFunction:
           results: the positions of the results.
         """
         bindings = self.bindings_for(results)
-        values = [*(binding.value for binding in bindings), *(self.results[i] for i in results)]
-        used = {var for value in values for var in relax.analysis.free_vars(value)}
+        values = [binding.value for binding in bindings]
+        needed_results = [self.results[i] for i in results]
+        used = {var for value in [*values, *needed_results] for var in relax.analysis.free_vars(value)}
         params = list(self.func.params)
         positions = {i for i, param in enumerate(params) if param in used}
-        types = [*(binding.var.ty for binding in bindings), *(self.results[i].ty for i in results)]
-        dims = _dims([*types, *(binding.value for binding in bindings)])
-        for dim in dims - _bound_dims(params[i] for i in positions):
-            first_with_dim = next(([i] for i, param in enumerate(params) if dim in _bound_dims([param])), [])
-            positions.update(first_with_dim)
+        types = [x.ty for x in [*(binding.var for binding in bindings), *needed_results]]
+        for dim in _dims([*types, *values]) - _bound_dims(params[i] for i in positions):
+            positions_with_dim = [i for i, param in enumerate(params) if dim in _bound_dims([param])]
+            positions.update(positions_with_dim[:1])
         return positions
 
     def restricted(self, params: list[int], results: list[int]) -> relax.Function:
@@ -189,8 +186,8 @@ def _bound_dims(params: Iterable[Any]) -> set[Any]:
     return {dim for param in params for dim in param.ty.shape.values if isinstance(dim, tirx.Var)}
 
 
-class Needs:
-    """A loop and the positions of the operands and carried values that are needed."""
+class TrimmedLoop:
+    """A loop reduced to the operands and carried values that are needed, which are given by their positions."""
 
     def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, used_results: set[int] | None) -> None:
         """Finds which operands and carried values a while loop needs.

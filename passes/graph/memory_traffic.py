@@ -176,7 +176,7 @@ def _leaves(formula: Any) -> Iterator[Any]:
 
 
 class _LessTraffic(PlannedRewrite):
-    """Binds joined sums where the first of them stood, and recomputed values at each of their readers."""
+    """Binds the sums of a group where the first of them stood, and recomputed values at each of their readers."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

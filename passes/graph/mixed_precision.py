@@ -25,36 +25,38 @@ NARROW = frozenset(("matmul", "contract", "conv", "conv_input_grad", "conv_filte
 """Ops that gain from 16 bits: they use each element many times, and their kernels accumulate in float32."""
 
 FOLLOWING = frozenset(
-    (
-        *(
-            "relu",
-            "relu6",
-            "leaky_relu",
-            "relu_grad",
-            "add",
-            "subtract",
-            "multiply",
-            "maximum",
-            "minimum",
-            "negative",
-            "abs",
-            "bias_add",
-        ),
-        *(
-            "select",
-            "concat",
-            "stack",
-            "split",
-            "reshape",
-            "broadcast_to",
-            "transpose",
-            "identity",
-            "apart",
-            "stop_gradient",
-            "pad",
-        ),
-        *("tile", "strided_slice", "strided_slice_grad", "gather", "max_pool", "max_pool_grad", "max_pool_pick"),
-    )
+    [
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "relu_grad",
+        "add",
+        "subtract",
+        "multiply",
+        "maximum",
+        "minimum",
+        "negative",
+        "abs",
+        "bias_add",
+        "select",
+        "concat",
+        "stack",
+        "split",
+        "reshape",
+        "broadcast_to",
+        "transpose",
+        "identity",
+        "apart",
+        "stop_gradient",
+        "pad",
+        "tile",
+        "strided_slice",
+        "strided_slice_grad",
+        "gather",
+        "max_pool",
+        "max_pool_grad",
+        "max_pool_pick",
+    ]
 )
 """Ops that lose little or nothing in 16 bits: they stay in it where all of their operands are in it."""
 

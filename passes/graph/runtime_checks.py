@@ -18,6 +18,7 @@ from tvtf.core.shape import same_shape, substitute_dim
 from tvtf.core.tensor import SymbolicTensor
 from tvtf.core.thread_state import state
 from tvtf.ir import check_lines, dialect
+from tvtf.ir.dialect import bindings_of
 from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.analysis.dead_code import drop_dead
@@ -41,7 +42,7 @@ def _calls(mod: tvm.IRModule) -> Iterator[Any]:
 def _calls_of(func: Any) -> Iterator[Any]:
     """Yields the values that a Relax function binds; a kernel has none."""
     if isinstance(func, relax.Function):
-        yield from (binding.value for block in func.body.blocks for binding in block.bindings)
+        yield from (binding.value for binding in bindings_of(func.body))
 
 
 def _needs_guard(value: Any) -> bool:
@@ -91,11 +92,9 @@ def variable_memory_params(mod: tvm.IRModule, function: relax.Function) -> set[i
     memories = {m for _, _, *memory in _assignments(function) for m in memory}
     # Nested branches and loops may assign Variables, too.
     for value in _calls_of(function):
-        memories |= {
-            dialect.read(value).inputs[i]
-            for func in _subfunctions(value)
-            for i in variable_memory_params(mod, mod[func])
-        }
+        for nested in _subfunctions(value):
+            operands = dialect.read(value).inputs
+            memories.update(operands[i] for i in variable_memory_params(mod, mod[nested]))
     return {params.index(m) - len(params) for m in memories}
 
 
@@ -164,9 +163,8 @@ class _Guarded(Evaluation):
         if prim.name == PYTHON:
             inputs = self._flush_assignments(inputs)
         if prim.name in CONTROL:
-            inputs = self._flush_assignments_before_control_flow(
-                inputs, [func for func in attrs.values() if isinstance(func, Subfunction)]
-            )
+            functions = [func for func in attrs.values() if isinstance(func, Subfunction)]
+            inputs = self._flush_assignments_before_control_flow(inputs, functions)
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
             self.operands += result
@@ -244,8 +242,13 @@ class _Guarded(Evaluation):
 
         Later readers use the copies. Returns ``inputs`` with the copies in place of the values.
         """
-        copies = {id(x): bind.identity(x) for memory in memories for x in self._values_sharing_memory(memory)}
-        self.copied_memory |= {id(copies[id(memory)]): memory for memory in memories if id(memory) in copies}
+        copies: dict[int, Any] = {}
+        for memory in memories:
+            for x in self._values_sharing_memory(memory):
+                copies[id(x)] = bind.identity(x)
+        for memory in memories:
+            if id(memory) in copies:
+                self.copied_memory[id(copies[id(memory)])] = memory
         self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
         return [copies.get(id(x), x) for x in inputs]
 

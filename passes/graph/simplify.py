@@ -121,12 +121,34 @@ class Simplified(Evaluation):
 ROW_AXES = "abcdefgh"
 """Letters for the leading dims of the operands of a `contract`, whose last dims are `m` and `n`."""
 BROADCASTING = frozenset(
-    (
-        *("add", "subtract", "multiply", "divide", "floordiv", "floormod", "maximum", "minimum", "pow", "atan2"),
-        *("squared_difference", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "select"),
-        *("logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "multiply_no_nan"),
-    )
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "multiply_no_nan",
+        "divide",
+        "floordiv",
+        "floormod",
+        "maximum",
+        "minimum",
+        "pow",
+        "atan2",
+        "squared_difference",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "select",
+        "logical_and",
+        "logical_or",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+    ]
 )
+"""Primitives that broadcast their operands."""
 
 
 def _broadcast_shape(inputs: list[Any]) -> tuple[Any, ...] | None:

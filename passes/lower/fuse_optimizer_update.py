@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import ir, relax
 
 from tvtf.core.variable_lock import cached_property
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.lower.fuse_kernels import with_named_dims
 from tvtf.passes.memory.buffer_donation import DONATE, copied_param
@@ -28,6 +29,11 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 _BROADCAST, _REDUCTIONS = 1, (3, 4)
 """TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand;
 _REDUCTIONS are reductions and contractions."""
+
+
+SortKey = tuple[int, int]
+"""A position among the bindings of ``main``, then `_BINDING`, or `_FUSED_CALL` for what comes directly after it."""
+_BINDING, _FUSED_CALL = 0, 1
 
 
 class KernelCall(NamedTuple):
@@ -123,16 +129,12 @@ class _MainCalls:
                 scalars.add(var)
         return scalars
 
-    def key(self, var: Any) -> float:
-        """Returns a binding's sort key in its block.
-
-        This is its position, or for scalars in ``early`` a number below the block's first position.
-        """
+    def sort_key(self, var: Any) -> SortKey:
+        """Returns a binding's sort key in its block; scalars in ``early`` come before the block's first binding."""
         position = self.positions_of[var]
         if var not in self.early:
-            return position
-        # Before all fused calls, whose `sort_key` is at least 0.25 less than the block's first position.
-        return max(start for start in self.starts if start <= position) - 0.9
+            return position, _BINDING
+        return max(start for start in self.starts if start <= position) - 1, _BINDING
 
     def updates(self) -> Iterator[_Update]:
         """Yields groups of kernel calls that can be fused into one optimizer update; no call belongs to two groups.
@@ -230,8 +232,8 @@ class _Update:
         return all(position > last_call or position in self.positions for position in readers)
 
     @property
-    def sort_key(self) -> float:
-        """The fused call's sort key among the bindings of its block, whose own keys are their positions.
+    def sort_key(self) -> SortKey:
+        """The fused call's sort key among the bindings of its block.
 
         The call must follow its operands, and all other readers of the Variables whose memory the results take.
         """
@@ -247,9 +249,9 @@ class _Update:
             *(position for position in positions_of_readers if position not in self.positions),
         ]
         predecessors = [position for position in must_precede if position < last_call]
-        block_start = main.starts[self.calls[0].block]
-        # Halfway between the last predecessor and the next binding; without any, before the block's first binding.
-        return max([block_start - 0.75, *predecessors]) + 0.5
+        # Without predecessors, the call comes before the block's first binding, and after the scalars in `early`.
+        before_block = main.starts[self.calls[0].block] - 1
+        return max([before_block, *predecessors]), _FUSED_CALL
 
     def grouped_function(self) -> relax.Function:
         """Builds the Relax function that contains all kernel calls of the update, for FuseTIR to turn into one kernel.
@@ -315,7 +317,7 @@ def _same_shape(x: Any, y: Any) -> bool:
 
 def _results(main: relax.Function) -> list[Any]:
     """Returns the variables that ``main`` returns; if it returns a tuple, the fields of the tuple."""
-    values = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
+    values = {binding.var: binding.value for binding in bindings_of(main.body)}
     result = main.body.body
     while isinstance(values.get(result), relax.Var):  # an alias such as `y = x`
         result = values[result]
@@ -329,7 +331,7 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
     Returns the new module, which contains the fused functions.
     """
     builder = relax.BlockBuilder(mod)
-    updates_by_block: dict[int, list[tuple[float, list[Any]]]] = {}
+    updates_by_block: dict[int, list[tuple[SortKey, list[Any]]]] = {}
     count_by_name: Counter[str] = Counter()
     for update in updates:
         # The name's number, if there are several, is of the form that `common_name` leaves out.
@@ -345,7 +347,9 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, main_calls: _MainCalls, 
         if block_index in updates_by_block:
             # The order changes, because an update stands right after its operands.
             unfused = [
-                (main_calls.key(binding.var), [binding]) for binding in block.bindings if binding.var not in fused_vars
+                (main_calls.sort_key(binding.var), [binding])
+                for binding in block.bindings
+                if binding.var not in fused_vars
             ]
             parts = sorted([*unfused, *updates_by_block[block_index]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])

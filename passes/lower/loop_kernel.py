@@ -17,6 +17,7 @@ from tvm.tirx import PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.loop_op import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.codegen.argument_checks import has_asserts
 from tvtf.passes.codegen.inline_kernel import inlined_body, is_large
@@ -298,14 +299,13 @@ class LoopKernel:
         """
         if not isinstance(expr, relax.SeqExpr):
             return self.evaluate(expr, env)
-        for block in expr.blocks:
-            for binding in block.bindings:
-                # A `MatchCast` names a size that is computed: the tensor would have to be allocated in the kernel.
-                if isinstance(binding, relax.MatchCast):
-                    raise NotNative("a computed shape")
-                # A kernel that computes this value then writes it there instead of into a new buffer.
-                self.result_buffer = self.assigned_buffers.get(binding.var)
-                env[binding.var] = self.evaluate(binding.value, env)
+        for binding in bindings_of(expr):
+            # A `MatchCast` names a size that is computed: the tensor would have to be allocated in the kernel.
+            if isinstance(binding, relax.MatchCast):
+                raise NotNative("a computed shape")
+            # A kernel that computes this value then writes it there instead of into a new buffer.
+            self.result_buffer = self.assigned_buffers.get(binding.var)
+            env[binding.var] = self.evaluate(binding.value, env)
         return self.evaluate(expr.body, env)
 
     # -- control flow
@@ -356,26 +356,42 @@ class LoopKernel:
         if any(ty.shape is None for ty in call.ty.fields):
             raise NotNative("a shape that changes")
         condition, body = (self.mod[part] for part in call.args[:2])
-        count = len(needed_outside)
-        state = [
-            value if _returns_unchanged(body, i) else self.initial_state(value, needed_outside[i])
-            for i, value in enumerate(values[:count])
-        ]
-        overwriting_results = {i: overwriting(self.mod, body, i) for i, buffer in enumerate(state) if is_large(buffer)}
-        self.assigned_buffers |= {var: state[i] for i, var in overwriting_results.items() if var is not None}
-        inputs = [*state, *values[count:]]
-        going, polling = self.new_buffer([], "bool", "going"), _SignalPoll(self) if self.polls else None
+        state = self._initial_states(body, values, needed_outside)
+        inputs = [*state, *values[len(state) :]]
+        going = self.new_buffer([], "bool", "going")
+        signal_poll = _SignalPoll(self) if self.polls else None
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
+        iteration = self._varying_statements(body, inputs, state)
+        test, _ = self.collect_statements(lambda: self.emit(_copy(self.inline_function(condition, inputs), going)))
+        if signal_poll is not None:
+            iterations_per_poll = POLL_WORK // max(1, _estimated_statements(iteration))
+            iteration = emit.sequence([iteration, signal_poll.poll(iterations_per_poll)])
+        is_going = tirx.BufferLoad(going, [])
+        self.emit(tirx.While(is_going, emit.sequence([test, tirx.IfThenElse(is_going, iteration, None)])))
+        return state
+
+    def _initial_states(self, body: relax.Function, values: list[Value], needed_outside: list[bool]) -> list[Var]:
+        """Returns the buffers of a loop's carried values, and records the results of the body that overwrite one.
+
+        A value that the body returns unchanged stays in its own buffer.
+        """
+        state = []
+        for i, is_needed in enumerate(needed_outside):
+            is_unchanged = _returns_unchanged(body, i)
+            state.append(values[i] if is_unchanged else self.initial_state(values[i], is_needed))
+        for i, buffer in enumerate(state):
+            result = overwriting(self.mod, body, i) if is_large(buffer) else None
+            if result is not None:
+                self.assigned_buffers[result] = buffer
+        return state
+
+    def _varying_statements(self, body: relax.Function, inputs: list[Value], state: list[Var]) -> Stmt:
+        """Emits the loop-invariant statements of a loop's body, and returns the others, which are one iteration."""
         workspace_count = len(self.workspaces)
         all_statements, _ = self.collect_statements(lambda: self.emit_moves(state, self.inline_function(body, inputs)))
         invariant, varying = split_invariants(all_statements, self.workspaces[workspace_count:])
         self.statements += invariant
-        iteration = emit.sequence(varying)
-        test, _ = self.collect_statements(lambda: self.emit(_copy(self.inline_function(condition, inputs), going)))
-        poll = [] if polling is None else [polling.poll(POLL_WORK // max(1, _estimated_statements(iteration)))]
-        guarded_iteration = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([iteration, *poll]), None)
-        self.emit(tirx.While(tirx.BufferLoad(going, []), emit.sequence([test, guarded_iteration])))
-        return state
+        return emit.sequence(varying)
 
     def initial_state(self, value: Var, needed_outside: bool) -> Var:
         """Creates the buffer of a loop-carried value, which iterations overwrite, and copies the initial value to it.
@@ -441,7 +457,7 @@ class _SignalPoll:
 
 def _returns_unchanged(body: relax.Function, position: int) -> bool:
     """Returns whether the body of a while loop returns the carried value at a position unchanged, maybe by an alias."""
-    values = {binding.var: binding.value for block in body.body.blocks for binding in block.bindings}
+    values = {binding.var: binding.value for binding in bindings_of(body.body)}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
     field = result.fields[position] if isinstance(result, relax.Tuple) else None
@@ -458,7 +474,7 @@ def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Va
     """
     if not isinstance(body.body.body, relax.Tuple):
         return None
-    bindings = [binding for block in body.body.blocks for binding in block.bindings]
+    bindings = bindings_of(body.body)
     param, results = body.params[index], list(body.body.body.fields)
     position = next((i for i, binding in enumerate(bindings) if binding.var.same_as(results[index])), None)
     # The old value itself mustn't be a result, too.

@@ -5,7 +5,9 @@ Source: Pisarchyk & Lee, Efficient Memory Management for Deep Neural Net Inferen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from tvtf.core.aligned_array import ALIGNMENT
@@ -74,14 +76,9 @@ def peak_live_bytes(intervals: Iterable[Interval]) -> int:
     >>> peak_live_bytes([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     192
     """
-    # At each step, releases (0) sort before allocations (1).
-    changes = sorted(
-        change
-        for interval in intervals
-        for change in ((interval.first, 1, interval.size), (interval.last + 1, 0, -interval.size))
-    )
-    live = most = 0
-    for _, _, size in changes:
-        live += size
-        most = max(most, live)
-    return most
+    change_at_step: Counter[int] = Counter()
+    for interval in intervals:
+        change_at_step[interval.first] += interval.size
+        change_at_step[interval.last + 1] -= interval.size
+    live_bytes = accumulate(change_at_step[step] for step in sorted(change_at_step))
+    return max(live_bytes, default=0)

@@ -6,6 +6,7 @@ work moves into a second entry, ``prepare``, whose results become ``main``'s las
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
@@ -39,7 +41,7 @@ def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
     variables, so these values are bound to variables that are outputs of dataflow blocks.
     """
     main = mod["main"]
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    bindings = bindings_of(main.body)
     constants = _small_constants(main, bindings)
     read_by_others = _variables([binding.value for binding in bindings if binding.var not in constants])
     intermediate = [var for var in constants & read_by_others if isinstance(var, relax.DataflowVar)]
@@ -96,7 +98,7 @@ def _constant_values(main: relax.Function) -> set[Any]:
 
 
 def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
-    return [binding for block in main.body.blocks for binding in block.bindings if is_kernel_call(binding.value)]
+    return [binding for binding in bindings_of(main.body) if is_kernel_call(binding.value)]
 
 
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
@@ -107,9 +109,10 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """
     main = mod["main"]
     constants = _constant_values(main)
-    positions_by_kernel: dict[Any, list[set[int]]] = {}
-    for name, operands in (binding.value.args for binding in _kernel_calls(main) if constants):
-        positions_by_kernel.setdefault(name, []).append({i for i, a in enumerate(operands.fields) if a in constants})
+    positions_by_kernel: dict[Any, list[set[int]]] = defaultdict(list)
+    for binding in _kernel_calls(main):
+        name, operands = binding.value.args
+        positions_by_kernel[name].append({i for i, x in enumerate(operands.fields) if x in constants})
     marked = mod.clone()
     for name, positions_by_call in positions_by_kernel.items():
         common = sorted(set.intersection(*positions_by_call))
@@ -122,8 +125,13 @@ def kernels_on_constants(mod: tvm.IRModule) -> set[Any]:
     """Returns the kernels whose calls `hoist` moves to ``prepare``, so that they run only once."""
     main = mod["main"]
     constants = _constant_values(main)
-    calls = _kernel_calls(main) if constants else []
-    return {call.value.args[0] for call in calls} - {call.value.args[0] for call in calls if call.var not in constants}
+    called, called_in_main = set(), set()
+    for binding in _kernel_calls(main) if constants else ():
+        kernel = binding.value.args[0]
+        called.add(kernel)
+        if binding.var not in constants:
+            called_in_main.add(kernel)
+    return called - called_in_main
 
 
 def called_elsewhere(mod: tvm.IRModule, entries: Sequence[str] = ("main",)) -> set[Any]:
@@ -167,9 +175,8 @@ class _Hoist:
         The results of ``prepare`` become the last parameters of ``main``. A program whose weights are constant then
         packs or transforms them once instead of in each call.
         """
-        for block in self.main.body.blocks:
-            for binding in block.bindings:
-                self._distribute(binding)
+        for binding in bindings_of(self.main.body):
+            self._distribute(binding)
         used = _variables([binding.value for binding in self.after.bindings])
         needed = [binding.var for binding in self.before.bindings if binding.var in used]
         self._add_prepare(needed)
@@ -314,7 +321,7 @@ def is_kernel_call(value: Any) -> bool:
 
 def _used_by_other_than_kernels(main: relax.Function) -> set[Any]:
     """Returns the variables that anything but a kernel uses: tuples, branches, loops, and the function's result."""
-    values = [binding.value for block in main.body.blocks for binding in block.bindings]
+    values = [binding.value for binding in bindings_of(main.body)]
     return _variables([main.body.body, *(value for value in values if not is_kernel_call(value))])
 
 
