@@ -233,7 +233,7 @@ def test_a_gradient_takes_what_the_call_recorded():
 
 def test_python_runs_again_where_its_record_is_gone(monkeypatch):
     monkeypatch.setattr(host, "_records", host._Records())
-    monkeypatch.setattr(host._Records, "MOST", 2)
+    monkeypatch.setattr(host._Records, "MAX_UNUSED", 2)
     seen = []
 
     def squared(x):
