@@ -129,7 +129,7 @@ def _without_reinterpret(body: tirx.Stmt) -> tirx.Stmt:
 
 
 def _without_likely(call: ir.Call) -> ir.Expr:
-    """Drops the mark by which CPU schedules find slow paths (`tvtf.ops.kernels.approx.unless`); CUDA has none."""
+    """Drops the mark by which CPU schedules find slow paths (`tvtf.ops.kernels.approx.with_slow_path`); CUDA has none."""
     return call.args[0] if isinstance(call.op, ir.Op) and call.op.name in ("prim.likely", "tirx.likely") else call
 
 

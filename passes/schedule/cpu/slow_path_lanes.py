@@ -17,7 +17,7 @@ RARE_MARKS = {"prim.likely", "tirx.likely"}
 
 
 def with_slow_paths(body: Stmt) -> Stmt:
-    """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.unless`).
+    """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.with_slow_path`).
 
     Each loop becomes a branch: on a full vector without rare arguments the fast code runs, else the slow code lane by
     lane.

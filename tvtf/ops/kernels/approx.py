@@ -6,6 +6,7 @@ LLVM would call the C library once per lane.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce, wraps
@@ -55,7 +56,8 @@ def format_of(x: ir.Expr) -> Format:
 def elementary(function: Function) -> Function:
     """Extends a function of a float32 or float64 expression to all floating dtypes.
 
-    16-bit floats are computed in float32, and the result is rounded. The argument is bound to a variable.
+    16-bit floats are computed in float32, and the result is rounded. The argument is a variable. The function may use
+    `named`.
     """
 
     @wraps(function)
@@ -94,33 +96,65 @@ def like(value: float, x: ir.Expr) -> Any:
     return tirx.const(value, dtype_of(x))
 
 
+class _NamedValues(threading.local):
+    """The values that this thread's functions with `names_values` have named; those of the innermost function are last."""
+
+    def __init__(self) -> None:
+        self.of_functions: list[list[tuple[tirx.Var, ir.Expr]]] = []
+
+
+_named = _NamedValues()
+
+
+def named(value: ir.Expr) -> ir.Expr:
+    """Binds an expression to a new variable, and returns the variable, so that the expression is computed only once.
+
+    The innermost running function with `names_values` puts its result inside the `Let` of the variable.
+    """
+    if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):  # nothing to compute
+        return value
+    if not _named.of_functions:
+        raise RuntimeError("named() puts values around the result of a function with names_values, and none is running")
+    variable = tirx.Var("t", dtype_of(value))
+    _named.of_functions[-1].append((variable, value))
+    return variable
+
+
+def names_values(function: Callable[..., ir.Expr]) -> Callable[..., ir.Expr]:
+    """Lets a function of expressions use `named`: its result is put inside the `Let`s of the values that it names."""
+
+    @wraps(function)
+    def with_lets(*arguments: Any, **options: Any) -> ir.Expr:
+        _named.of_functions.append([])
+        try:
+            result = function(*arguments, **options)
+        finally:
+            values = _named.of_functions.pop()
+        for variable, value in reversed(values):
+            result = tirx.Let(variable, value, result)
+        return result
+
+    return with_lets
+
+
+@names_values
 def let(value: ir.Expr, body: Function) -> ir.Expr:
     """Binds an expression to a new variable, and returns `body(variable)`. The expression is computed only once."""
-    if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):  # nothing to compute
-        return body(value)
-    variable = tirx.Var("t", dtype_of(value))
-    return tirx.Let(variable, value, body(variable))
+    return body(named(value))
 
 
 def binds_arguments(function: Callable[..., ir.Expr]) -> Callable[..., ir.Expr]:
-    """Makes a function of expressions bind each of them to a variable first, in order, so that it is computed only once.
+    """Makes a function of expressions name each of them by `named` first, in order; it may name more values itself.
 
     Arguments that aren't expressions, and those passed by keyword, are passed on as they are.
     """
 
+    @names_values
     @wraps(function)
-    def with_bound_arguments(*arguments: Any, **options: Any) -> ir.Expr:
-        def bind_from(position: int, bound: tuple[Any, ...]) -> ir.Expr:
-            if position == len(arguments):
-                return function(*bound, **options)
-            argument = arguments[position]
-            if not isinstance(argument, ir.Expr):
-                return bind_from(position + 1, (*bound, argument))
-            return let(argument, lambda variable: bind_from(position + 1, (*bound, variable)))
+    def with_named_arguments(*arguments: Any, **options: Any) -> ir.Expr:
+        return function(*(named(x) if isinstance(x, ir.Expr) else x for x in arguments), **options)
 
-        return bind_from(0, ())
-
-    return with_bound_arguments
+    return with_named_arguments
 
 
 def polynomial(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
@@ -148,13 +182,15 @@ def clamped(x: ir.Expr, low: float, high: float) -> ir.Expr:
 @binds_arguments
 def odd_series(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
     """Evaluates x + x^3 p(x^2), the series of an odd function, for a polynomial p."""
-    return let(x * x, lambda square: polynomial(square, coefficients) * square * x + x)
+    square = named(x * x)
+    return polynomial(square, coefficients) * square * x + x
 
 
 @binds_arguments
 def odd_quotient(x: ir.Expr, numerator: Sequence[float], denominator: Sequence[float]) -> ir.Expr:
     """Evaluates x p(x^2) / q(x^2), an odd rational function, for polynomials p and q."""
-    return let(x * x, lambda square: x * polynomial(square, numerator) / polynomial(square, denominator))
+    square = named(x * x)
+    return x * polynomial(square, numerator) / polynomial(square, denominator)
 
 
 @binds_arguments
@@ -170,9 +206,11 @@ def with_sign(magnitude: ir.Expr, sign: ir.Expr) -> ir.Expr:
     return tirx.reinterpret(form.dtype, bits(magnitude) | (bits(sign) & sign_mask))
 
 
+@names_values
 def odd(x: ir.Expr, positive: Function) -> ir.Expr:
-    """Extends a function of non-negative numbers to an odd function, f(-x) = -f(x)."""
-    return let(tirx.abs(x), lambda size: with_sign(positive(size), x))
+    """Extends a function of non-negative numbers, which may use `named`, to an odd function, f(-x) = -f(x)."""
+    size = named(tirx.abs(x))
+    return with_sign(names_values(positive)(size), x)
 
 
 def bits(x: ir.Expr) -> ir.Expr:
@@ -185,22 +223,22 @@ def integer(value: int, form: Format) -> Any:
     return tirx.const(value, form.integer)
 
 
-def shifted(x: ir.Expr, offset: int, body: Function) -> ir.Expr:
-    """Rounds x to the nearest integer n by adding a large constant (the format's shifter), and returns `body(bits)`.
+def shifted(x: ir.Expr, offset: int) -> ir.Expr:
+    """Rounds x to the nearest integer n by adding a large constant (the format's shifter), and returns the sum's bits.
 
-    ``bits`` are the bits of the sum n + offset + shifter. Their low bits hold n + offset. A float would not do, because
-    TVM's simplifier folds (x + c) - c to x.
+    The sum is n + offset + shifter. Its low bits hold n + offset. A float would not do, because TVM's simplifier folds
+    (x + c) - c to x.
     """
-    return let(bits(x + like(format_of(x).shifter + offset, x)), body)
+    return bits(x + like(format_of(x).shifter + offset, x))
 
 
 def whole(shifted_bits: ir.Expr, form: Format, offset: int) -> ir.Expr:
-    """Converts the bits that `shifted` passes to its body back to the rounded integer n, as a float."""
+    """Converts the bits that `shifted` returns back to the rounded integer n, as a float."""
     return tirx.reinterpret(form.dtype, shifted_bits) - tirx.const(form.shifter + offset, form.dtype)
 
 
 def power_of_two(shifted_bits: ir.Expr, form: Format) -> ir.Expr:
-    """Computes 2**n from the bits that `shifted` passes to its body, if `offset` was the format's exponent bias.
+    """Computes 2**n from the bits that `shifted` returns, if `offset` was the format's exponent bias.
 
     The low bits are n + bias, which is the exponent field of 2**n. The result must be a normal number.
     """

@@ -22,6 +22,8 @@ from tvtf.ops.kernels.approx import (
     integer,
     let,
     like,
+    named,
+    names_values,
     odd,
     odd_series,
     polynomial,
@@ -68,7 +70,6 @@ ASIN = {
         7.500000000000119e-2, 1.6666666666666666e-1,
     ),
 }  # fmt: skip
-Reduced = Callable[[ir.Expr, ir.Expr], ir.Expr]
 TAN_PI_8 = 2**0.5 - 1
 # pi / 2 in parts: products of the first two with numbers below 2**27 are exact in float64.
 HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
@@ -79,34 +80,26 @@ SMALL_HALF_PI = {"float32": (1.5703125, 4.83751296997e-4, 7.549789954891882e-8),
 TURN_DIGITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410)
 
 
-def _reduced_angle(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr:
-    """Reduces an angle to x = remainder + quadrant * pi / 2 with |remainder| <= pi / 4, and returns ``body`` of both.
+def _reduced_angle(x: ir.Expr, is_small: bool = False) -> tuple[ir.Expr, ir.Expr]:
+    """Reduces an angle to x = remainder + quadrant * pi / 2 with |remainder| <= pi / 4, and returns both.
 
-    The remainder is a float64, the quadrant an int64. A large float32 is first reduced by Payne and Hanek's method.
+    The remainder is a float64, the quadrant an int64, named in the caller. A large float32 is first reduced by Payne and
+    Hanek's method. The multiple of pi / 2 is subtracted in three parts (Cody and Waite's reduction) to keep the
+    remainder accurate.
 
     Args:
         x: the angle in radians, float32 or float64.
-        body: computes the result from the remainder and the quadrant.
         is_small: whether the caller only passes angles below 2**27; beyond, the direct remainder loses accuracy.
     """
-    if is_small or format_of(x) is DOUBLE:
-        return let(x.astype("float64"), lambda angle: _reduce_to_eighth_turn(angle, body))
-    angle = tirx.Select(tirx.abs(x) < like(LARGE_ANGLE, x), x.astype("float64"), _reduce_large_angle(x))
-    return let(angle, lambda reduced: _reduce_to_eighth_turn(reduced, body))
-
-
-def _reduce_to_eighth_turn(angle: ir.Expr, body: Reduced) -> ir.Expr:
-    """Reduces a float64 angle to a remainder in [-pi / 4, pi / 4] and a quadrant, and returns ``body`` of both.
-
-    The multiple of pi / 2 is subtracted in three parts (Cody and Waite's reduction) to keep the remainder accurate.
-    """
-
-    def with_quadrant(quadrant_bits: ir.Expr) -> ir.Expr:
-        first, second, third = (like(constant, angle) for constant in HALF_PI)
-        remainder = let(whole(quadrant_bits, DOUBLE, 0), lambda n: angle - n * first - n * second - n * third)
-        return let(remainder, lambda r: body(r, quadrant_bits))
-
-    return shifted(angle * like(2 / pi, angle), 0, with_quadrant)
+    angle = x.astype("float64")
+    if not is_small and format_of(x) is not DOUBLE:
+        angle = tirx.Select(tirx.abs(x) < like(LARGE_ANGLE, x), angle, _reduce_large_angle(x))
+    angle = named(angle)
+    # the low bits are those of the quadrant
+    quadrant_bits = named(shifted(angle * like(2 / pi, angle), 0))
+    first, second, third = (like(constant, angle) for constant in HALF_PI)
+    remainder = let(whole(quadrant_bits, DOUBLE, 0), lambda n: angle - n * first - n * second - n * third)
+    return named(remainder), quadrant_bits
 
 
 def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
@@ -119,6 +112,7 @@ def _reduce_large_angle(x: ir.Expr) -> ir.Expr:
     return reflected_if(reduced_magnitude, condition=x < like(0, x), total=0)
 
 
+@names_values
 def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     """Reduces a positive float32 angle, given by its bits, to the equivalent float64 angle in [-pi, pi].
 
@@ -127,19 +121,16 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     one = tirx.const(1, "uint64")
     # the exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa
     exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
+    exponent = named(exponent)
     mantissa = ((magnitude_bits & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
-
-    def angle(e: ir.Expr) -> ir.Expr:
-        """Multiplies the mantissa by 64 bits of 1 / (2 pi), starting at bit ``e``, modulo one turn (2**64)."""
-        is_in_later_word = e >= tirx.const(64, "int32")
-        shift = (e & tirx.const(63, "int32")).astype("uint64")
-        high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
-        # A shift by 64 bits is undefined. So the low word is shifted by one bit first, then by at most 63.
-        window = let(shift, lambda s: (high << s) | ((low >> one) >> (tirx.const(63, "uint64") - s)))
-        return (mantissa * window).astype("int64").astype("float64") * tirx.const(2 * pi / 2.0**64, "float64")
-
-    return let(exponent, angle)
+    # the mantissa is multiplied by 64 bits of 1 / (2 pi), starting at the exponent, modulo one turn (2**64)
+    is_in_later_word = exponent >= tirx.const(64, "int32")
+    shift = (exponent & tirx.const(63, "int32")).astype("uint64")
+    high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
+    # A shift by 64 bits is undefined. So the low word is shifted by one bit first, then by at most 63.
+    window = let(shift, lambda s: (high << s) | ((low >> one) >> (tirx.const(63, "uint64") - s)))
+    return (mantissa * window).astype("int64").astype("float64") * tirx.const(2 * pi / 2.0**64, "float64")
 
 
 def _sine(r: ir.Expr) -> ir.Expr:
@@ -147,10 +138,12 @@ def _sine(r: ir.Expr) -> ir.Expr:
     return odd_series(r, SIN_DOUBLE if format_of(r) is DOUBLE else SIN_SINGLE)
 
 
+@names_values
 def _cosine(r: ir.Expr) -> ir.Expr:
     """Computes the cosine of |r| <= pi / 4 by a polynomial."""
     terms = COS_DOUBLE if format_of(r) is DOUBLE else COS_SINGLE
-    return let(r * r, lambda square: polynomial(square, terms) * square * square + (like(1, r) - square * like(0.5, r)))
+    square = named(r * r)
+    return polynomial(square, terms) * square * square + (like(1, r) - square * like(0.5, r))
 
 
 def _is_odd_quadrant(quadrant: ir.Expr) -> ir.Expr:
@@ -163,21 +156,22 @@ def _shifted_sine(x: ir.Expr, quadrants_ahead: int, is_small: bool = False) -> i
 
     With ``quadrants_ahead`` 0 it is the sine of x, with 1 the cosine.
     """
-    dtype = dtype_of(x)
+    return _finite_only(x, _sine_of_finite(x, quadrants_ahead, is_small))
 
-    def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
-        """Computes the sine of ``remainder`` plus ``quadrant`` and ``quadrants_ahead`` quarter turns."""
-        turned = quadrant + tirx.const(quadrants_ahead, "int64")
 
-        def cosine_or_sine(angle: ir.Expr) -> ir.Expr:
-            return tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
+@names_values
+def _sine_of_finite(x: ir.Expr, quadrants_ahead: int, is_small: bool) -> ir.Expr:
+    """Computes the sine of x + quadrants_ahead * pi / 2 for a finite x."""
+    remainder, quadrant = _reduced_angle(x, is_small)
+    turned = quadrant + tirx.const(quadrants_ahead, "int64")
 
-        value = let(remainder.astype(dtype), cosine_or_sine)
-        # the sine is negative in the third and fourth quadrant (2 and 3 modulo 4), which have bit 1 set
-        is_negative = tirx.EQ(turned & tirx.const(2, "int64"), tirx.const(2, "int64"))
-        return reflected_if(value, condition=is_negative, total=0)
+    def cosine_or_sine(angle: ir.Expr) -> ir.Expr:
+        return tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
 
-    return _finite_only(x, _reduced_angle(x, of_remainder, is_small))
+    value = let(remainder.astype(dtype_of(x)), cosine_or_sine)
+    # the sine is negative in the third and fourth quadrant (2 and 3 modulo 4), which have bit 1 set
+    is_negative = tirx.EQ(turned & tirx.const(2, "int64"), tirx.const(2, "int64"))
+    return reflected_if(value, condition=is_negative, total=0)
 
 
 def of_small_angle(bind: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
@@ -224,18 +218,25 @@ def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
 
     It is sine / cosine in even quadrants, and -cosine / sine in odd ones. Zeros keep their sign.
     """
+    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _tangent_of_finite(x, is_small)))
 
-    def of_remainder(remainder: ir.Expr, quadrant: ir.Expr) -> ir.Expr:
-        """Computes the tangent from an angle's remainder and quadrant: sin / cos, or -cos / sin in odd quadrants."""
 
-        @binds_arguments
-        def ratio(sine: ir.Expr, cosine: ir.Expr) -> ir.Expr:
-            is_odd = _is_odd_quadrant(quadrant)
-            return tirx.Select(is_odd, like(0, sine) - cosine, sine) / tirx.Select(is_odd, sine, cosine)
+@names_values
+def _tangent_of_finite(x: ir.Expr, is_small: bool) -> ir.Expr:
+    """Computes the tangent of a finite angle."""
+    remainder, quadrant = _reduced_angle(x, is_small)
+    ratio = _tangent_in_quadrant(_sine(remainder), _cosine(remainder), _is_odd_quadrant(quadrant))
+    return ratio.astype(dtype_of(x))
 
-        return ratio(_sine(remainder), _cosine(remainder)).astype(dtype_of(x))
 
-    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _reduced_angle(x, of_remainder, is_small)))
+def _tangent_in_quadrant(sine: ir.Expr, cosine: ir.Expr, is_odd: ir.Expr) -> ir.Expr:
+    """Returns sine / cosine, or -cosine / sine in odd quadrants."""
+
+    @binds_arguments
+    def ratio(sine: ir.Expr, cosine: ir.Expr) -> ir.Expr:
+        return tirx.Select(is_odd, like(0, sine) - cosine, sine) / tirx.Select(is_odd, sine, cosine)
+
+    return ratio(sine, cosine)
 
 
 # Within 2 ulp (the tangent of a float64: 4) of angles up to 2**27, in float32 of any.
@@ -350,29 +351,21 @@ def asin(x: ir.Expr) -> ir.Expr:
         # The polynomial holds up to 1 / 2. Beyond, asin(m) = pi / 2 - 2 asin(sqrt((1 - m) / 2)).
         is_far = magnitude > like(0.5, x)
         arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
-        return let(arc, lambda a: tirx.Select(is_far, like(pi / 2, x) - (a + a), a))
+        arc = named(arc)
+        return tirx.Select(is_far, like(pi / 2, x) - (arc + arc), arc)
 
     return odd(x, of_magnitude)
 
 
 @elementary
 def acos(x: ir.Expr) -> ir.Expr:
-    """Computes the arc cosine within 3 ulp. Numbers beyond -1 and 1 give NaN."""
+    """Computes the arc cosine within 3 ulp. Numbers beyond -1 and 1 give NaN.
 
-    def of_magnitude(magnitude: ir.Expr) -> ir.Expr:
-        """Computes the arc cosine of ``x``, given the absolute value of ``x``.
-
-        Up to 1 / 2 it is pi / 2 minus the arc sine. Beyond, where this difference would lose accuracy, acos(m) is twice
-        asin(sqrt((1 - m) / 2)), and acos(-m) = pi - acos(m).
-        """
-        is_far, is_negative = magnitude > like(0.5, x), x < like(0, x)
-        arc = _arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude))
-
-        def from_arc_sine(arc_sine: ir.Expr) -> ir.Expr:
-            """Computes the arc cosine from the arc sine of the magnitude, or of the half angle's sine."""
-            far = tirx.Select(is_negative, like(pi, x) - (arc_sine + arc_sine), arc_sine + arc_sine)
-            return tirx.Select(is_far, far, like(pi / 2, x) - with_sign(arc_sine, x))
-
-        return let(arc, from_arc_sine)
-
-    return let(tirx.abs(x), of_magnitude)
+    Up to 1 / 2 it is pi / 2 minus the arc sine. Beyond, where this difference would lose accuracy, acos(m) is twice
+    asin(sqrt((1 - m) / 2)), and acos(-m) = pi - acos(m).
+    """
+    magnitude = named(tirx.abs(x))
+    is_far, is_negative = magnitude > like(0.5, x), x < like(0, x)
+    arc_sine = named(_arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude)))
+    far = tirx.Select(is_negative, like(pi, x) - (arc_sine + arc_sine), arc_sine + arc_sine)
+    return tirx.Select(is_far, far, like(pi / 2, x) - with_sign(arc_sine, x))

@@ -8,11 +8,20 @@ few bits, whose products are exact, and the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tvm import ir, tirx
 
-from tvtf.ops.kernels.approx import at_least, at_most, binds_arguments, bits, let, like, polynomial, rounded
+from tvtf.ops.kernels.approx import (
+    at_least,
+    at_most,
+    binds_arguments,
+    bits,
+    let,
+    like,
+    named,
+    names_values,
+    polynomial,
+    rounded,
+)
 
 HIGH_WORD = -(1 << 32)
 MANTISSA_BITS, BIAS, MANTISSA = 52, 1023, (1 << 52) - 1
@@ -39,6 +48,7 @@ MOST_EXPONENT = 2.0**64
 MOST, LEAST = 1030.0, -1100.0
 
 
+@names_values
 def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """Computes x to the power y in float64 by vector code within one ulp.
 
@@ -50,8 +60,8 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     is_usual = tirx.And(
         tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x)), tirx.abs(y) <= large
     )
-    usual = _power_of_normal(x, y)
-    return let(usual, lambda value: tirx.if_then_else(tirx.likely(is_usual), value, tirx.pow(x, y)))
+    usual = named(_power_of_normal(x, y))
+    return tirx.if_then_else(tirx.likely(is_usual), usual, tirx.pow(x, y))
 
 
 @binds_arguments
@@ -89,167 +99,99 @@ def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     one = like(1.0, exponent)
     log_of_reference = [tirx.Select(is_near_1_5, like(part, exponent), like(0.0, exponent)) for part in LOG_OF_BASE]
     reference = tirx.Select(is_near_1_5, like(1.5, exponent), one)
-
-    def from_logarithm(log_high: ir.Expr, log_low: ir.Expr) -> ir.Expr:
-        return _power_of_two_parts(log_high, log_low, exponent)
-
-    return _logarithm(m, reference, n.astype("float64"), *log_of_reference, body=from_logarithm)
+    log_high, log_low = _logarithm(m, reference, n.astype("float64"), *log_of_reference)
+    return _power_of_two_parts(log_high, log_low, exponent)
 
 
-@binds_arguments
 def _logarithm(
-    m: ir.Expr,
-    reference: ir.Expr,
-    n: ir.Expr,
-    reference_log: ir.Expr,
-    reference_log_low: ir.Expr,
-    *,
-    body: Callable[..., ir.Expr],
-) -> ir.Expr:
-    """Computes the base-2 logarithm of 2**n * m as a high and a low part, and returns ``body(high, low)``.
+    m: ir.Expr, reference: ir.Expr, n: ir.Expr, reference_log: ir.Expr, reference_log_low: ir.Expr
+) -> tuple[ir.Expr, ir.Expr]:
+    """Computes the base-2 logarithm of 2**n * m as a high and a low part; values are named in the caller.
 
     ``reference`` is the number 1 or 1.5 near m. Its logarithm is given in two parts.
     """
-
-    @binds_arguments
-    def quotient(u: ir.Expr, v: ir.Expr, total: ir.Expr) -> ir.Expr:
-        """Splits s = (m - reference) / (m + reference) into a high and a low part.
-
-        The series of the logarithm has powers of s.
-        """
-
-        @binds_arguments
-        def split(s: ir.Expr, total_low: ir.Expr) -> ir.Expr:
-            return low_part(u, v, s, _high(s), total, total_low)
-
-        return split(u * v, m - rounded(total - reference))
-
-    @binds_arguments
-    def low_part(u: ir.Expr, v: ir.Expr, s: ir.Expr, h: ir.Expr, total: ir.Expr, total_low: ir.Expr) -> ir.Expr:
-        """Computes the low part of s, what its high part h lacks."""
-        low = v * (rounded(u - h * total) - h * total_low)
-        return series(s, h, low, h * h, s * s)
-
-    @binds_arguments
-    def series(s: ir.Expr, h: ir.Expr, low: ir.Expr, square: ir.Expr, z: ir.Expr) -> ir.Expr:
-        """Multiplies s by the logarithm's series 3 + z + z^2 p(z) with z = s^2. ``h`` is the high part of s.
-
-        The series and the product each have a high and a low part.
-        """
-        # low * (h + s) is s^2 - h^2, because ``square`` below is that of the high part only
-        series_tail = z * z * polynomial(z, LOG) + low * (h + s)
-        three = like(3.0, s)
-
-        def multiply(series_tail: ir.Expr, t: ir.Expr) -> ir.Expr:
-            t_low = series_tail - rounded(rounded(t - three) - square)  # what the high part t of the series lacks
-            return products(h * t, low * t + t_low * s)
-
-        def with_tail(tail: ir.Expr) -> ir.Expr:
-            return let(_high(rounded(three + square) + tail), lambda t: multiply(tail, t))
-
-        return let(series_tail, with_tail)
-
-    @binds_arguments
-    def products(u: ir.Expr, v: ir.Expr) -> ir.Expr:
-        """Scales the sum ``u + v`` of a large and a small product to a base-2 logarithm.
-
-        The scale and the logarithm each have a high and a low part, which keeps more bits than one float64 has.
-        """
-
-        def scaled(high: ir.Expr) -> ir.Expr:
-            low = v - rounded(high - u)
-            a = like(SCALE_HIGH, high) * high
-            b = like(SCALE_LOW, high) * high + low * like(SCALE, high) + reference_log_low
-            return total(a, b)
-
-        return let(_high(u + v), scaled)
-
-    @binds_arguments
-    def total(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        """Adds ``n`` and the reference's logarithm to the logarithm ``a + b``, and splits the sum into two parts."""
-
-        def split(high: ir.Expr) -> ir.Expr:
-            return body(high, b - rounded(rounded(rounded(high - n) - reference_log) - a))
-
-        return let(_high(rounded(rounded(a + b) + reference_log) + n), split)
-
-    one = like(1.0, m)
-    return quotient(rounded(m - reference), one / (m + reference), _high(m + reference))
+    m, reference, n, reference_log, reference_log_low = map(named, (m, reference, n, reference_log, reference_log_low))
+    difference, inverse = named(rounded(m - reference)), named(like(1.0, m) / (m + reference))
+    total = named(_high(m + reference))
+    # s = (m - reference) / (m + reference); each quantity has a high part, and a low part that the high part lacks
+    s = named(difference * inverse)
+    total_low = named(m - rounded(total - reference))
+    s_high = named(_high(s))
+    s_low = named(inverse * (rounded(difference - s_high * total) - s_high * total_low))
+    # the logarithm is s times the series 3 + z + z^2 p(z) with z = s^2
+    high_square, z = named(s_high * s_high), named(s * s)
+    # s_low * (s_high + s) is s^2 - high_square
+    series_low = named(z * z * polynomial(z, LOG) + s_low * (s_high + s))
+    three = like(3.0, s)
+    series_high = named(_high(rounded(three + high_square) + series_low))
+    rest_of_series = series_low - rounded(rounded(series_high - three) - high_square)
+    product, product_low = named(s_high * series_high), named(s_low * series_high + rest_of_series * s)
+    product_high = named(_high(product + product_low))
+    rest_of_product = product_low - rounded(product_high - product)
+    # the product is scaled to a base-2 logarithm
+    scaled = named(like(SCALE_HIGH, product_high) * product_high)
+    scaled_low = named(
+        like(SCALE_LOW, product_high) * product_high + rest_of_product * like(SCALE, product_high) + reference_log_low
+    )
+    # `n` and the reference's logarithm are added to it
+    log_high = named(_high(rounded(rounded(scaled + scaled_low) + reference_log) + n))
+    return log_high, scaled_low - rounded(rounded(rounded(log_high - n) - reference_log) - scaled)
 
 
+@names_values
 def _power_of_two_parts(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     """Computes 2 to the power of ``exponent * (high + low)``, where ``high + low`` is a logarithm in two parts.
 
     The exponent is split into two parts, too. Then the product of both high parts is exact.
     """
-
-    @binds_arguments
-    def multiply(high_exponent: ir.Expr, low: ir.Expr) -> ir.Expr:
-        return _exp2_of_sum((exponent - high_exponent) * high + exponent * low, high_exponent * high)
-
-    return multiply(_high(exponent), low)
+    high_exponent, low = named(_high(exponent)), named(low)
+    return _exp2_of_sum((exponent - high_exponent) * high + exponent * low, high_exponent * high)
 
 
 @binds_arguments
 def _exp2_of_sum(small: ir.Expr, large: ir.Expr) -> ir.Expr:
-    """Computes 2 to the power of ``small + large``."""
-    return let(small + large, lambda z: _exp2(z, small, large))
-
-
-def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
-    """Computes 2 to the power of ``small + large``, whose rounded sum is ``z``: infinity above MOST, 0 below LEAST."""
+    """Computes 2 to the power of ``small + large``: infinity above MOST, 0 below LEAST."""
+    z = named(small + large)
     bounded = at_least(at_most(z, MOST), LEAST)
-
-    def value(n: ir.Expr) -> ir.Expr:
-        """Computes the power, whose exponent is split into the whole number ``n`` and a fraction."""
-
-        def with_fraction(large_fraction: ir.Expr) -> ir.Expr:
-            return let(_high(small + large_fraction), lambda t: fraction(t, large_fraction, n))
-
-        return let(rounded(large - n), with_fraction)
-
-    def fraction(t: ir.Expr, large: ir.Expr, n: ir.Expr) -> ir.Expr:
-        """Multiplies the fraction, whose high part is ``t``, by ln 2."""
-
-        @binds_arguments
-        def add(u: ir.Expr, v: ir.Expr) -> ir.Expr:
-            return let(u + v, lambda z: series(z, v - rounded(z - u), n))
-
-        return add(t * like(LN2_HIGH, t), (small - rounded(t - large)) * like(LN2, t) + t * like(LN2_LOW, t))
-
-    def series(z: ir.Expr, w: ir.Expr, n: ir.Expr) -> ir.Expr:
-        """Computes exp(z + w) - 1 = z - r for a small ``w``, and the power from it."""
-
-        @binds_arguments
-        def rest(t: ir.Expr, w: ir.Expr) -> ir.Expr:
-            return z * t / (t - like(2.0, z)) - (z * w + w)
-
-        t = z - let(z * z, lambda square: square * polynomial(square, EXP))
-        return let(rest(t, w), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
-
-    def ended(z: ir.Expr, r: ir.Expr, more: ir.Expr, n: ir.Expr) -> ir.Expr:
-        """Computes 1 + ``more``, plus the errors of two roundings, and multiplies the sum by 2**n."""
-        one = like(1.0, z)
-        lost = rounded(rounded(z - more) - r)
-
-        def with_lost_digits(total: ir.Expr) -> ir.Expr:
-            return total + (rounded(more - rounded(total - one)) + lost)
-
-        return _scaled(let(rounded(one + more), with_lost_digits), n)
-
-    regular = let(tirx.floor(bounded + like(0.5, z)), value)
+    regular = _exp2_of_bounded(tirx.floor(bounded + like(0.5, z)), small, large)
     least = tirx.Select(z < like(LEAST, z), like(0.0, z), regular)
     return tirx.Select(z > like(MOST, z), like(float("inf"), z), least)
 
 
+@binds_arguments
+def _exp2_of_bounded(n: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
+    """Computes 2 to the power of ``small + large``, which is the whole number ``n`` plus a fraction."""
+    large_fraction = named(rounded(large - n))
+    fraction_high = named(_high(small + large_fraction))
+    fraction_low = small - rounded(fraction_high - large_fraction)
+    # times ln 2
+    u = named(fraction_high * like(LN2_HIGH, fraction_high))
+    v = named(fraction_low * like(LN2, fraction_high) + fraction_high * like(LN2_LOW, fraction_high))
+    z = named(u + v)
+    w = v - rounded(z - u)
+    # exp(z + w) - 1 is z - r
+    r = named(_rest_of_exponential(z - let(z * z, lambda square: square * polynomial(square, EXP)), w, z=z))
+    more = named(rounded(z - r))
+    one, lost = like(1.0, z), rounded(rounded(z - more) - r)
+
+    def with_lost_digits(total: ir.Expr) -> ir.Expr:
+        return total + (rounded(more - rounded(total - one)) + lost)
+
+    return _scaled(let(rounded(one + more), with_lost_digits), n)
+
+
+@binds_arguments
+def _rest_of_exponential(t: ir.Expr, w: ir.Expr, *, z: ir.Expr) -> ir.Expr:
+    """Computes r in exp(z + w) - 1 = z - r, for a small ``w`` and ``t`` = z - z^2 p(z^2)."""
+    return z * t / (t - like(2.0, z)) - (z * w + w)
+
+
+@names_values
 def _scaled(value: ir.Expr, n: ir.Expr) -> ir.Expr:
     """Multiplies a float64 by 2**n in two steps, by 2**(n / 2) each. 2**n itself may overflow or underflow."""
-
-    def in_two_steps(n: ir.Expr) -> ir.Expr:
-        half = n >> _int64(1)
-        return value * _power_of_two(half) * _power_of_two(n - half)
-
-    return let(n.astype("int64"), in_two_steps)
+    n = named(n.astype("int64"))
+    half = n >> _int64(1)
+    return value * _power_of_two(half) * _power_of_two(n - half)
 
 
 def _power_of_two(n: ir.Expr) -> ir.Expr:

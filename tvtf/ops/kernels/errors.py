@@ -17,6 +17,8 @@ from tvtf.ops.kernels.approx import (
     format_of,
     let,
     like,
+    named,
+    names_values,
     odd,
     odd_quotient,
     polynomial,
@@ -96,34 +98,30 @@ def _erf_of_large(magnitude: ir.Expr) -> ir.Expr:
     return like(1, magnitude) - _erfc_of_large(magnitude)
 
 
+@names_values
 def _erfc_of_large(magnitude: ir.Expr) -> ir.Expr:
     """Computes erfc of a float64 of at least 0.45 as exp(-x^2) / (1 + 2 x) times a polynomial.
 
     Arguments are clamped to ERFC_IS_ZERO, where erfc is 0.
     """
-
-    def of_bounded(x: ir.Expr) -> ir.Expr:
-        centre, one = like(ERFC_CENTRE, x), like(1, x)
-        factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC))
-        return _gauss(x) * (factor / (one + x + x))
-
-    return let(at_most(magnitude, ERFC_IS_ZERO), of_bounded)
+    x = named(at_most(magnitude, ERFC_IS_ZERO))
+    centre, one = like(ERFC_CENTRE, x), like(1, x)
+    factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC))
+    return _gauss(x) * (factor / (one + x + x))
 
 
+@names_values
 def _gauss(x: ir.Expr) -> ir.Expr:
     """Computes exp(-x^2) of a float64.
 
     The square of x rounded to float32 (the leading digits) is exact in float64. A factor near 1 corrects the result for
     the remaining digits of x.
     """
-
-    def from_leading_digits(leading: ir.Expr) -> ir.Expr:
-        """Computes exp(-leading^2), and multiplies it by exp(leading^2 - x^2), a polynomial of degree 2."""
-        difference = (leading - x) * (leading + x)  # leading^2 - x^2, without the rounding errors of the squares
-        correction = let(difference, lambda d: d * (d * like(0.5, d) + like(1, d)) + like(1, d))
-        return exp(like(0, x) - leading * leading) * correction
-
-    return let(x.astype("float32").astype("float64"), from_leading_digits)
+    leading = named(x.astype("float32").astype("float64"))
+    difference = (leading - x) * (leading + x)  # leading^2 - x^2, without the rounding errors of the squares
+    # exp(leading^2 - x^2), by a polynomial of degree 2
+    correction = let(difference, lambda d: d * (d * like(0.5, d) + like(1, d)) + like(1, d))
+    return exp(like(0, x) - leading * leading) * correction
 
 
 @elementary
@@ -140,26 +138,23 @@ def erfc(x: ir.Expr) -> ir.Expr:
     return tirx.Select(tirx.abs(x) < like(0.5, x), of_small, of_large)
 
 
+@names_values
 def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
     """Computes the complementary error function of a non-negative float32: exp(-x^2) / (1 + 2 x) times a polynomial."""
+    x = named(at_most(magnitude, ERFC_SINGLE_IS_ZERO))
+    centre, one = like(ERFC_SINGLE_CENTRE, x), like(1, x)
+    factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC_SINGLE))
+    return _gauss_single(x) * (factor / (one + x + x))
 
-    def of_bounded(x: ir.Expr) -> ir.Expr:
-        """Computes erfc of an argument that is at most ERFC_SINGLE_IS_ZERO."""
-        centre, one = like(ERFC_SINGLE_CENTRE, x), like(1, x)
-        factor = let((x - centre) / (x + centre), lambda t: polynomial(t, ERFC_SINGLE))
-        # without its last 12 bits, x has an exact square in float32
-        leading = tirx.reinterpret("float32", bits(x) & tirx.const(LEADING_BITS, "int32"))
 
-        def gauss(leading: ir.Expr) -> ir.Expr:
-            """Computes exp(-x^2) as exp(-leading^2) times exp(leading^2 - x^2), a short polynomial."""
-            # (leading - x)(leading + x) is the difference of the squares, without their rounding errors
-            correction = let((leading - x) * (leading + x), lambda d: polynomial(d, EXP_OF_LITTLE))
-            return exp(like(0, x) - leading * leading) * correction
-
-        gaussian = let(leading, gauss)
-        return gaussian * (factor / (one + x + x))
-
-    return let(at_most(magnitude, ERFC_SINGLE_IS_ZERO), of_bounded)
+@names_values
+def _gauss_single(x: ir.Expr) -> ir.Expr:
+    """Computes exp(-x^2) of a float32 as exp(-leading^2) times exp(leading^2 - x^2), a short polynomial."""
+    # without its last 12 bits, x has an exact square in float32
+    leading = named(tirx.reinterpret("float32", bits(x) & tirx.const(LEADING_BITS, "int32")))
+    # (leading - x)(leading + x) is the difference of the squares, without their rounding errors
+    correction = let((leading - x) * (leading + x), lambda d: polynomial(d, EXP_OF_LITTLE))
+    return exp(like(0, x) - leading * leading) * correction
 
 
 @through_double

@@ -6,7 +6,6 @@ for the Elementary Functions" (1980); the logarithm's are those of fdlibm's e_lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log as real_log
 
 from tvm import ir, tirx
@@ -26,6 +25,8 @@ from tvtf.ops.kernels.approx import (
     integer,
     let,
     like,
+    named,
+    names_values,
     odd,
     odd_quotient,
     polynomial,
@@ -103,9 +104,11 @@ def exp(x: ir.Expr) -> ir.Expr:
 @binds_arguments
 def _exp_of_bounded(x: ir.Expr, form: Format) -> ir.Expr:
     """Computes exp(x) for an x whose exponential is neither infinite nor 0."""
-    return shifted(x * like(LOG2_E / 2, x), form.bias, lambda n_bits: _exp(x, n_bits, form))
+    n_bits = named(shifted(x * like(LOG2_E / 2, x), form.bias))
+    return _exp(x, n_bits, form)
 
 
+@names_values
 def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
     """Computes exp(x) for x = 2 n ln 2 + r: exp(r) by a polynomial, times 2**n twice.
 
@@ -114,13 +117,16 @@ def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
     one, terms = like(1, x), EXP[form.dtype]
     remainder = less_multiples(x, whole(n_bits, form, form.bias), 2)
     value = let(remainder, lambda r: (polynomial(r, terms) * r + one) * r + one)
-    return let(power_of_two(n_bits, form), lambda scale: value * scale * scale)
+    scale = named(power_of_two(n_bits, form))
+    return value * scale * scale
 
 
+@names_values
 def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
     """Computes `x - count * step * ln 2` almost exactly: ln 2 is split into a high and a low part."""
     high, low = LN2_PARTS[format_of(x).dtype]
-    return let(count, lambda n: x - n * like(step * high, x) - n * like(step * low, x))
+    n = named(count)
+    return x - n * like(step * high, x) - n * like(step * low, x)
 
 
 @elementary
@@ -133,7 +139,8 @@ def expm1(x: ir.Expr) -> ir.Expr:
 @binds_arguments
 def _expm1_of_bounded(x: ir.Expr, form: Format) -> ir.Expr:
     """Computes exp(x) - 1 for an x whose exponential isn't infinite."""
-    return shifted(x * like(LOG2_E, x), form.bias - 1, lambda n_bits: _expm1(x, n_bits, form))
+    n_bits = named(shifted(x * like(LOG2_E, x), form.bias - 1))
+    return _expm1(x, n_bits, form)
 
 
 def _expm1(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
@@ -173,6 +180,7 @@ def _at_edges(x: ir.Expr, pole: float, regular: ir.Expr) -> ir.Expr:
     return tirx.Select(x <= like(pole, x), at_pole_or_below, below_infinity(x, regular))
 
 
+@names_values
 def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
     """Computes the logarithm of (number + addend) for a normal number that is given by its bits.
 
@@ -185,11 +193,9 @@ def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend
     # subtracting the bits of sqrt(1 / 2) puts the mantissa between sqrt(1 / 2) and sqrt(2)
     offset = integer(SQRT_HALF[form.dtype], form)
     mantissa_bits = integer(form.mantissa_bits, form)
-
-    def with_exponent(b: ir.Expr) -> ir.Expr:
-        return let((b - offset) >> mantissa_bits, lambda exponent: _log_of_parts(b, exponent, form, adjust, addend))
-
-    return let(representation, with_exponent)
+    number_bits = named(representation)
+    exponent = named((number_bits - offset) >> mantissa_bits)
+    return _log_of_parts(number_bits, exponent, form, adjust, addend)
 
 
 def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function, addend: ir.Expr) -> ir.Expr:
@@ -229,24 +235,20 @@ def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     """
     high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
     if format_of(f) is DOUBLE:
-        return let(
-            f * f * like(0.5, f),
-            lambda half_square: f + (_log_tail(f, half_square) + exponent * low - half_square) + exponent * high,
-        )
+        half_square = named(f * f * like(0.5, f))
+        return f + (_log_tail(f, half_square) + exponent * low - half_square) + exponent * high
     square = f * f
     return f + (polynomial(f, LOG_SINGLE) * f * square + exponent * low - square * like(0.5, f)) + exponent * high
 
 
+@names_values
 def _log_tail(f: ir.Expr, half_square: ir.Expr) -> ir.Expr:
     """Computes the tail of the float64 log(1 + f): a series in ``s = f / (2 + f)``, plus ``s * half_square``.
 
     ``half_square`` is f^2 / 2.
     """
-
-    def tail(s: ir.Expr) -> ir.Expr:
-        return s * (half_square + let(s * s, lambda square: square * polynomial(square, LOG_DOUBLE)))
-
-    return let(f / (f + like(2, f)), tail)
+    s = named(f / (f + like(2, f)))
+    return s * (half_square + let(s * s, lambda square: square * polynomial(square, LOG_DOUBLE)))
 
 
 @elementary
@@ -275,7 +277,8 @@ def tanh(x: ir.Expr) -> ir.Expr:
 
     def of_magnitude(size: ir.Expr) -> ir.Expr:
         """Computes tanh(size) = t / (t + 2) with t = exp(2 size) - 1."""
-        return let(expm1(at_most(size + size, 2 * limit)), lambda t: t / (t + like(2, t)))
+        t = named(expm1(at_most(size + size, 2 * limit)))
+        return t / (t + like(2, t))
 
     if form is DOUBLE:
         return odd(x, of_magnitude)
@@ -286,26 +289,21 @@ def tanh(x: ir.Expr) -> ir.Expr:
 def sigmoid(x: ir.Expr) -> ir.Expr:
     """Computes 1 / (1 + exp(-x)) within 3 ulp, without overflow on either side."""
     one = like(1, x)
-
-    def fraction(power: ir.Expr) -> ir.Expr:
-        return tirx.Select(x < like(0, x), power, one) / (one + power)
-
     # exp(-|x|) never overflows: it is the numerator for negative x
-    return let(exp(like(0, x) - tirx.abs(x)), fraction)
+    power = named(exp(like(0, x) - tirx.abs(x)))
+    return tirx.Select(x < like(0, x), power, one) / (one + power)
 
 
-def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
-    """Computes w = exp(|x| / 2) = 1 + t for hyperbolic functions, and returns `body(t, w, 1 / w)`.
+def _half_exponentials(x: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
+    """Computes w = exp(|x| / 2) = 1 + t for hyperbolic functions, and returns t, w and 1 / w, named in the caller.
 
     Half the argument is used because exp(|x|) overflows earlier. It is clamped to an exponent at which w is still finite:
     1 / w then isn't 0, and a product with w overflows to infinity, not to NaN.
     """
     one, half = like(1, x), like(0.5, x)
-
-    def with_reciprocal(t: ir.Expr) -> ir.Expr:
-        return let(t + one, lambda w: let(one / w, lambda reciprocal: body(t, w, reciprocal)))
-
-    return let(expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)), with_reciprocal)
+    t = named(expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)))
+    w = named(t + one)
+    return t, w, named(one / w)
 
 
 @elementary
@@ -313,7 +311,8 @@ def sinh(x: ir.Expr) -> ir.Expr:
     """Computes the hyperbolic sine within 4 ulp, also near zero."""
 
     def of_magnitude(size: ir.Expr) -> ir.Expr:
-        return _half_exponentials(size, lambda t, w, v: (t + t * v) * like(0.5, t) * (w + v))
+        t, w, inverse = _half_exponentials(size)
+        return (t + t * inverse) * like(0.5, t) * (w + inverse)
 
     return odd(x, of_magnitude)
 
@@ -321,7 +320,8 @@ def sinh(x: ir.Expr) -> ir.Expr:
 @elementary
 def cosh(x: ir.Expr) -> ir.Expr:
     """Computes the hyperbolic cosine within 4 ulp."""
-    return _half_exponentials(x, lambda t, w, v: (w * like(0.5, w)) * w + (v * like(0.5, w)) * v)
+    _, w, inverse = _half_exponentials(x)
+    return (w * like(0.5, w)) * w + (inverse * like(0.5, w)) * inverse
 
 
 @elementary

@@ -11,7 +11,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.approx import let
+from tvtf.ops.kernels.approx import named, names_values
 from tvtf.ops.kernels.common import FlatProxy, compute, flat_buffer, long
 from tvtf.ops.kernels.scan import product, rows
 
@@ -44,6 +44,7 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     return te.extern([x.shape] * 4, [codes], build_ir, name="order_by_digits", dtype=dtypes)[0]
 
 
+@names_values
 def code(x: Any, descending: bool) -> Any:
     """Maps an element to an unsigned integer key for radix sort. The keys sort in the same order as the elements.
 
@@ -51,7 +52,7 @@ def code(x: Any, descending: bool) -> Any:
     """
     dtype = str(x.ty.dtype)
     if "float" in dtype:
-        return let(_canonical(x), lambda value: _ordered_bits(value, dtype[5:], True, descending))
+        return _ordered_bits(named(_canonical(x)), dtype[5:], True, descending)
     # narrower integers and bools are sorted as int32
     integer_dtype = dtype if dtype.endswith(("32", "64")) else "int32"
     return _ordered_bits(x.astype(integer_dtype), integer_dtype[-2:], False, descending, integer_dtype.startswith("u"))

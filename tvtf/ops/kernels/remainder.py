@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
-from tvtf.ops.kernels.approx import binds_arguments, let, like, with_sign
+from tvtf.ops.kernels.approx import binds_arguments, let, like, named, names_values, with_sign
 
 DIGITS = 28
 """Binary digits of the quotient per step: the product with the divisor's 24 digits fits a float64."""
@@ -22,14 +22,12 @@ def remainder_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     return tirx.if_then_else(tirx.likely(tirx.Not(has_long_quotient)), _remainder(x, y, 1), _remainder(x, y, STEPS))
 
 
+@names_values
 def _remainder(x: ir.Expr, y: ir.Expr, steps: int) -> ir.Expr:
     """Computes the float32 remainder of x / y in float64, for a quotient of at most ``steps * DIGITS`` bits."""
-
-    def with_dividend(x: ir.Expr) -> ir.Expr:
-        size, divisor = tirx.abs(x.astype("float64")), tirx.abs(y.astype("float64"))
-        return _with_sign_of_dividend(x, size, divisor, steps)
-
-    return let(x, with_dividend)
+    x = named(x)
+    size, divisor = tirx.abs(x.astype("float64")), tirx.abs(y.astype("float64"))
+    return _with_sign_of_dividend(x, size, divisor, steps)
 
 
 @binds_arguments
@@ -43,13 +41,12 @@ def _with_sign_of_dividend(x: ir.Expr, size: ir.Expr, divisor: ir.Expr, steps: i
     remainder = let(like(1, divisor) / divisor, lambda inverse: _subtract_multiples(size, divisor, inverse, steps))
     of_infinity = tirx.Select(size < infinity, size, like(float("nan"), size))
     value = tirx.Select(tirx.EQ(divisor, infinity), of_infinity, remainder)
-    return let(
-        value.astype("float32"),
-        # NaN, for which the comparison is false, keeps its own sign
-        lambda r: tirx.Select(r < infinity.astype("float32"), with_sign(r, x), r),
-    )
+    result = named(value.astype("float32"))
+    # NaN, for which the comparison is false, keeps its own sign
+    return tirx.Select(result < infinity.astype("float32"), with_sign(result, x), result)
 
 
+@names_values
 def _subtract_multiples(remainder: ir.Expr, divisor: ir.Expr, inverse: ir.Expr, steps: int) -> ir.Expr:
     """Computes a remainder by long division. Each step finds DIGITS bits of the quotient, the highest bits first.
 
@@ -59,11 +56,9 @@ def _subtract_multiples(remainder: ir.Expr, divisor: ir.Expr, inverse: ir.Expr, 
     """
     if not steps:
         # An error of one in the last bits leaves a remainder in [-divisor, 2 * divisor).
-        positive = tirx.Select(remainder < like(0, remainder), remainder + divisor, remainder)
-        return let(positive, lambda r: tirx.Select(r >= divisor, r - divisor, r))
+        positive = named(tirx.Select(remainder < like(0, remainder), remainder + divisor, remainder))
+        return tirx.Select(positive >= divisor, positive - divisor, positive)
     scale = 2.0 ** (DIGITS * (steps - 1))
     multiple = tirx.floor(remainder * (inverse * like(1 / scale, remainder)))
-    return let(
-        remainder - multiple * (divisor * like(scale, remainder)),
-        lambda left: _subtract_multiples(left, divisor, inverse, steps - 1),
-    )
+    remainder = named(remainder - multiple * (divisor * like(scale, remainder)))
+    return _subtract_multiples(remainder, divisor, inverse, steps - 1)

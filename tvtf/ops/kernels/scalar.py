@@ -12,8 +12,9 @@ from tvm.target import Target
 
 from tvtf.core.shape import broadcast_shapes, simplify_dim
 from tvtf.ops.kernels import circular, double_power, errors, fastmath, special
+from tvtf.ops.kernels.approx import named, names_values
 from tvtf.ops.kernels.remainder import remainder_single
-from tvtf.ops.kernels.special import digamma, let, lgamma, ndtri, trigamma
+from tvtf.ops.kernels.special import digamma, lgamma, ndtri, trigamma
 
 __all__ = ["digamma", "lgamma", "ndtri", "trigamma"]
 
@@ -237,15 +238,13 @@ def floor_divide(x: Any, y: Any) -> Any:
     return _quotient(x, y) - tirx.Select(is_one_too_large, const(1, x), const(0, x))
 
 
+@names_values
 def floor_remainder(x: Any, y: Any) -> Any:
     """Returns the remainder of a division rounded down, which has the sign of ``y``."""
     if dtype_of(x).startswith("u"):
         return truncate_remainder(x, y)
-
-    def with_sign_of_divisor(remainder: Any) -> Any:
-        return tirx.Select(_has_other_sign(remainder, y), remainder + y, remainder)
-
-    return let(truncate_remainder(x, y), with_sign_of_divisor)
+    remainder = named(truncate_remainder(x, y))
+    return tirx.Select(_has_other_sign(remainder, y), remainder + y, remainder)
 
 
 def _has_other_sign(remainder: Any, y: Any) -> Any:

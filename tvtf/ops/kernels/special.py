@@ -10,7 +10,7 @@ import numpy as np
 from tvm import tirx
 
 from tvtf.ops.kernels import circular, errors, fastmath
-from tvtf.ops.kernels.approx import binds_arguments, dtype_of, let, polynomial, through_double
+from tvtf.ops.kernels.approx import binds_arguments, dtype_of, let, named, names_values, polynomial, through_double
 
 Function = Callable[..., Any]
 
@@ -51,32 +51,27 @@ _TAIL = (
 _HALLEY_STEPS = 3
 
 
+@names_values
 def _start(q: Any) -> Any:
     """Computes a first approximation of the inverse of erfc at q, for 0 < q <= 1.
 
     The approximation is Giles's. For small q it is the first term of the asymptotic expansion.
     """
-    w = -fastmath.log(q * (real(2) - q))
-
-    def approximation(w: Any) -> Any:
-        """Approximates the inverse by polynomials, in the center and in the tail, and by logarithms far out."""
-        central = tirx.Select(
-            w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
-        ) * (real(1) - q)
-        logarithm = tirx.max(-fastmath.log(q), real(1))
-        asymptotic = tirx.sqrt(logarithm - real(0.5) * fastmath.log(real(np.pi) * logarithm))
-        return tirx.Select(w < real(16), central, asymptotic)
-
-    return let(w, approximation)
+    w = named(-fastmath.log(q * (real(2) - q)))
+    # polynomials in the center and in the tail, logarithms far out
+    central = tirx.Select(
+        w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
+    ) * (real(1) - q)
+    logarithm = tirx.max(-fastmath.log(q), real(1))
+    asymptotic = tirx.sqrt(logarithm - real(0.5) * fastmath.log(real(np.pi) * logarithm))
+    return tirx.Select(w < real(16), central, asymptotic)
 
 
+@names_values
 def _halley_step(q: Any, z: Any) -> Any:
     """Improves an approximation ``z`` of the inverse of erfc at ``q`` by a step of Halley's method."""
-
-    def improved(error: Any) -> Any:
-        return z - error / (real(1) + z * error)
-
-    return let((q - errors.erfc(z)) * real(np.sqrt(np.pi) / 2) * fastmath.exp(z * z), improved)
+    error = named((q - errors.erfc(z)) * real(np.sqrt(np.pi) / 2) * fastmath.exp(z * z))
+    return z - error / (real(1) + z * error)
 
 
 @binds_arguments
@@ -140,30 +135,26 @@ def _shifted(x: Any, term: Function) -> tuple[Any, Any]:
     return reduce(lambda left, right: left + right, terms), x + real(_SHIFTS)
 
 
+@names_values
 def _digamma_above(x: Any) -> Any:
     """Computes digamma of x > 0 by the asymptotic series at x + 10, where the series is accurate.
 
     The recurrence from x + 10 down to x subtracts the ten terms 1 / (x + i).
     """
     recurrence_sum, far = _shifted(x, lambda y: real(1) / y)
-
-    def series(square: Any) -> Any:
-        return fastmath.log(far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - recurrence_sum
-
-    return let(real(1) / (far * far), series)
+    square = named(real(1) / (far * far))
+    return fastmath.log(far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - recurrence_sum
 
 
+@names_values
 def _trigamma_above(x: Any) -> Any:
     """Computes trigamma of x > 0 by the asymptotic series at x + 10, where the series is accurate.
 
     The recurrence from x + 10 down to x adds the ten terms 1 / (x + i)^2.
     """
     recurrence_sum, far = _shifted(x, lambda y: real(1) / (y * y))
-
-    def series(square: Any) -> Any:
-        return real(1) / far + real(0.5) * square + square / far * polynomial(square, _TRIGAMMA_SERIES) + recurrence_sum
-
-    return let(real(1) / (far * far), series)
+    square = named(real(1) / (far * far))
+    return real(1) / far + real(0.5) * square + square / far * polynomial(square, _TRIGAMMA_SERIES) + recurrence_sum
 
 
 def _reflected(x: Any, of_positive: Function, reflect: Function, pole: float) -> Any:
@@ -190,9 +181,11 @@ def digamma(x: Any) -> Any:
     return _reflected(x, _digamma_above, lambda v, angle: v - real(np.pi) / circular.tan(angle), np.nan)
 
 
+@names_values
 def _trigamma_reflection(value: Any, angle: Any) -> Any:
     """Returns trigamma(x) = (pi / sin(pi x))^2 - trigamma(1 - x), from ``value`` at 1 - x."""
-    return let(real(np.pi) / circular.sin(angle), lambda r: r * r - value)
+    ratio = named(real(np.pi) / circular.sin(angle))
+    return ratio * ratio - value
 
 
 @through_double
@@ -207,6 +200,7 @@ _STIRLING = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 _LGAMMA_SHIFTS = 8
 
 
+@names_values
 def _lgamma_above(x: Any) -> Any:
     """Computes log gamma(x) for x > 0 within 1e-13 by Stirling's series.
 
@@ -215,14 +209,21 @@ def _lgamma_above(x: Any) -> Any:
     is_low = x < real(_LGAMMA_SHIFTS)
     product = reduce(lambda a, b: a * b, [x + real(i) for i in range(_LGAMMA_SHIFTS)])
     # gamma(x + 8) = x (x + 1) ... (x + 7) gamma(x)
-    log_of_product = fastmath.log(tirx.Select(is_low, product, real(1)))
+    log_of_product = named(fastmath.log(tirx.Select(is_low, product, real(1))))
     far = tirx.Select(is_low, x + real(_LGAMMA_SHIFTS), x)
+    return _stirling_series(far) - log_of_product
 
-    def series(y: Any) -> Any:
-        tail = let(real(1) / y, lambda v: v * let(v * v, lambda square: polynomial(square, _STIRLING)))
-        return (y - real(0.5)) * (fastmath.log(y) - real(1)) + (real(0.5 * np.log(2 * np.pi) - 0.5) + tail)
 
-    return let(log_of_product, lambda b: let(far, series) - b)
+@binds_arguments
+def _stirling_series(x: Any) -> Any:
+    """Computes log gamma(x) for a large x."""
+    tail = _stirling_tail(real(1) / x)
+    return (x - real(0.5)) * (fastmath.log(x) - real(1)) + (real(0.5 * np.log(2 * np.pi) - 0.5) + tail)
+
+
+@binds_arguments
+def _stirling_tail(inverse: Any) -> Any:
+    return inverse * let(inverse * inverse, lambda square: polynomial(square, _STIRLING))
 
 
 def _lgamma_reflection(value: Any, angle: Any) -> Any:
