@@ -57,19 +57,14 @@ class AbstractTrace(Trace):
             results = [self.own(scalar_of(var)) for var in unknown]
         without_unused(self, results)
         captured = lift_traces([self])
+        operands = [*map(state.trace.own, self.inputs), *captured]
         tapes = state.tapes
         state.tapes = []  # sizes have no gradient
         try:
-            values = (
-                evaluation_of(
-                    self.finish(results), [*map(state.trace.own, self.inputs), *captured], ResidualsWithoutEffects
-                )
-                .start({})
-                .run()
-            )
+            values = evaluation_of(self.finish(results), operands, ResidualsWithoutEffects).start({}).run()
         finally:
             state.tapes = tapes
-        return {var: dims_of(state.trace.own(bind.reshape(x, shape=(1,))))[0] for var, x in zip(unknown, values)}
+        return {var: _as_dim(value) for var, value in zip(unknown, values)}
 
     def require_pure(self, why: str) -> None:
         """Checks that the traced function has no side effects.
@@ -79,6 +74,12 @@ class AbstractTrace(Trace):
         """
         if self.assigned() or not self.pure:
             raise UnimplementedError(None, None, why)
+
+
+def _as_dim(size: Tensor) -> Dim:
+    """Returns a symbolic dim of the active trace whose value is the scalar ``size``."""
+    (dim,) = dims_of(state.trace.own(bind.reshape(size, shape=(1,))))
+    return dim
 
 
 def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]:
@@ -92,23 +93,29 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
         types = [result._type for result in function(tensors)]
     if any(isinstance(tensor_type.shape, AnyShape) for tensor_type in types):
         return types
-    if all(knows_dim(state.trace, dim) for tensor_type in types for dim in tensor_type.shape):
+    if all(knows_dim(state.trace, dim) for dim in _dims(types)):
         return types
-    # The tensors may have no row: with a row of zeros appended there is a first one.
-    with_zero_row = [
-        bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors
-    ]
+    with_zero_row = [*map(_with_zero_row, tensors)]
     if of_any_rank():  # calls are deferred: the sizes are found when the ranks are known
         abstract.require_pure(MSG_EFFECTS)
         return [result._type for result in function(with_zero_row)]
     abstract = AbstractTrace()
     with tracing(abstract):
-        rows = [
-            abstract.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in with_zero_row
-        ]
+        rows = [abstract.param_of(x, _with_unknown_row_count(x._type)) for x in with_zero_row]
         types = [result._type for result in function(rows)]
-    sizes = abstract.sizes(dim for tensor_type in types for dim in tensor_type.shape)
-    return [
-        tensor_type._replace(shape=tuple(substitute_dim(dim, sizes) for dim in tensor_type.shape))
-        for tensor_type in types
-    ]
+    sizes = abstract.sizes(_dims(types))
+    return [t._replace(shape=tuple(substitute_dim(dim, sizes) for dim in t.shape)) for t in types]
+
+
+def _dims(types: Sequence[TensorType]) -> list[Dim]:
+    return [dim for tensor_type in types for dim in tensor_type.shape]
+
+
+def _with_zero_row(x: Tensor) -> Tensor:
+    """Appends a row of zeros to a tensor that may have no row, so that it has a first one."""
+    zeros = bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:]))
+    return bind.concat(x, zeros, axis=0)  # type: ignore[no-any-return]
+
+
+def _with_unknown_row_count(tensor_type: TensorType) -> TensorType:
+    return tensor_type._replace(shape=(fresh_dim("rows"), *tensor_type.shape[1:]))

@@ -240,12 +240,12 @@ def custom_batch(
             are_batches = [True] * count + list(batched[used:])
             cotangents = call(backward, elements.as_elements(raw, are_batches))
             dense = [as_dense(grad) for grad in gradients_of(element_inputs, cotangents, given) if grad is not None]
-            operand_cotangents = []
-            for (operand, _), batch in zip(given, elements.as_batches(dense)):
-                # All elements use an operand that isn't batched: its cotangent is the sum of theirs.
-                is_shared = not batched[operand]
-                operand_cotangents.append(bind.reduce_sum(batch, axis=(0,), keepdims=False) if is_shared else batch)
-            return operand_cotangents
+            batches = elements.as_batches(dense)
+            # All elements use an operand that isn't batched: its cotangent is the sum of theirs.
+            return [
+                batch if batched[operand] else bind.reduce_sum(batch, axis=(0,), keepdims=False)
+                for (operand, _), batch in zip(given, batches)
+            ]
 
         inner = TracedFunction("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
         shared = lift([inner])

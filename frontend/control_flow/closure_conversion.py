@@ -168,7 +168,7 @@ def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
 
     A capture becomes an argument of the control flow. An unused argument would keep a tensor alive for nothing.
     """
-    params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
+    params = [param._var for param in trace.all_params]
     trace.bindings = needed_bindings(params, trace.bindings, [result._var for result in results])
     used = {result._var for result in results}
     for binding in trace.bindings:
@@ -198,7 +198,7 @@ def capture_dims(trace: Trace) -> list[Any]:
       the dims that no tensor has and no primitive computes.
     """
     # TVM finds the free dims of a function, so the bindings are wrapped in one. Its result doesn't matter.
-    params = [param._var for param in [*trace.params, *(inner for _, inner in trace.captures.values())]]
+    params = [param._var for param in trace.all_params]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
     computed = {dim for primitive_call in _calls(trace) for dim in _computed_by(primitive_call)}
@@ -351,11 +351,7 @@ def _evaluate_if_known(
       inputs: the known values of parameters and captures, by their Relax variables.
     """
     bindings, used_vars = _needed_bindings_and_vars(trace, tensors)
-    params = [
-        param._var
-        for param in [*trace.params, *(inner for _, inner in trace.captures.values())]
-        if param._var in used_vars
-    ]
+    params = [param._var for param in trace.all_params if param._var in used_vars]
     if not all(param in inputs for param in params):
         return tuple(tensors)
     result = relax.Tuple([tensor._var for tensor in tensors])

@@ -5,7 +5,7 @@ Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -132,18 +132,19 @@ def _by_cond(
     """
     used = [i for i in range(len(captured)) if any(branch.cotangents[i] is not None for branch in branches)]
     # Both graphs return the same results: zeros where one branch has no cotangent, and no rows for the other's reads.
-    dense = [[_or_zeros(branch.traced, branch.cotangents[i], captured[i]) for i in used] for branch in branches]
-    branch_outputs = [
-        [*cotangents_of_branch, *(x for other in branches for x in branch.rows_of(other))]
-        for branch, cotangents_of_branch in zip(branches, dense)
-    ]
-    for branch, outputs in zip(branches, branch_outputs):
+    outputs_of_branches = []
+    for branch in branches:
+        outputs = [_or_zeros(branch.traced, branch.cotangents[i], captured[i]) for i in used]
+        for other in branches:
+            outputs += branch.rows_of(other)
+        outputs_of_branches.append(outputs)
+    for branch, outputs in zip(branches, outputs_of_branches):
         without_unused(branch.traced.trace, outputs)
     lifted = lift([branch.traced for branch in branches])
-    graphs = [branch.traced.trace.finish(outputs) for branch, outputs in zip(branches, branch_outputs)]
-    results = iter(
-        cond_primitive.bind(pred, *lifted, then_branch=graphs[0], else_branch=graphs[1]) if branch_outputs[0] else ()
-    )
+    graphs = [branch.traced.trace.finish(outputs) for branch, outputs in zip(branches, outputs_of_branches)]
+    results: Iterator[Tensor] = iter(())
+    if outputs_of_branches[0]:
+        results = iter(cond_primitive.bind(pred, *lifted, then_branch=graphs[0], else_branch=graphs[1]))
     cotangents = {i: next(results) for i in used}
     for branch in branches:
         for rows in branch.rows:

@@ -229,35 +229,39 @@ class _CondWithEffects:
         Returns:
           the outputs of the cond, and the results of the effects of both branches.
         """
-        types = [x._type for x in inputs[1:]]
-        traces = [Trace("branch", state.trace) for _ in self.branches]
-        for trace in traces:
-            trace.is_in_branch = True
-        traced = [_traced_with_effects(trace, function, types) for trace, function in zip(traces, self.branches)]
-        effect_types = [[x._type for x in effect_results] for _, effect_results in traced]
-        self.counts = [len(types_of_branch) for types_of_branch in effect_types]
-        self.count = len(effect_types[0]) + len(effect_types[1])
-        input_dims, outputs = dims_in(types), traced[0][0]
-        graphs = []
-        for index, (trace, (values, effect_results)) in enumerate(zip(traces, traced)):
-            with tracing(trace):
-                zeros = [trace.own(zeros_of(t, input_dims)) for t in effect_types[1 - index]]
-            graphs.append(
-                trace.finish([*values, *([*effect_results, *zeros] if index == 0 else [*zeros, *effect_results])])
-            )
-        effect_shapes = [_with_new_dims(t.shape, input_dims) for t in (*effect_types[0], *effect_types[1])]
-        shapes = (*(self.shapes or [x._type.shape for x in outputs]), *effect_shapes)
-        varies = bool(self.shapes) or any(
-            s != t.shape for s, t in zip(effect_shapes, (*effect_types[0], *effect_types[1]))
-        )
-        attrs = {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes if varies else ()}
+        types = [x._type for x in inputs[1:]]  # the first input is the condition
+        then_trace, else_trace = Trace("branch", state.trace), Trace("branch", state.trace)
+        then_trace.is_in_branch = else_trace.is_in_branch = True
+        then_outputs, then_effects = _traced_with_effects(then_trace, self.branches[0], types)
+        else_outputs, else_effects = _traced_with_effects(else_trace, self.branches[1], types)
+        self.counts = [len(then_effects), len(else_effects)]
+        self.count = sum(self.counts)
+        input_dims = dims_in(types)
+        then_zeros = _zeros_in(then_trace, else_effects, input_dims)
+        else_zeros = _zeros_in(else_trace, then_effects, input_dims)
+        attrs = {
+            "then_branch": then_trace.finish([*then_outputs, *then_effects, *then_zeros]),
+            "else_branch": else_trace.finish([*else_outputs, *else_zeros, *else_effects]),
+            "shapes": self._shapes_with_effects(then_outputs, [*then_effects, *else_effects], input_dims),
+        }
         results = state.trace.emit(table["cond"], inputs, attrs)
-        outputs, effects = results[: len(outputs)], results[len(outputs) :]
+        outputs, effects = results[: len(then_outputs)], results[len(then_outputs) :]
         if is_watched(inputs):
-            record_on_tapes(
-                table["cond"], (*inputs, *effects), outputs, self.without_effects([*inputs, *effects], self.shapes)
-            )
+            operands = [*inputs, *effects]
+            record_on_tapes(table["cond"], tuple(operands), outputs, self.without_effects(operands, self.shapes))
         return outputs, effects
+
+    def _shapes_with_effects(self, outputs: Sequence[Tensor], effects: Sequence[Tensor], input_dims: Any) -> Any:
+        """Returns the attribute ``shapes`` of the cond with side effects: () if no size depends on the branch.
+
+        Args:
+          outputs: the outputs of a branch.
+          effects: the results of the effects of both branches.
+          input_dims: the symbolic dims of the inputs, from which sizes can be computed.
+        """
+        effect_shapes = [_with_new_dims(x._type.shape, input_dims) for x in effects]
+        sizes_vary = bool(self.shapes) or any(shape != x._type.shape for shape, x in zip(effect_shapes, effects))
+        return (*(self.shapes or [x._type.shape for x in outputs]), *effect_shapes) if sizes_vary else ()
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
         """Emits the cond with ``effect_results`` in place of its side effects, and returns its results."""
@@ -297,6 +301,12 @@ def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[T
         return function.run_with_effects([trace.add_param(tensor_type) for tensor_type in types])
 
 
+def _zeros_in(trace: Trace, tensors: Sequence[Tensor], known_dims: Any) -> list[Tensor]:
+    """Emits zeros of the types of ``tensors``, which belong to another trace, in ``trace``."""
+    with tracing(trace):
+        return [trace.own(zeros_of(x._type, known_dims)) for x in tensors]
+
+
 def _with_new_dims(shape: Any, known: Any) -> Any:
     """Returns a shape in which dims that can't be computed from the ``known`` symbolic dims are new symbolic dims."""
     return tuple(d if is_computable_from(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
@@ -327,29 +337,32 @@ class _WhileWithEffects:
           the outputs of the original loop, and a list of the number of iterations and the stacks.
         """
         loop_vars, invariants = inputs[: self.carried_count], inputs[self.carried_count :]
-        types = self._with_varying_dims([x._type for x in loop_vars], self.shapes)
-        invariant_types = [x._type for x in invariants]
-        with tracing(Trace("aside", state.trace)) as abstract:
-            _, effect_results = self.body.run_with_effects([abstract.add_param(t) for t in (*types, *invariant_types)])
-        self.stacks = stacks = stacks_for(
-            [x._type for x in effect_results], dims_in(x._type for x in inputs), self.bound
-        )
+        self.stacks = stacks = self._stacks_of_effects(loop_vars, invariants)
         entry = [convert_to_tensor(0), *loop_vars, *stacks.start]
         shapes, arrays = self._attributes_with_counter(stacks, [x._type for x in loop_vars])
-        types, size = self._with_varying_dims([x._type for x in entry], shapes), len(entry)
+        carried_types = self._with_varying_dims([x._type for x in entry], shapes)
+        types = [*carried_types, *(x._type for x in invariants)]
+        end_of_stacks = self.carried_count + len(stacks.start)
+
+        def split(values: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+            """Splits what follows the counter into the inputs of the original loop, and the stacks."""
+            original_inputs = [*values[: self.carried_count], *values[end_of_stacks:]]
+            return original_inputs, values[self.carried_count : end_of_stacks]
 
         def condition(count: Tensor, *values: Tensor) -> Any:
-            return call(self.condition, [*values[: self.carried_count], *values[size - 1 :]])
+            original_inputs, _ = split(values)
+            return call(self.condition, original_inputs)
 
         def body(count: Tensor, *values: Tensor) -> Any:
-            outputs, effect_results = self.body.run_with_effects([*values[: self.carried_count], *values[size - 1 :]])
-            written = stacks.written(values[self.carried_count : size - 1], count, effect_results)
+            original_inputs, filled_stacks = split(values)
+            outputs, effect_results = self.body.run_with_effects(original_inputs)
+            written = stacks.written(filled_stacks, count, effect_results)
             return (bind.add(count, convert_to_tensor(1)), *outputs, *written)
 
         attrs = {
-            "condition": trace_graph("while_cond", condition, [*types, *invariant_types], state.trace),
-            "body": trace_graph("while_body", body, [*types, *invariant_types], state.trace),
-            "carried": size, "bound": self.bound, "shapes": shapes, "arrays": arrays,
+            "condition": trace_graph("while_cond", condition, types, state.trace),
+            "body": trace_graph("while_body", body, types, state.trace),
+            "carried": len(entry), "bound": self.bound, "shapes": shapes, "arrays": arrays,
         }  # fmt: skip
         count, *results = state.trace.emit(table["while"], [*entry, *invariants], attrs)
         outputs, effects = results[: self.carried_count], [count, *results[self.carried_count :]]
@@ -359,19 +372,26 @@ class _WhileWithEffects:
             record_on_tapes(table["while"], operands, (count, *outputs), attrs)
         return outputs, effects
 
+    def _stacks_of_effects(self, loop_vars: Sequence[Tensor], invariants: Sequence[Tensor]) -> Any:
+        """Returns the stacks for the results of the effects, whose types a traced iteration shows."""
+        types = self._with_varying_dims([x._type for x in loop_vars], self.shapes)
+        with tracing(Trace("aside", state.trace)) as abstract:
+            params = [abstract.add_param(t) for t in (*types, *(x._type for x in invariants))]
+            _, effect_results = self.body.run_with_effects(params)
+        known_dims = dims_in(x._type for x in (*loop_vars, *invariants))
+        return stacks_for([x._type for x in effect_results], known_dims, self.bound)
+
     def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
         """Returns the attributes ``shapes`` and ``arrays`` of the loop with a counter and stacks.
 
         The loop variables are the counter, the original loop variables, and the stacks. ``start`` are the types of the
-        original loop variables. Positions in ``arrays`` grow by 1, because the counter comes first.
+        original loop variables.
         """
         shapes = self.shapes or (tuple(tensor_type.shape for tensor_type in start) if stacks.vary else ())
-        arrays = tuple(
-            (1 + index, rows_per_iteration, tuple(1 + counter for counter in counters))
-            for index, rows_per_iteration, counters in self.arrays
-        )
         # An iteration adds 1 row to a growing stack, at the index in the counter, which is loop variable 0.
-        arrays += tuple((1 + self.carried_count + index, 1, (0,)) for index in stacks.growing)
+        arrays = self._arrays_after_counter() + tuple(
+            (1 + self.carried_count + index, 1, (0,)) for index in stacks.growing
+        )
         return ((), *shapes, *stacks.shapes()) if shapes else (), arrays
 
     def _with_varying_dims(self, types: Sequence[TensorType], shapes: Any) -> list[TensorType]:
@@ -397,25 +417,34 @@ class _WhileWithEffects:
         The operands are a counter, the inputs, and ``effects``: the number of iterations, and stacks with the results
         of the effects. Each iteration reads its results from the stacks.
         """
-        values, count_pos = [convert_to_tensor(0), *inputs, *effects], len(inputs)
+        operands, input_count = [convert_to_tensor(0), *inputs, *effects], len(inputs)
         shapes = ((), *self.shapes) if self.shapes else ()
-        carried = self._with_varying_dims([x._type for x in values[: 1 + self.carried_count]], shapes)
-        types = [*carried, *(x._type for x in values[1 + self.carried_count :])]
+        carried = self._with_varying_dims([x._type for x in operands[: 1 + self.carried_count]], shapes)
+        types = [*carried, *(x._type for x in operands[1 + self.carried_count :])]
 
-        def body(i: Tensor, *rest: Tensor) -> Any:
+        def condition(i: Tensor, *values: Tensor) -> Any:
+            iteration_count = values[input_count]
+            return bind.less(i, iteration_count)
+
+        def body(i: Tensor, *values: Tensor) -> Any:
             """Runs one iteration without its effects, with their recorded results read from the stacks."""
-            effect_results = self.stacks.read(rest[count_pos + 1 :], i)
-            return (
-                bind.add(i, convert_to_tensor(1)),
-                *self.body.run_without_effects(rest[:count_pos], effect_results),
-            )
+            original_inputs, stacks = values[:input_count], values[input_count + 1 :]
+            results = self.body.run_without_effects(original_inputs, self.stacks.read(stacks, i))
+            return (bind.add(i, convert_to_tensor(1)), *results)
 
-        return values, {
-            "condition": trace_graph("while_cond", lambda i, *rest: bind.less(i, rest[count_pos]), types, state.trace),
+        return operands, {
+            "condition": trace_graph("while_cond", condition, types, state.trace),
             "body": trace_graph("while_body", body, types, state.trace),
             "carried": 1 + self.carried_count, "bound": self.bound, "shapes": shapes,
-            "arrays": tuple((1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in self.arrays),
+            "arrays": self._arrays_after_counter(),
         }  # fmt: skip
+
+    def _arrays_after_counter(self) -> tuple[Any, ...]:
+        """Returns the attribute ``arrays`` with all positions larger by 1, since a counter comes first."""
+        return tuple(
+            (1 + index, rows_per_iteration, tuple(1 + counter for counter in counters))
+            for index, rows_per_iteration, counters in self.arrays
+        )
 
 
 _FLOWS: dict[str, Any] = {"cond": _CondWithEffects, "while": _WhileWithEffects}

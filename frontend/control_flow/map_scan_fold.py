@@ -354,24 +354,24 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool)
     flat, size = _elements(elems)
     limit = _size_tensor(flat, size)
     one = convert_to_tensor(1)
+    if initializer is None:
+        flat = _with_nonempty_check(flat, limit)
 
-    def slice_index(i: Any) -> Any:
-        """Returns the index of the slice that iteration ``i`` reads."""
-        return bind.subtract(bind.subtract(limit, one), i) if backwards else i
+    def slice_of_iteration(i: Tensor) -> Any:
+        index = bind.subtract(bind.subtract(limit, one), i) if backwards else i
+        return _slice_at(flat, elems, index)
 
     # Without an initial value, the first slice is the start.
     first = 0 if initializer is not None else 1
-    if initializer is None:
-        flat = _with_nonempty_check(flat, limit)
-    start = _slice_at(flat, elems, slice_index(convert_to_tensor(0))) if initializer is None else initializer
+    start = slice_of_iteration(convert_to_tensor(0)) if initializer is None else initializer
     if state.trace is None:
         value = nest.map_structure(convert_to_tensor, start)
         for i in range(first, size):
-            value = fn(value, _slice_at(flat, elems, slice_index(convert_to_tensor(i))))
+            value = fn(value, slice_of_iteration(convert_to_tensor(i)))
         return value
 
     def body(i: Tensor, value: Any) -> Any:
-        return bind.add(i, one), fn(value, _slice_at(flat, elems, slice_index(i)))
+        return bind.add(i, one), fn(value, slice_of_iteration(i))
 
     return traced_while(lambda i, _: bind.less(i, limit), body, (convert_to_tensor(first), start), bound=size)[1]
 

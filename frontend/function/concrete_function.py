@@ -723,8 +723,7 @@ class Results:
         self.computed: list[SymbolicTensor] = []
         self._index: dict[Any, int] = {}
         captures = list(trace.captures.values())
-        params = [*trace.params, *(inner for _, inner in captures)]
-        self._param_index = {param._var: i for i, param in enumerate(params)}
+        self._param_index = {param._var: i for i, param in enumerate(trace.all_params)}
         self.updates = [(variable, self._computed(value)) for variable, value in trace.assigned()]
         self.flushed = list(trace.root.python.flushed.values())
         variable_params = {id(outer): inner._var for outer, inner in captures if isinstance(outer, Variable)}

@@ -85,13 +85,16 @@ def argument_shape(name: str, tensor: Any) -> AnyShape:
     return shape if isinstance(shape, AnyShape) else example_shape(name, len(shape))
 
 
-class Example:
+class Example(NamedTuple):
     """The result of a deferred call for one example of its arguments: structure, types, and known integer values."""
 
-    def __init__(self, structure: Any, tensors: Sequence[Any]) -> None:
-        self.structure = structure
-        self.types = [t._type for t in tensors]
-        self.known = [t.known for t in tensors]
+    structure: Any
+    types: list[TensorType]
+    known: list[Any]
+
+    @classmethod
+    def of(cls, structure: Any, tensors: Sequence[Any]) -> Example:
+        return cls(structure, [t._type for t in tensors], [t.known for t in tensors])
 
     @classmethod
     def for_any_sizes(cls, examples: Sequence[tuple[Sizes, Example]]) -> Example | None:
@@ -99,16 +102,15 @@ class Example:
 
         Returns None if the dtypes of the results depend on the sizes, because a dtype must be known while tracing.
         """
-        merged = cls.__new__(cls)
         _, first = examples[0]
-        merged.structure = first.structure
         dtypes = {tuple(t.dtype for t in example.types) for _, example in examples}
         if len(dtypes) > 1:
             return None
-        indices = range(len(first.types))
-        merged.types = [common_type([(sizes, example.types[i]) for sizes, example in examples]) for i in indices]
-        merged.known = [common_value([example.known[i] for _, example in examples]) for i in indices]
-        return merged
+        types, known = [], []
+        for i in range(len(first.types)):
+            types.append(common_type([(sizes, example.types[i]) for sizes, example in examples]))
+            known.append(common_value([example.known[i] for _, example in examples]))
+        return cls(first.structure, types, known)
 
 
 class Call:
@@ -294,7 +296,7 @@ class Call:
                 param.known = known
             leaves, structure = self._run(params)
             self.has_effects = self.has_effects or not trace.pure
-            return Example(structure, [trace.own(leaf) for leaf in leaves])
+            return Example.of(structure, [trace.own(leaf) for leaf in leaves])
 
     def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
         """Traces the function for several sample sizes, and returns an example with what the traces have in common.

@@ -247,7 +247,7 @@ class ForwardBackward:
         """
         results = list(outputs)
         self.sources: list[tuple[str, Any]] = []
-        inputs = [*forward.params, *(inner for _, inner in forward.captures.values())]
+        inputs = forward.all_params
         positions = {p._var: i for i, p in enumerate(inputs)}
         for value in residuals:
             if isinstance(value._var, ir.Constant):

@@ -7,7 +7,6 @@ is a rank that changes.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -87,8 +86,15 @@ def samples_that_work(
 def _samples_with_one_change(base: Sizes, attempt: Callable[[Sizes], Any]) -> Iterator[tuple[Sizes, Any]]:
     """Yields, for each unknown size, up to two samples in which it alone is changed."""
     for symbol, size in base.items():
-        variants = ({**base, symbol: other} for other in (size + BIG_STEP, size + 1, 2 * size + 1, size + 2, size - 1))
-        yield from itertools.islice(((sizes, result) for sizes in variants if (result := attempt(sizes))), 2)
+        accepted = 0
+        for other_size in (size + BIG_STEP, size + 1, 2 * size + 1, size + 2, size - 1):
+            sizes = {**base, symbol: other_size}
+            result = attempt(sizes)
+            if result:
+                yield sizes, result
+                accepted += 1
+            if accepted == 2:
+                break
 
 
 def common_type(samples: Sequence[tuple[Sizes, TensorType]]) -> TensorType:

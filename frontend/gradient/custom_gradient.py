@@ -305,14 +305,16 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
             f"the gradient function of {call.name!r} assigns {names}: only tapes in the same "
             "tf.function, and in the same branch or loop body, can compute this gradient"
         )
-    # Pairs of an operand's index and its gradient. Among the operands of the op, the inputs follow the results.
-    grads = [(len(outputs) + i, grad) for i, grad in enumerate(inner.structure) if grad is not None]
-    # A graph returns tensors only: IndexedSlices are returned as two tensors.
-    tensors = [
-        x for _, grad in grads for x in ([grad.values, grad.indices] if isinstance(grad, IndexedSlices) else [grad])
-    ]
-    operand_places = tuple((i, isinstance(grad, IndexedSlices)) for i, grad in grads)
-    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": operand_places, "error_text": ""}
+    tensors, given = [], []
+    for position, grad in enumerate(inner.structure):
+        if grad is None:
+            continue
+        # A graph returns tensors only: IndexedSlices are returned as two tensors.
+        is_sparse = isinstance(grad, IndexedSlices)
+        tensors += [grad.values, grad.indices] if is_sparse else [grad]
+        # Among the operands of the op, the inputs follow the results.
+        given.append((len(outputs) + position, is_sparse))
+    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": tuple(given), "error_text": ""}
 
 
 def _raising_backward(reason: str) -> tuple[list[Tensor], dict[str, Any]]:

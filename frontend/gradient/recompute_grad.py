@@ -122,10 +122,10 @@ def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
 
     def run(tensors: Sequence[Tensor]) -> Any:
         """Calls ``f`` with other tensors in place of the tensor arguments."""
-        replaced = dict(zip(tensor_positions, tensors))
-        args, kwargs = nest.pack_sequence_as(
-            structure, [replaced.get(i, x) for i, x in enumerate(flat)], expand_composites=True
-        )
+        leaves = list(flat)
+        for position, tensor in zip(tensor_positions, tensors):
+            leaves[position] = tensor
+        args, kwargs = nest.pack_sequence_as(structure, leaves, expand_composites=True)
         return f(*args, **kwargs)
 
     tapes, used = state.tapes, _UsedTensors(state.tapes, tensor_args)
@@ -139,7 +139,8 @@ def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
     captured, variables = list(used.tensors.values()), list(used.variables.values())
     inputs = [*tensor_args, *captured, *(variable._as_tensor() for variable in variables)]
     for tape in tapes:
-        tape.record(_RecomputedCall(name, run, len(tensor_args), [*captured, *variables]), inputs, tuple(outputs), {})
+        call_to_record = _RecomputedCall(name, run, len(tensor_args), [*captured, *variables])
+        tape.record(call_to_record, inputs, tuple(outputs), {})
     return nest.pack_sequence_as(result, outputs, expand_composites=True)
 
 

@@ -63,7 +63,11 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     Source: https://www.tensorflow.org/api_docs/python/tf/py_function
     """
     if func is None:
-        return lambda func: wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
+
+        def decorated(func: Any) -> Any:
+            return wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
+
+        return decorated
     return _call_or_bind(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _with_gradient)
 
 
@@ -93,7 +97,11 @@ def numpy_function(
     Source: https://www.tensorflow.org/api_docs/python/tf/numpy_function
     """
     if func is None:
-        return lambda func: wraps(func)(lambda *inp: numpy_function(func, inp, Tout, stateful, name))
+
+        def decorated(func: Any) -> Any:
+            return wraps(func)(lambda *inp: numpy_function(func, inp, Tout, stateful, name))
+
+        return decorated
     return _call_or_bind(func, inp, Tout, _on_arrays(func), "PyFunc", None)
 
 

@@ -31,11 +31,15 @@ def ticks(stat: str, cores: set[int], own: float) -> Ticks:
     >>> ticks("cpu0 10 0 5 80 5 0 0 0 0 0\\ncpu1 1 1 1 1 1 1 1 1 0 0", {0}, 15.0)
     Ticks(all=100, busy=15, own=15.0)
     """
-    lines = [line.split() for line in stat.splitlines()]
     core_names = {f"cpu{core}" for core in cores}
-    counts = [[int(count) for count in line[1 : 1 + COUNTED]] for line in lines if line and line[0] in core_names]
-    total = sum(map(sum, counts))
-    return Ticks(total, total - sum(line[i] for line in counts for i in IDLE), own)
+    total = idle = 0
+    for line in stat.splitlines():
+        name, *columns = line.split() or [""]
+        if name in core_names:
+            counts = list(map(int, columns[:COUNTED]))
+            total += sum(counts)
+            idle += sum(counts[column] for column in IDLE)
+    return Ticks(total, total - idle, own)
 
 
 def current_ticks() -> Ticks | None:

@@ -52,6 +52,11 @@ class TracedInputs(TracedOperations):
     holds_texts: bool
     _names: dict[str, int]
 
+    @property
+    def all_params(self) -> list[SymbolicTensor]:
+        """The parameters: arguments, then captures."""
+        return [*self.params, *(inner for _, inner in self.captures.values())]
+
     def add_param(self, tensor_type: TensorType, name: str = "arg") -> SymbolicTensor:
         param = self._new_tensor(tensor_type, name)
         self.params.append(param)

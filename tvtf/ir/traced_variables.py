@@ -157,8 +157,7 @@ class TracedVariables(TracedInputs):
 
         A Variable is left out if its value is still a parameter, or if its memory already holds the value.
         """
-        captured_params = [inner for _, inner in self.captures.values()]
-        param_ids = set(map(id, (*self.params, *captured_params)))
+        param_ids = set(map(id, self.all_params))
         assigned = []
         for variable, last_value in self.variables.values():
             is_new = id(last_value) not in param_ids

@@ -76,7 +76,7 @@ class _PrunedGraph:
         """
         trace = self.graph.trace
         values = {b.var: b.value for b in trace.bindings}
-        inputs = [*trace.params, *(inner for _, inner in trace.captures.values())]
+        inputs = trace.all_params
         makers = defining_vars((p._var for p in inputs), trace.bindings)
         effect_of = {e.var: e for e in trace.effects}
         needed: set[relax.Var] = set()

@@ -195,9 +195,7 @@ class Optimizer(AutoTrackable):
             [self.add_variable_from_reference(variable, slot_name, initializer) for slot_name in names]
             for variable in trainable_variables
         ]
-        slots_by_name = (
-            [list(column) for column in zip(*slots_by_variable)] if slots_by_variable else [[] for _ in names]
-        )
+        slots_by_name = [[slots[position] for slots in slots_by_variable] for position in range(len(names))]
         return slots_by_name[0] if isinstance(name, str) else slots_by_name
 
     def build(self, variables: Sequence[Variable]) -> None:
