@@ -309,9 +309,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
           tensors: the tensor arguments, in the order of the argument specs.
           variables: the Variable arguments.
         """
-        if state.trace is None or not self.streams:
+        running = running_function() if self.streams and state.trace is not None else None
+        if running is None:
             return self._replay(tensors, variables)
-        running = running_function()
         return self._replay(
             tensors, variables, {id(s.variable): running.inlined_stream(s).variable for s in self.streams}
         )
