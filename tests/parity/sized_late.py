@@ -13,6 +13,7 @@ def programs(tf):
         | {"rows of three unknown counts": _rows(tf)}
         | _computed_counts(tf)
         | _in_branches(tf)
+        | _of_no_rows(tf)
     )
 
 
@@ -207,3 +208,26 @@ def _in_branches(tf):
 def _of_each_branch(tf, run, x, y):
     taken, other = tf.constant(True), tf.constant(False)
     return run(x, y, other), kind(lambda: run(x, y, taken)), run(x, x, taken)
+
+
+def _of_no_rows(tf):
+    def repeated(shape, axis):
+        run = tf.function(lambda x, counts: tf.repeat(x, counts, axis=axis))
+        return lambda: run(tf.zeros(shape), tf.zeros([0], tf.int32))
+
+    @tf.function
+    def summed(x):
+        total = 0.0
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            for i in tf.range(tf.shape(x)[0]):
+                total += x[i] ** 2
+        return total, tape.gradient(total, x)
+
+    indexed = tf.function(lambda x, i: x[i])
+    return {
+        "no rows, repeated": repeated([0, 3], 0),
+        "no columns, repeated": repeated([2, 0], 1),
+        "no rows, read in a loop": lambda: (summed(tf.zeros([0])), summed(tf.ones([2]))),
+        "no rows, indexed": lambda: kind(lambda: indexed(tf.zeros([0]), tf.constant(0))),
+    }

@@ -334,7 +334,8 @@ def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
         message = f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible"
         raise incompatible_shapes(ValueError(message))
     ends = bind.cumsum(bind.cast(counts, dtype=int64), axis=0, exclusive=False, reverse=False)
-    (size,) = static_dims(bind.reduce_max(ends, axis=(0,), keepdims=False), "repeats")
+    # Not the largest end: there is none without slices.
+    (size,) = static_dims(bind.reduce_sum(bind.cast(counts, dtype=int64), axis=(0,), keepdims=False), "repeats")
     indices = bind.searchsorted(
         ends, bind.range(size=size, start=0, delta=1, dtype=int64), side="right", out_type=int64
     )

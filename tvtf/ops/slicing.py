@@ -241,7 +241,8 @@ def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wra
     """Checks that windows of known size fit the axes of ``x``. The result has the windows' sizes."""
     for axis, size in zip(axes, sizes):
         extent = x.shape[axis]
-        if isinstance(extent, int) and isinstance(size, int) and size > extent:
+        # A loop over the elements of an empty tensor doesn't run, so what it reads is checked at run time only.
+        if isinstance(extent, int) and isinstance(size, int) and size > extent > 0:
             raise ArgumentError(f"Expected size[{axis}] in [0, {extent}], but got {size}")
     return TensorType(_shape_with_sizes(x.shape, axes, sizes), x.dtype)
 
