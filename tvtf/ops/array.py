@@ -675,11 +675,19 @@ def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     return TensorType(shape, x.dtype)
 
 
-def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
-    """Checks at run time each dim that the trace could not prove equal to the expected one."""
-    unproven = [(a, b) for a, b in zip(x._type.shape, shape) if not same_dim(a, b)]
-    expected = f"Shape of tensor is not compatible with expected shape {brackets(shape)}."
-    return [(bind.equal(scalar_of(a), scalar_of(b)), expected) for a, b in unproven]
+def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Any, ...]]:
+    """Checks at run time each dim that the trace could not prove equal to the expected one.
+
+    A check is a tuple of the condition, the error's message, and the sizes that fill the message's placeholders.
+    """
+    actual = x._type.shape
+    unknown_sizes = [scalar_of(dim) for dim in (*actual, *shape) if not isinstance(dim, int)]
+    actual_text, expected_text = (
+        brackets([dim if isinstance(dim, int) else HOLE for dim in dims]) for dims in (actual, shape)
+    )
+    message = f"Shape of tensor {actual_text} is not compatible with expected shape {expected_text}."
+    unproven = [(a, b) for a, b in zip(actual, shape) if not same_dim(a, b)]
+    return [(bind.equal(scalar_of(a), scalar_of(b)), message, *unknown_sizes) for a, b in unproven]
 
 
 @primitive(

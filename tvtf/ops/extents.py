@@ -13,6 +13,7 @@ from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.dtypes import bool as bool_dtype
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, kernel
 
 TOO_LARGE = "Shape: a size that the program computes, or their product, is more than {dtype} counts"
@@ -128,9 +129,8 @@ def dims_equal(dims: tuple[Dim, Dim]) -> Any:
 
 def _compare_dims(a: Dim, b: Dim) -> None:
     """Emits a run-time check that two dims are equal, for dims that can't be compared or assumed to be equal before."""
-    first, second = (bind.reshape(bind.dims_vector(dims=(dim,), dtype=int64), shape=()) for dim in (a, b))
     message = f"Dimensions must be equal, but are {HOLE} and {HOLE}"
-    bind.guard(bind.dims_equal(dims=(a, b)), first, second, message=message, shown=2)
+    bind.guard(bind.dims_equal(dims=(a, b)), scalar_of(a), scalar_of(b), message=message, shown=2)
 
 
 hooks.compare_dims = _compare_dims
