@@ -47,6 +47,8 @@ class Trace(GraphBuilder):
     """Re-emits a graph of another trace in this one. Set by `interpreter`, which imports this module."""
     has_keys = False
     """Whether tensors are hashable by identity, as keys of a ``feed_dict``: only those of TensorFlow 1's graphs are."""
+    builds_function = True
+    """Whether this is the trace of a function, as all are but TensorFlow 1's graphs."""
     make_variable: Any = None
     """Creates the Variables of a TensorFlow 1 graph; in other traces they are created eagerly."""
 
@@ -67,6 +69,7 @@ class Trace(GraphBuilder):
         self.functions = {}
         self.pure, self.holds_texts = True, False
         self.is_in_branch = parent.is_in_branch if parent else False
+        self.is_part_of_parent: bool = False  # whether its ops are the parent's in TensorFlow: no graph of their own
         self.span: Any = None
         self.scopes: dict[relax.Var, str] = {}
         self.python = PythonCalls()  # of the outermost trace
