@@ -96,6 +96,8 @@ def _without_elements(tf):
         "no whole windows": lambda: (
             data.range(2).window(3, drop_remainder=True).flat_map(lambda window: window.batch(3).unbatch())
         ),
+        "no windows, reduced": lambda: nothing.window(2).map(lambda w: w.reduce(0, lambda n, _: n + 1)).batch(2),
+        "no windows, batched": lambda: nothing.window(2).map(lambda w: w.batch(2)).flat_map(lambda batches: batches),
         "no windows of rows": lambda: (
             data.from_tensor_slices(floats).window(3).flat_map(lambda w: w.batch(3)).unbatch()
         ),

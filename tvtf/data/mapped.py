@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from tvtf.core import nest, thread_state
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor, TypeSpec
 from tvtf.core.log import logger
+from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
@@ -102,7 +105,11 @@ class Traced(Eager):
             return result_spec
         if trace_error is not None:
             raise trace_error
-        return source.element_spec  # there is no element to try
+        try:
+            with trying():
+                return spec_of(super().__call__(nest.map_structure(_blank, source.element_spec)))
+        except Exception:  # the user's Python may raise any error on an element that is none
+            return source.element_spec
 
     @property
     def is_nonblocking(self) -> bool:
@@ -166,6 +173,13 @@ class DatasetFunction(Eager):
         except Exception:  # whatever the user's Python raises on symbolic tensors: it is called on elements instead
             return None
         return found[-1]
+
+
+def _blank(spec: Any) -> Any:
+    """Returns an element of a spec, in place of one of the source, which has none: a dataset without elements, or zeros."""
+    if isinstance(spec, DatasetSpec):
+        return ElementList([], spec.element_spec)
+    return EagerTensor(np.zeros([dim or 0 for dim in spec.shape], spec.dtype.np))
 
 
 def _captured_numbers(user: Any) -> list[Any] | None:
