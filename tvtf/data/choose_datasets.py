@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.primitive import export
-from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method, started
-from tvtf.data.batching import Batch
-from tvtf.data.element_order import Take, Zip
-from tvtf.data.mapped import Map, Traced
-from tvtf.data.sources import Random
+from tvtf.data.batching import Batch, Unbatch
+from tvtf.data.element_order import Prefetch, Repeat, Take, Zip
+from tvtf.data.mapped import Filter, Map, Scan
+from tvtf.data.sources import Random, Tensors
 from tvtf.data.structure import Element, relaxed
 from tvtf.dtypes import float32, float64, int64
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.autograph import convert
+from tvtf.ops.array import broadcast_to
+from tvtf.ops.create import one_hot
+from tvtf.ops.indexing import gather
 from tvtf.ops.random import stateless_categorical
 from tvtf.ops.rules import bind
+from tvtf.rng.stateful import uniform
 
 
 class Choose(Dataset):
@@ -107,44 +112,80 @@ def choose_from_datasets(
     return Choose(list(datasets), choice_dataset, stop_on_empty_dataset)
 
 
-class Resampled(Dataset):
-    """Pairs of a class and an element, with elements dropped at random to reach a target distribution of classes.
+TINY = np.finfo(np.float32).tiny
+"""Added to frequencies before they divide, as in TensorFlow."""
+ESTIMATION_BATCH = 32
+"""The number of elements after which class frequencies are estimated anew."""
+SMOOTHING = 10
+"""How often each class counts as seen before the first element."""
 
-    An element of a class is accepted with a probability proportional to target over initial frequency (rejection
-    sampling). Without ``initial`` the frequencies are counted during the iteration, starting with one of each class.
+
+def _resampled(source: Any, class_func: Callable[..., Any], target_dist: Any, initial_dist: Any, seed: Any) -> Dataset:
+    """Mixes a dataset with one of its elements that are filtered at random by their class, as TensorFlow does.
+
+    With the ratio ``target / initial`` of a class, its elements are accepted with the probability
+    ``(ratio - min) / (max - min)``, and ``min`` is the probability of an element of the unfiltered dataset.
+
+    Source: ``tensorflow/python/data/ops/dataset_ops.py``.
     """
+    target = bind.cast(convert_to_tensor(target_dist), dtype=float32)
+    class_of = convert(class_func, is_explicit=False)
+    if initial_dist is None:
+        frequencies = _estimated_frequencies(source.map(class_of), target.shape[0])
+        of_original = None
+    else:
+        initial = bind.cast(convert_to_tensor(initial_dist), dtype=float32)
+        frequencies = Repeat(Tensors(initial), -1)
+        of_original = float(np.min(target.numpy() / initial.numpy()))
+    acceptance = Map(frequencies, lambda initial: _acceptance(initial, target)[0])
 
-    repr_name = "_MapDataset"
+    def with_class(*element: Any) -> Any:
+        return class_of(*element), element[0] if len(element) == 1 else element
 
-    def __init__(
-        self, source: Dataset, class_of: Callable[..., Any], target: Any, initial: Any, seed: int | None
-    ) -> None:
-        """Resamples ``source``: ``class_of`` returns an element's class.
+    def with_probability(accepted: Tensor, data: Any) -> Any:
+        element_class = class_of(*data) if isinstance(data, tuple) else class_of(data)
+        return element_class, gather(accepted, element_class), data
 
-        The distributions have one frequency per class.
-        """
-        self.source = source
-        self.class_of = Traced(class_of, source)
-        self.draws = Random(seed, None)
-        self.target = np.asarray(convert_to_tensor(target).numpy(), np.float64)
-        self.initial = None if initial is None else np.asarray(convert_to_tensor(initial).numpy(), np.float64)
-        super().__init__((self.class_of.spec, source.element_spec), UNKNOWN)
+    def accepts(_class: Tensor, probability: Tensor, _data: Any) -> Tensor:
+        return bind.less(uniform([], seed=seed), probability)
 
-    @started
-    def handles(self) -> Iterator[Any]:
-        """Yields elements with their classes by rejection sampling, so that classes have the target frequencies."""
-        counts = np.ones_like(self.target)
-        elements_and_draws = zip(self.source.elements(), self.draws.elements())
-        yield
-        for element, draw in elements_and_draws:
-            element_class = self.class_of(element)
-            class_number = int(element_class)
-            counts[class_number] += 1
-            frequencies = counts / counts.sum() if self.initial is None else self.initial
-            acceptance = np.divide(self.target, frequencies, out=np.zeros_like(frequencies), where=frequencies > 0)
-            # draws are random numbers below 2**32
-            if int(draw) < (1 << 32) * acceptance[class_number] / acceptance.max():
-                yield element_class, element
+    accepted = Filter(Map(Zip((acceptance, source)), with_probability), accepts)
+    filtered = Prefetch(Map(accepted, lambda element_class, _, data: (element_class, data)), 3)
+    if of_original == 1:
+        return Map(source, with_class)
+    if of_original == 0:
+        return filtered
+    weights = Map(frequencies, lambda initial: _weights(_acceptance(initial, target)[1]))
+    return sample_from_datasets([Map(source, with_class), filtered], weights, seed, stop_on_empty_dataset=True)
+
+
+def _acceptance(initial: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the probability of accepting an element of each class, and that of an element of the unfiltered dataset."""
+    ratio = bind.divide(target, bind.add(initial, EagerTensor(np.array(TINY))))
+    least = bind.reduce_min(ratio, axis=(0,), keepdims=False)
+    greatest = bind.reduce_max(ratio, axis=(0,), keepdims=False)
+    return bind.divide(bind.subtract(ratio, least), bind.subtract(greatest, least)), least
+
+
+def _weights(of_original: Tensor) -> Tensor:
+    one = EagerTensor(np.array(1, np.float32))
+    return bind.stack(of_original, bind.subtract(one, of_original), axis=0)
+
+
+def _estimated_frequencies(classes: Dataset, count: int) -> Dataset:
+    """Returns the frequency of each of ``count`` classes among the elements so far, for each element."""
+
+    def estimated(seen: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        new = bind.reduce_sum(one_hot(batch, count, dtype=int64), axis=(0,), keepdims=False)
+        seen = bind.add(seen, new)
+        total = bind.reduce_sum(seen, axis=(0,), keepdims=False)
+        frequencies = bind.cast(
+            bind.divide(bind.cast(seen, dtype=float64), bind.cast(total, dtype=float64)), dtype=float32
+        )
+        return seen, broadcast_to(frequencies, [ESTIMATION_BATCH, count])
+
+    start = np.full([count], SMOOTHING, np.int64)
+    return Unbatch(Scan(Batch(classes, ESTIMATION_BATCH, False), start, estimated))
 
 
 @method
@@ -167,7 +208,7 @@ def rejection_resample(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#rejection_resample
     """
-    return Resampled(self, class_func, target_dist, initial_dist, seed)
+    return _resampled(self, class_func, target_dist, initial_dist, seed)
 
 
 @export("data.experimental.rejection_resample")
@@ -183,7 +224,7 @@ def resampling(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/rejection_resample
     """
-    return lambda dataset: Resampled(dataset, class_func, target_dist, initial_dist, seed)
+    return lambda dataset: _resampled(dataset, class_func, target_dist, initial_dist, seed)
 
 
 def sample_from_datasets(
