@@ -13,7 +13,7 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_v
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.array import reshape
+from tvtf.ops.array import ensure_shape, reshape
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, dims_of
 from tvtf.ops.scatter import tensor_scatter_nd_update
@@ -125,6 +125,8 @@ class TracedArray:
     def write(self, index: Any, value: Any) -> TracedArray:
         """Returns the array with ``value`` written at ``index``. An array of dynamic size grows if needed."""
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
+        if isinstance(value._type.shape, AnyShape) and state.trace.specialization.assumes_scalars:
+            value = ensure_shape(value, [])
         array = self._with_buffer(value._type.shape)
         if self.dynamic:
             array = array._extended_to(index)

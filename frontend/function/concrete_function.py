@@ -106,6 +106,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
         with variables_allowed(function) as creation:
             specialization = specialization_for(arguments, arguments.tensors)
+            specialization.assumes_scalars = function.granularity.assumes_scalars
             concrete = cls.of(function.name, arguments, run, function.signature.python, specialization)
         if creation.created:
             function.log.count_second_trace()

@@ -19,6 +19,8 @@ class Granularity:
         self.log = log
         self.by_rank = False
         self.by_dataset = False
+        self.assumes_scalars = False
+        """Whether traces take elements of arrays for scalars where nothing tells their rank, as of Python's results."""
         self.by_shape: UnknownSize | None = None
         """Why each shape has its own trace; None if it has none."""
 
@@ -59,7 +61,10 @@ class Granularity:
         if isinstance(needed, UnknownRank):
             # The ranks of the arguments are known, so the rank of a computed tensor depends on an unknown size.
             if not call_has_more_sizes:
-                raise rank_error(needed) from needed
+                if self.assumes_scalars:
+                    raise rank_error(needed) from needed
+                self.assumes_scalars = True
+                return arguments, None
             needed = UnknownSize(rank_error(needed), is_required=True)
         if not call_has_more_sizes or not isinstance(needed, UnknownSize):
             raise needed

@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _both(tf) | _eager(tf) | _loops(tf) | _gradients(tf) | _specs(tf)
+    return _both(tf) | _eager(tf) | _loops(tf) | _gradients(tf) | _specs(tf) | _of_python(tf)
 
 
 def _both(tf):
@@ -207,4 +207,78 @@ def _specs(tf):
         "spec of an array": lambda: tf.type_spec_from_value(tf.TensorArray(tf.float32, 3, element_shape=[None, 2])),
         "equal specs": lambda: tf.TensorArraySpec([2]) == tf.TensorArraySpec([2]),
         "other specs": lambda: tf.TensorArraySpec([2]) == tf.TensorArraySpec([3]),
+    }
+
+
+def _of_python(tf):
+    """Elements that Python returns without saying their rank: scalars, as the rewards of reinforcement learning."""
+    c = tf.constant
+
+    def doubled(x):
+        return x * 2
+
+    def step(state):
+        return state + 1, state.sum(), (state.sum() > 5).astype("int32")
+
+    def of_call(call):
+        @tf.function
+        def run(n):
+            found = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+            for i in tf.range(n):
+                found = found.write(i, call(doubled, [tf.cast(i, tf.float32)], tf.float32))
+            return found.stack()
+
+        return lambda: [run(c(n)) for n in (4, 2)]
+
+    def episode():
+        @tf.function
+        def run(n):
+            rewards = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+            firsts = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+            state = tf.zeros([3])
+            shape = state.shape
+            for t in tf.range(n):
+                state, reward, done = tf.numpy_function(step, [state], [tf.float32, tf.float32, tf.int32])
+                state.set_shape(shape)
+                firsts = firsts.write(t, state[0])
+                rewards = rewards.write(t, reward)
+                if tf.cast(done, tf.bool):
+                    break
+            return rewards.stack(), firsts.stack()
+
+        return run(c(10))
+
+    def gradient():
+        @tf.function
+        def run(w):
+            with tf.GradientTape() as tape:
+                tape.watch(w)
+                outcomes = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+                probabilities = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+                for i in tf.range(4):
+                    probability = w * tf.cast(i, tf.float32)
+                    outcomes = outcomes.write(i, tf.numpy_function(doubled, [probability], tf.float32))
+                    probabilities = probabilities.write(i, probability)
+                loss = tf.reduce_sum(outcomes.stack() * probabilities.stack())
+            return loss, tape.gradient(loss, w)
+
+        return run(c(2.0))
+
+    def in_while_loop():
+        @tf.function
+        def run(n):
+            def body(i, found):
+                return i + 1, found.write(i, tf.numpy_function(doubled, [tf.cast(i, tf.float32)], tf.float32))
+
+            start = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+            return tf.while_loop(lambda i, _: i < n, body, [0, start])[1].stack()
+
+        return run(c(3))
+
+    return {
+        "results of numpy_function": of_call(tf.numpy_function),
+        "results of py_function": of_call(tf.py_function),
+        "rewards of an episode": episode,
+        "results of numpy_function, gradient": gradient,
+        "results of numpy_function in while_loop": in_while_loop,
     }

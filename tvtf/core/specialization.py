@@ -74,6 +74,7 @@ class Specialization:
       python_ranks: the ranks that Python returns in this instance, by the key of its deferred call.
       example: the index in ``RANKS`` of the example that a deferred call is traced for.
       runs_eagerly: whether calls that need sizes may be deferred because they run op by op (a TensorFlow 1 graph).
+      assumes_scalars: whether elements of arrays whose rank nothing tells are scalars, which is checked when it runs.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Specialization:
         python_ranks: Mapping[int, tuple[int, ...]] | None = None,
         example: int | None = None,
         runs_eagerly: bool = False,
+        assumes_scalars: bool = False,
     ) -> None:
         self.level = level
         self.is_refinable = is_refinable
@@ -91,6 +93,7 @@ class Specialization:
         self.python_ranks = python_ranks or {}
         self.example = example
         self.runs_eagerly = runs_eagerly
+        self.assumes_scalars = assumes_scalars
         self.deferred: dict[int, Any] | None = None
         """The deferred calls by key; None while nothing is of unknown rank and nothing was deferred."""
         self.needs_shapes = False
