@@ -125,8 +125,11 @@ class TracedArray:
     def write(self, index: Any, value: Any) -> TracedArray:
         """Returns the array with ``value`` written at ``index``. An array of dynamic size grows if needed."""
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
-        if isinstance(value._type.shape, AnyShape) and state.trace.specialization.assumes_scalars:
-            value = ensure_shape(value, [])
+        if isinstance(value._type.shape, AnyShape):
+            if self.element_shape.rank is not None:
+                value = ensure_shape(value, self.element_shape)
+            elif state.trace.specialization.assumes_scalars:
+                value = ensure_shape(value, [])
         array = self._with_buffer(value._type.shape)
         if self.dynamic:
             array = array._extended_to(index)

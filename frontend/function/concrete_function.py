@@ -313,9 +313,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         running = running_function() if self.streams and state.trace is not None else None
         if running is None:
             return self._replay(tensors, variables)
-        return self._replay(
-            tensors, variables, {id(s.variable): running.inlined_stream(s).variable for s in self.streams}
-        )
+        own_streams = {id(s.variable): running.inlined_stream(s).variable for s in self.streams}
+        return self._replay(tensors, variables, own_streams)
 
     def _replay(
         self, tensors: Sequence[Tensor], variables: Sequence[Variable], instead: Mapping[int, Variable] | None = None

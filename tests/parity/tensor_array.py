@@ -275,7 +275,19 @@ def _of_python(tf):
 
         return run(c(3))
 
+    def of_declared_shape(shape):
+        @tf.function
+        def run():
+            found = tf.TensorArray(tf.float32, 3, element_shape=shape)
+            for i in tf.range(3):
+                row = tf.cast(tf.stack([i, i + 1]), tf.float32)
+                found = found.write(i, tf.numpy_function(doubled, [row], tf.float32))
+            return found.stack()
+
+        return run
+
     return {
+        "results of numpy_function of a declared shape": of_declared_shape([2]),
         "results of numpy_function": of_call(tf.numpy_function),
         "results of py_function": of_call(tf.py_function),
         "rewards of an episode": episode,
