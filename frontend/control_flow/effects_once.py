@@ -374,11 +374,12 @@ class _WhileWithEffects:
 
     def _stacks_of_effects(self, loop_vars: Sequence[Tensor], invariants: Sequence[Tensor]) -> Any:
         """Returns the stacks for the results of the effects, whose types a traced iteration shows."""
-        types = self._with_varying_dims([x._type for x in loop_vars], self.shapes)
+        types = [x._type for x in loop_vars]
+        invariant_types = [x._type for x in invariants]
         with tracing(Trace("aside", state.trace)) as abstract:
-            params = [abstract.add_param(t) for t in (*types, *(x._type for x in invariants))]
-            _, effect_results = self.body.run_with_effects(params)
-        known_dims = dims_in(x._type for x in (*loop_vars, *invariants))
+            param_types = self._with_varying_dims(types, self.shapes) + invariant_types
+            _, effect_results = self.body.run_with_effects([abstract.add_param(each) for each in param_types])
+        known_dims = dims_in([*types, *invariant_types])
         return stacks_for([x._type for x in effect_results], known_dims, self.bound)
 
     def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:

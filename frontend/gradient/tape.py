@@ -320,26 +320,24 @@ class GradientTape(Recorder):
         self._use(unconnected_gradients)
         source = of_library(source)
         target, value, source_value = self._tensor_of(target), _value(target), _value(source)
-        if (
-            not value._type.shape
-            or not source_value._type.shape
-            or not same_dim(value._type.shape[0], source_value._type.shape[0])
-        ):
+        shape, source_shape = value._type.shape, source_value._type.shape
+        if not shape or not source_shape or not same_dim(shape[0], source_shape[0]):
             raise ValueError(
                 f"Need first dimension of target shape ({value.shape}) and source shape ({source_value.shape}) to match."
             )
-        batch, *row_shape = value._type.shape
+        batch, *row_shape = shape
+        jacobian_shape = (*shape, *source_shape[1:])
+        # One cotangent for each element of a row. It is 1 for this element of all rows, because rows are independent.
         one_hot_rows = one_hot_cotangents(TensorType(tuple(row_shape), value.dtype))
         element_count = one_hot_rows._type.shape[0]
-        repeated = bind.broadcast_to(
-            bind.reshape(one_hot_rows, shape=(element_count, 1, *row_shape)), shape=(element_count, batch, *row_shape)
-        )
-        (grad,) = self._mapped_sweep(target, repeated, [source])
+        with_batch_axis = bind.reshape(one_hot_rows, shape=(element_count, 1, *row_shape))
+        cotangents = bind.broadcast_to(with_batch_axis, shape=(element_count, batch, *row_shape))
+        (grad,) = self._mapped_sweep(target, cotangents, [source])
         if grad is None:
-            return _unconnected(unconnected_gradients, (batch, *row_shape, *source_value._type.shape[1:]), source_value)
-        # Of shape (elements, batch, *source): the batch comes first.
-        axes = (1, 0, *range(2, len(source_value._type.shape) + 1))
-        return bind.reshape(bind.transpose(grad, perm=axes), shape=(batch, *row_shape, *source_value._type.shape[1:]))
+            return _unconnected(unconnected_gradients, jacobian_shape, source_value)
+        # grad has the shape (elements, batch, ...); in the jacobian the batch comes first
+        batch_first = bind.transpose(grad, perm=(1, 0, *range(2, len(source_shape) + 1)))
+        return bind.reshape(batch_first, shape=jacobian_shape)
 
 
 _LEAVES = frozenset([EagerTensor, SymbolicTensor, Variable, ResourceVariable])

@@ -52,8 +52,10 @@ def _rounded_to_steps(
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h
     """
-    min_integer = (-(2 ** (num_bits - 1)) + narrow) if signed else 0
     max_integer = 2 ** (num_bits - 1) - 1 if signed else 2**num_bits - 1
+    min_integer = 0
+    if signed:
+        min_integer = -max_integer if narrow else -max_integer - 1
     # A limit that is zero, or has another sign than its integer, doesn't bound the scale.
     max_float = float(x.dtype.max)
     scale_for_low = where(min_integer * low > 0, min_integer / low, max_float)
@@ -62,12 +64,11 @@ def _rounded_to_steps(
     scale = where(is_bound_by_low, scale_for_low, scale_for_high)
     step = where(is_bound_by_low, low / min_integer if min_integer else low, high / max_integer)
     if clips:
-        x = bind.minimum(
-            bind.maximum(x, where(is_bound_by_low, low, min_integer * step)),
-            where(is_bound_by_low, max_integer * step, high),
-        )
+        x = bind.maximum(x, where(is_bound_by_low, low, min_integer * step))
+        x = bind.minimum(x, where(is_bound_by_low, max_integer * step, high))
     scaled = x * scale
-    return (bind.floor(scaled + 0.5) if half_up else public_names()["round"](scaled)) * step  # type: ignore[no-any-return]
+    rounded = bind.floor(scaled + 0.5) if half_up else public_names()["round"](scaled)
+    return rounded * step  # type: ignore[no-any-return]
 
 
 def _check_range(low: Any, high: Any) -> None:

@@ -145,6 +145,10 @@ def decode_webp(data: bytes, channels: int) -> np.ndarray:
     return read_with_pillow(data, "WebP", read)  # type: ignore[no-any-return]
 
 
+_LOW_14_BITS = 0x3FFF
+"""Of a field in a WebP header: its other bits aren't of the size."""
+
+
 def _webp_size(data: bytes) -> tuple[int, int]:
     """Reads the width and height of a WebP image from the file's header.
 
@@ -158,8 +162,8 @@ def _webp_size(data: bytes) -> tuple[int, int]:
             return 1 + int.from_bytes(header[4:7], "little"), 1 + int.from_bytes(header[7:10], "little")
         if chunk_type == b"VP8 ":
             width, height = struct.unpack("<HH", header[6:])
-            return width & 0x3FFF, height & 0x3FFF
+            return width & _LOW_14_BITS, height & _LOW_14_BITS
         if chunk_type == b"VP8L":
             bits = int.from_bytes(header[1:5], "little")
-            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+            return 1 + (bits & _LOW_14_BITS), 1 + (bits >> 14 & _LOW_14_BITS)
     raise ArgumentError(f"Invalid WebP data or crop window, data size {len(data)}")

@@ -362,17 +362,20 @@ def extract_patches(
     x = convert_to_tensor(images)
     if x.ndim != 4:
         raise ArgumentError(f"Shape must be rank 4 but is rank {x.ndim}")
-    sizes, strides, rates = map(_four_ints, (sizes, strides, rates), ("ksizes", "strides", "rates"))
+    _, *sizes, _ = _four_ints(sizes, "ksizes")
+    _, *strides, _ = _four_ints(strides, "strides")
+    _, *rates, _ = _four_ints(rates, "rates")
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
-    spans = [(size - 1) * rate + 1 for size, rate in zip(sizes[1:3], rates[1:3])]
+    spans = [(size - 1) * rate + 1 for size, rate in zip(sizes, rates)]
     if padding == "SAME":
-        x = _pad_same(x, spans, strides[1:3])
-    counts = [(dim - span) // stride + 1 for dim, span, stride in zip(x._type.shape[1:3], spans, strides[1:3])]
-    slices_by_axis = [
-        [slice(i * rate, i * rate + (count - 1) * stride + 1, stride) for i in range(size)]
-        for size, rate, stride, count in zip(sizes[1:3], rates[1:3], strides[1:3], counts)
-    ]
-    return concat([x[:, row, column] for row in slices_by_axis[0] for column in slices_by_axis[1]], 3)
+        x = _pad_same(x, spans, strides)
+    # for each axis, a slice for each position in a patch: the elements at this position of all patches
+    slices_by_axis = []
+    for dim, span, size, stride, rate in zip(x._type.shape[1:3], spans, sizes, strides, rates):
+        extent = (dim - span) // stride * stride + 1
+        slices_by_axis.append([slice(i * rate, i * rate + extent, stride) for i in range(size)])
+    rows, columns = slices_by_axis
+    return concat([x[:, row, column] for row in rows for column in columns], 3)
 
 
 def _four_ints(values: Any, name: str) -> list[int]:

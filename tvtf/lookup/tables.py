@@ -137,15 +137,13 @@ class _Entries:
             return mapped(lambda key: get(key, default_item), keys, default.dtype)
         flat_keys = keys.ravel().tolist()
         defaults = default.reshape((-1, *default.shape[default.ndim - value_rank :]))
-        default_row = (
-            (lambda i: defaults[i])
-            if len(defaults) == len(flat_keys) and default.ndim > value_rank
-            else lambda _: defaults[0]
-        )
+        has_default_per_key = len(defaults) == len(flat_keys) and default.ndim > value_rank
         result = np.empty((len(flat_keys), *defaults.shape[1:]), default.dtype)
         for i, key in enumerate(flat_keys):
             stored = self.rows.get(key)
-            result[i] = default_row(i) if stored is None else stored
+            if stored is None:
+                stored = defaults[i if has_default_per_key else 0]
+            result[i] = stored
         return result.reshape((*keys.shape, *defaults.shape[1:]))
 
     def insert(self, keys: np.ndarray, values: np.ndarray) -> None:

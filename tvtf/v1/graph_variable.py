@@ -210,22 +210,17 @@ def create(
     with graph.trace.without_op_names():
         initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
         symbol = graph.trace.own(initial_tensor)
-    sizes = (
-        [1 if d is None else d for d in initial_tensor.shape.as_list()] if initial_tensor.shape.rank is not None else []
-    )
+    shape, value_dtype = initial_tensor.shape, initial_tensor.dtype
+    sizes = [] if shape.rank is None else [1 if dim is None else dim for dim in shape.as_list()]
+    placeholder = np.full(sizes, b"", object) if value_dtype is string else np.zeros(sizes, value_dtype.np)
     outer, scopes = state.trace, state.name_scopes
     state.trace, state.name_scopes = None, []
     try:
-        placeholder = (
-            np.full(sizes, b"", object) if initial_tensor.dtype is string else np.zeros(sizes, initial_tensor.dtype.np)
-        )
-        variable = GraphVariable(
-            placeholder, trainable=trainable, name=name, dtype=initial_tensor.dtype, constraint=constraint
-        )
+        variable = GraphVariable(placeholder, trainable=trainable, name=name, dtype=value_dtype, constraint=constraint)
     finally:
         state.trace, state.name_scopes = outer, scopes
-    if not initial_tensor.shape.is_fully_defined():
-        variable._static_shape = initial_tensor.shape
+    if not shape.is_fully_defined():
+        variable._static_shape = shape
     variable.graph = graph
     graph.add_variable(variable, symbol, name)
     keys = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)

@@ -153,7 +153,7 @@ def _batched(
       allow_smaller: whether the last batch may be smaller.
     """
     keys = sorted(tensors) if isinstance(tensors, dict) else None
-    flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _as_list(tensors)]
+    flat = [convert_to_tensor(each) for each in ([tensors[key] for key in keys] if keys else _as_list(tensors))]
     if element_shapes is None:
         element_shapes = [t.shape[1:] if enqueue_rows else t.shape for t in flat]
     queue = make_queue([t.dtype for t in flat], element_shapes)

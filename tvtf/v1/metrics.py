@@ -377,11 +377,13 @@ def auc(
         y, x = _tf("reshape", labels, [1, -1]), _tf("reshape", predictions, [1, -1])
         is_above = _floats(x) > all_thresholds[:, None]
         is_label = _tf("cast", y, "bool")
-        flat_weights = None if weights is None else _tf("reshape", _broadcast_weights(weights, predictions), [1, -1])
-        sums = {
-            kind: _tf("reduce_sum", _masked(_tf("equal", is_label, a), _tf("equal", is_above, b), flat_weights), 1)
-            for kind, (a, b) in _COUNTS.items()
-        }
+        flat_weights = None
+        if weights is not None:
+            flat_weights = _tf("reshape", _broadcast_weights(weights, predictions), [1, -1])
+        sums = {}
+        for kind, (label, prediction) in _COUNTS.items():
+            has_label, is_predicted = _tf("equal", is_label, label), _tf("equal", is_above, prediction)
+            sums[kind] = _tf("reduce_sum", _masked(has_label, is_predicted, flat_weights), 1)
 
     def area(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         """Returns the area under the curve, from the numbers of true and false positives and negatives."""

@@ -111,13 +111,17 @@ class _PrunedGraph:
         """
         unfed = self.graph.placeholders.keys() - self.fed.keys()
         sized: dict[tirx.Var, list[relax.Var]] = {dim: [] for x in inputs for dim in _symbolic_dims(x)}
-        with_value, without = ([x for x in inputs if (x._var in unfed) is missing] for missing in (False, True))
-        for tensor in [*with_value, *self.fed.values(), *without]:
+        with_value = [x for x in inputs if x._var not in unfed]
+        without_value = [x for x in inputs if x._var in unfed]
+        for tensor in [*with_value, *self.fed.values(), *without_value]:
             for dim in sized.keys() & _symbolic_dims(tensor):
                 sized[dim].append(tensor._var)
         unknown = {dim: tensors[0] for dim, tensors in sized.items() if needed.isdisjoint(tensors)}
-        computed = [x for var in needed if var in values and var not in self.fed for x in (var.ty, values[var])]
-        return defining_vars_of(unknown, *computed)
+        users: list[Any] = []
+        for var in needed:
+            if var in values and var not in self.fed:
+                users += [var.ty, values[var]]
+        return defining_vars_of(unknown, *users)
 
     def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
         """Adds effects to those that run, and returns their bindings."""

@@ -155,15 +155,18 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/unregister_dispatch_for
     """
-    registered = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
-    targets = [dispatch_target, *(target for key in registered for target in _elementwise.pop(key)[1])]
-    result = [
-        (api, each) for api, registered in _targets.items() for each in registered if any(each[0] is t for t in targets)
-    ]
-    if not result and not registered:
+    elementwise_keys = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
+    targets = [dispatch_target]
+    for key in elementwise_keys:
+        _handler, targets_of_handler = _elementwise.pop(key)
+        targets += targets_of_handler
+    entries = []
+    for api, entries_of_api in _targets.items():
+        entries += [(api, entry) for entry in entries_of_api if any(entry[0] is target for target in targets)]
+    if not entries and not elementwise_keys:
         raise ValueError(f"Function {dispatch_target} was not registered using a `@dispatch_for_*` decorator.")
-    for api, each in result:
-        _targets[api].remove(each)
+    for api, entry in entries:
+        _targets[api].remove(entry)
         if not _targets[api]:
             api.overrides.remove(_overrides.pop(api))
 

@@ -99,7 +99,9 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/split
     """
-    separator = "" if sep is None else sep if isinstance(sep, str) else bytes(convert_to_tensor(sep).numpy()).decode()
+    separator = "" if sep is None else sep
+    if not isinstance(separator, str):
+        separator = bytes(convert_to_tensor(separator).numpy()).decode()
     return _split_strings(
         input, lambda x: bind.split_parts(x, sep=separator, maxsplit=int(maxsplit), count=unknown_dim())
     )[0]
@@ -290,11 +292,9 @@ def _ngrams(
         words, result = values[start:end].tolist(), []
         for width in widths:
             pad_count = min(width - 1, pad) if pad >= 0 else width - 1
-            padded = (
-                [left.encode()] * pad_count + words + [right.encode()] * pad_count
-                if pad_count and (left or right or pad)
-                else words
-            )
+            padded = words
+            if left or right or pad:
+                padded = [left.encode()] * pad_count + words + [right.encode()] * pad_count
             result += [joiner.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
         if short and not result and words:
             result = [joiner.join(words)]
