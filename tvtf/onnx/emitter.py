@@ -268,7 +268,9 @@ class Emitter:
 
         The list is empty if the result is computed in that dtype, or the output has no other declared dtype.
         """
-        return [] if input_dtype in (computed, declared or input_dtype) else [(self._new(input_dtype), input_dtype)]
+        if input_dtype == computed or declared in (None, input_dtype):
+            return []
+        return [(self._new(input_dtype), input_dtype)]
 
     def _new(self, dtype: DType) -> str:
         """Returns a new name for an intermediate value of a dtype."""

@@ -74,9 +74,12 @@ def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis:
 
 def _variance_samples() -> list[Sample]:
     """Returns samples of the variance primitive over various axes, the last with symbolic dims."""
+    # the shape, the axes and the shape of the mean
     cases = (((3,), (0,), (1,)), ((2, 3, 4), (1,), (2, 1, 4)), ((2, 3, 4), (0, 2), (1, 3, 1)))
-    samples = [Sample((draw(i, s), draw(i + 9, m)), {"axis": a}, FLOATING, gradient=(0,)) for i, (s, a, m) in
-            enumerate(cases)]  # fmt: skip
+    samples = []
+    for seed, (shape, axis, mean_shape) in enumerate(cases):
+        operands = draw(seed, shape), draw(seed + 9, mean_shape)
+        samples.append(Sample(operands, {"axis": axis}, FLOATING, gradient=(0,)))
     symbolic = (("n", None), ("n", None))
     last = Sample((draw(6, (2, 3)), draw(7, (2, 1))), {"axis": (1,)}, FLOATING, gradient=(0,), symbolic=symbolic)
     return [*samples, last]

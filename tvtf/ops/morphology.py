@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,37 @@ class _Windows(NamedTuple):
     columns: np.ndarray
 
 
+@dataclass(frozen=True)
+class _WindowAxis:
+    """The windows along one axis of an image: their number, their distance, and what their elements are apart."""
+
+    count: int
+    stride: int
+    padding: tuple[int, int]
+    offsets: range
+    """The positions of a window's elements in the window."""
+
+    @classmethod
+    def of(cls, size: int, taps: int, stride: int, rate: int, is_same: bool) -> _WindowAxis:
+        """Returns the windows of ``taps`` elements on an axis of ``size`` elements; ``is_same`` for SAME padding."""
+        extent = (taps - 1) * rate + 1
+        offsets = range(0, extent, rate)
+        if not is_same:
+            return cls((size - extent) // stride + 1, stride, (0, 0), offsets)
+        count = ceil_div(size, stride)
+        total = max((count - 1) * stride + extent - size, 0)
+        return cls(count, stride, (total // 2, total - total // 2), offsets)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where in the image each window begins."""
+        return np.arange(self.count) * self.stride - self.padding[0]
+
+    def slice_at(self, offset: int) -> slice:
+        """Returns the slice of the padded axis with the element at ``offset`` of each window."""
+        return slice(offset, offset + (self.count - 1) * self.stride + 1, self.stride)
+
+
 def _pair(value: Any, name: str) -> tuple[int, int]:
     """Returns the values for rows and columns of an argument of 1, 2 or 4 ints, such as strides."""
     values = [int(each) for each in np.atleast_1d(np.array(static_value(value, name)))]
@@ -54,31 +86,18 @@ def _windows(x: Tensor, size: Sequence[int], strides: Sequence[int], rates: Sequ
     if not is_static_shape(x._type.shape[1:]):
         raise unknown_size(ValueError(f"the images must be of known size, but have shape {x.shape}"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
-    extents = [(taps - 1) * rate + 1 for taps, rate in zip(size, rates)]
     dims = [int(dim) for dim in x._type.shape[1:3]]
-    same = padding == "SAME"
-    counts = [
-        ceil_div(dim, stride) if same else (dim - extent) // stride + 1
-        for dim, extent, stride in zip(dims, extents, strides)
-    ]
-    padding_sizes = [
-        max((count - 1) * stride + extent - dim, 0) if same else 0
-        for count, stride, extent, dim in zip(counts, strides, extents, dims)
-    ]
-    before = [total // 2 for total in padding_sizes]
-    edges = tuple((margin, total - margin) for margin, total in zip(before, padding_sizes))
-    lowest = np.finfo(x.dtype.np).min if x.dtype.is_floating else np.iinfo(x.dtype.np).min  # type: ignore[type-var]
-    padded: Any = bind.pad(x, number(lowest, x), paddings=((0, 0), *edges, (0, 0))) if any(padding_sizes) else x
-    offsets = [(start, margin) for start in range(0, extents[0], rates[0]) for margin in range(0, extents[1], rates[1])]
-    rows, columns = (np.arange(count) * stride - margin for count, stride, margin in zip(counts, strides, before))
-    elements = []
-    for offset in offsets:
-        row_slice, column_slice = (
-            slice(start, start + (count - 1) * stride + 1, stride)
-            for start, count, stride in zip(offset, counts, strides)
-        )
-        elements.append(padded[:, row_slice, column_slice])
-    return _Windows(elements, offsets, rows, columns)
+    vertical, horizontal = (
+        _WindowAxis.of(*arguments, padding == "SAME") for arguments in zip(dims, size, strides, rates)
+    )
+    padded: Any = x
+    if any((*vertical.padding, *horizontal.padding)):
+        lowest = np.finfo(x.dtype.np).min if x.dtype.is_floating else np.iinfo(x.dtype.np).min  # type: ignore[type-var]
+        edges = ((0, 0), vertical.padding, horizontal.padding, (0, 0))
+        padded = bind.pad(x, number(lowest, x), paddings=edges)
+    offsets = [(row, column) for row in vertical.offsets for column in horizontal.offsets]
+    elements = [padded[:, vertical.slice_at(row), horizontal.slice_at(column)] for row, column in offsets]
+    return _Windows(elements, offsets, vertical.starts, horizontal.starts)
 
 
 def _first_largest(values: Sequence[Tensor], payloads: Sequence[Tensor] = ()) -> Tensor:

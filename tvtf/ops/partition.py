@@ -402,16 +402,17 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     trailing_rank = x.ndim - 1 - len(blocks)
     padded = bind.pad(x, number(0, x), paddings=((0, 0), *edges, *((0, 0),) * trailing_rank))
     n, *dims = padded._type.shape
-    sizes = [_divided_dim(d, b, x) for d, b in zip(dims, blocks)]
-    split = bind.reshape(padded, shape=(n, *itertools.chain(*zip(sizes, blocks)), *dims[len(blocks) :]))
-    within_block = [2 * i + 2 for i in range(len(blocks))]
-    block_positions = [2 * i + 1 for i in range(len(blocks))]
-    # positions within blocks come first, to be merged into the batch axis
-    moved = bind.transpose(
-        split, perm=(*within_block, 0, *block_positions, *range(split.ndim - trailing_rank, split.ndim))
-    )
+    block_counts = [_divided_dim(dim, block, x) for dim, block in zip(dims, blocks)]
+    trailing_dims = dims[len(blocks) :]
+    # axes of the split tensor: 0 batch; 1, 3, ... number of the block; 2, 4, ... position in the block; the others
+    split = bind.reshape(padded, shape=(n, *itertools.chain(*zip(block_counts, blocks)), *trailing_dims))
+    number_axes = range(1, 2 * len(blocks), 2)
+    position_axes = range(2, 2 * len(blocks) + 1, 2)
+    trailing_axes = range(2 * len(blocks) + 1, split.ndim)
+    # positions in blocks come first, to be merged into the batch axis
+    moved = bind.transpose(split, perm=(*position_axes, 0, *number_axes, *trailing_axes))
     total = simplify_dim(n * int(np.prod(blocks)))
-    return bind.reshape(moved, shape=(total, *sizes, *dims[len(blocks) :]))
+    return bind.reshape(moved, shape=(total, *block_counts, *trailing_dims))
 
 
 @export("batch_to_space")
@@ -440,10 +441,11 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     count = len(blocks)
     total, *dims = x._type.shape
     n = _divided_dim(total, int(np.prod(blocks)), x)
+    # axes of the split tensor: the positions in a block, the batch, the numbers of the blocks, the others
     split = bind.reshape(x, shape=(*blocks, n, *dims))
-    pairs = itertools.chain(*((count + 1 + i, i) for i in range(count)))
-    moved = bind.transpose(split, perm=(count, *pairs, *range(2 * count + 1, split.ndim)))
-    sizes = [simplify_dim(d * size) for d, size in zip(dims, blocks)]
+    number_and_position = itertools.chain(*((count + 1 + i, i) for i in range(count)))
+    moved = bind.transpose(split, perm=(count, *number_and_position, *range(2 * count + 1, split.ndim)))
+    sizes = [simplify_dim(dim * block) for dim, block in zip(dims, blocks)]
     merged: Any = bind.reshape(moved, shape=(n, *sizes, *dims[count:]))
     crop_slices = tuple(slice(before, None if after == 0 else -after) for before, after in crop_pairs)
     inside = (slice(None), *crop_slices)

@@ -31,18 +31,18 @@ def _source_index(index: Sequence[Any], shape: Sequence[Any], old_shape: Sequenc
     Leading and trailing dims that both shapes have keep their index. Only the dims between are flattened and split
     again, because divisions by many symbolic dims cost LLVM minutes. Dims of 1 don't matter.
     """
-    new_axes = [(i, dim) for i, dim in zip(index, shape) if not same_dim(dim, 1)]
+    new_indices = [i for i, dim in zip(index, shape) if not same_dim(dim, 1)]
+    new_dims = [dim for dim in shape if not same_dim(dim, 1)]
     old_dims = [dim for dim in old_shape if not same_dim(dim, 1)]
-    prefix = _common_prefix_length([dim for _, dim in new_axes], old_dims)
-    suffix = _common_prefix_length([dim for _, dim in new_axes[prefix:]][::-1], old_dims[prefix:][::-1])
-    middle = slice(prefix, len(new_axes) - suffix), slice(prefix, len(old_dims) - suffix)
-    split_indices = (
-        unravelled(_flat_index(*zip(*new_axes[middle[0]])), old_dims[middle[1]]) if old_dims[middle[1]] else []
-    )
-    remaining_indices = iter(
-        [i for i, _ in new_axes[:prefix]] + split_indices + [i for i, _ in new_axes[len(new_axes) - suffix :]]
-    )
-    return [long(0) if same_dim(dim, 1) else next(remaining_indices) for dim in old_shape]
+    prefix = _common_prefix_length(new_dims, old_dims)
+    suffix = _common_prefix_length(new_dims[prefix:][::-1], old_dims[prefix:][::-1])
+    new_end, old_end = len(new_dims) - suffix, len(old_dims) - suffix
+    split_indices: list[Any] = []
+    if prefix < old_end:
+        flat_index = _flat_index(new_indices[prefix:new_end], new_dims[prefix:new_end])
+        split_indices = unravelled(flat_index, old_dims[prefix:old_end])
+    old_indices = iter([*new_indices[:prefix], *split_indices, *new_indices[new_end:]])
+    return [long(0) if same_dim(dim, 1) else next(old_indices) for dim in old_shape]
 
 
 def _common_prefix_length(dims: Sequence[Any], others: Sequence[Any]) -> int:

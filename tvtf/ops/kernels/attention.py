@@ -146,24 +146,30 @@ def attention(
     Returns the weighted values, rows before heads, and the log of each row's sum of exponentials.
     """
     heads = Heads(q, k, mask, scale, fill, causal)
-    m, n, dtype = heads.rows, heads.columns, heads.dtype
+    rows, columns, depth, dtype = heads.rows, heads.columns, v.shape[-1], heads.dtype
     lowest, zero = tirx.min_value(dtype), tirx.const(0, dtype)
-    masked = heads.compute([m, n], heads.score, "masked")
-    largest = heads.summed([m], n, lambda lead, i, j: heads.seen(i, j, masked(*lead, i, j), lowest), "largest", te.max)
-    powers = heads.compute(
-        [m, n],
-        lambda lead, i, j: heads.seen(i, j, scalar.exp(masked(*lead, i, j) - largest(*lead, i)), zero),
-        "powers",
-    )
-    total = heads.summed([m], n, lambda lead, i, j: powers(*lead, i, j), "total")
-    share = heads.compute([m], lambda lead, i: tirx.const(1, dtype) / total(*lead, i), "share")
+    values = heads.upcast(v)
+    masked = heads.compute([rows, columns], heads.score, "masked")
+
+    # lead: the indices of batch and heads; i, j: a query and a key; e: an element of a value
+    def seen_score(lead: Index, i: Any, j: Any) -> Any:
+        return heads.seen(i, j, masked(*lead, i, j), lowest)
+
+    largest = heads.summed([rows], columns, seen_score, "largest", te.max)
+
+    def exponential(lead: Index, i: Any, j: Any) -> Any:
+        return heads.seen(i, j, scalar.exp(masked(*lead, i, j) - largest(*lead, i)), zero)
+
+    powers = heads.compute([rows, columns], exponential, "powers")
+    total = heads.summed([rows], columns, lambda lead, i, j: powers(*lead, i, j), "total")
+    share = heads.compute([rows], lambda lead, i: tirx.const(1, dtype) / total(*lead, i), "share")
     weighted = heads.summed(
-        [m, v.shape[-1]], n, lambda lead, i, e, j: powers(*lead, i, j) * heads.upcast(v)(*lead, j, e), "weighted"
+        [rows, depth], columns, lambda lead, i, e, j: powers(*lead, i, j) * values(*lead, j, e), "weighted"
     )
     out = heads.joined(
-        [m, v.shape[-1]], lambda lead, i, e: share(*lead, i) * weighted(*lead, i, e), "attention", str(q.dtype)
+        [rows, depth], lambda lead, i, e: share(*lead, i) * weighted(*lead, i, e), "attention", str(q.dtype)
     )
-    log = heads.compute([m], lambda lead, i: largest(*lead, i) + scalar.log(total(*lead, i)), "log_sum")
+    log = heads.compute([rows], lambda lead, i: largest(*lead, i) + scalar.log(total(*lead, i)), "log_sum")
     return [out, log]
 
 
@@ -185,28 +191,35 @@ def attention_grad(
     ``log`` is the log of each row's sum of exponentials, from which the probabilities are recomputed.
     """
     heads = Heads(q, k, mask, scale, fill, causal)
-    m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
+    rows, columns, depth, value_depth = heads.rows, heads.columns, heads.depth, v.shape[-1]
     gradient, result, zero = heads.from_joined(ct), heads.from_joined(out), tirx.const(0, heads.dtype)
-    probability = heads.compute(
-        [m, n],
-        lambda lead, i, j: heads.seen(i, j, scalar.exp(heads.score(lead, i, j) - log(*lead, i)), zero),
-        "chance",
-    )
-    dot = heads.summed([m], e, lambda lead, i, at: gradient(lead, i, at) * result(lead, i, at), "dot")
+    queries, keys, values = heads.upcast(q), heads.upcast(k), heads.upcast(v)
+
+    # lead: the indices of batch and heads; i, j: a query and a key; e: an element of one of them, or of a value
+    def probability_at(lead: Index, i: Any, j: Any) -> Any:
+        return heads.seen(i, j, scalar.exp(heads.score(lead, i, j) - log(*lead, i)), zero)
+
+    probability = heads.compute([rows, columns], probability_at, "chance")
+    dot = heads.summed([rows], value_depth, lambda lead, i, e: gradient(lead, i, e) * result(lead, i, e), "dot")
+    # the cotangent of the probabilities
     inward = heads.summed(
-        [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.upcast(v)(*lead, j, at), "inward"
+        [rows, columns], value_depth, lambda lead, i, j, e: gradient(lead, i, e) * values(*lead, j, e), "inward"
     )
 
     def score_ct(lead: Index, i: Any, j: Any) -> Any:
         gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * probability(*lead, i, j)
         return heads.allowed(gradient_of_score, (*lead, i, j))
 
-    scores = heads.compute([m, n], score_ct, "to_score")
-    q_ct = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.upcast(k)(*lead, j, at), "to_q")
-    k_ct = heads.summed([n, d], m, lambda lead, j, at, i: scores(*lead, i, j) * heads.upcast(q)(*lead, i, at), "to_k")
-    v_ct = heads.summed([n, e], m, lambda lead, j, at, i: probability(*lead, i, j) * gradient(lead, i, at), "to_v")
-    parts = (([m, d], q_ct), ([n, d], k_ct), ([n, e], v_ct))
-    return [heads.joined(size, _read(part), part.op.name + "_out", str(q.dtype)) for size, part in parts]
+    scores = heads.compute([rows, columns], score_ct, "to_score")
+    q_ct = heads.summed([rows, depth], columns, lambda lead, i, e, j: scores(*lead, i, j) * keys(*lead, j, e), "to_q")
+    k_ct = heads.summed(
+        [columns, depth], rows, lambda lead, j, e, i: scores(*lead, i, j) * queries(*lead, i, e), "to_k"
+    )
+    v_ct = heads.summed(
+        [columns, value_depth], rows, lambda lead, j, e, i: probability(*lead, i, j) * gradient(lead, i, e), "to_v"
+    )
+    parts = (([rows, depth], q_ct), ([columns, depth], k_ct), ([columns, value_depth], v_ct))
+    return [heads.joined(extents, _read(part), part.op.name + "_out", str(q.dtype)) for extents, part in parts]
 
 
 def _read(x: te.Tensor) -> Body:

@@ -73,10 +73,8 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
     standardized, _ = rows.standardized(epsilon)
 
     def element_at(*index: Any) -> Any:
-        index_in_row = index[first:]
-        return standardized(*index) * as_dtype(scale(*index_in_row), rows.dtype) + as_dtype(
-            offset(*index_in_row), rows.dtype
-        )
+        factor = as_dtype(scale(*index[first:]), rows.dtype)
+        return standardized(*index) * factor + as_dtype(offset(*index[first:]), rows.dtype)
 
     return rows.each(element_at, "layer_norm", str(x.dtype))
 

@@ -110,8 +110,7 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
     count = long(1)
     for a in axis:
         count = count * long(x.shape[a])
-    is_integer = "int" in str(x.dtype)
-    sum_dtype = "uint64" if str(x.dtype) == "uint64" else "int64" if is_integer else accumulator_dtype(str(x.dtype))
+    is_integer, sum_dtype = "int" in str(x.dtype), _sum_dtype(str(x.dtype))
     total = reduce(cast(x, sum_dtype), axis, keepdims, te.sum)
     simplified_count = simplify_dim(count)
     is_empty = isinstance(simplified_count, int) and simplified_count == 0
@@ -124,6 +123,13 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
         return tirx.const(float("nan"), sum_dtype) if is_empty else total(*i) / divisor
 
     return narrowed(compute(total.shape, element, "mean"), str(x.dtype))
+
+
+def _sum_dtype(dtype: str) -> str:
+    """Returns the dtype in which the elements of a mean are summed."""
+    if "int" not in dtype:
+        return accumulator_dtype(dtype)
+    return "uint64" if dtype == "uint64" else "int64"
 
 
 def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) -> te.Tensor:
@@ -195,20 +201,17 @@ def _arg_extreme(x: te.Tensor, axis: int, output_type: str, combine: Callable[..
         """Computes the index of the first element that equals the row's extreme value."""
         is_best = values(*i[:axis], index_axis, *i[axis:]) == best(*i)
         # the minimum over the indices of the extreme value; other elements count as the extent
-        return te.min(
-            tirx.Select(is_best, index_axis.var.astype(index_dtype), extent.astype(index_dtype)), axis=[index_axis]
-        )
+        index = tirx.Select(is_best, index_axis.var.astype(index_dtype), extent.astype(index_dtype))
+        return te.min(index, axis=[index_axis])
 
     first = compute(best.shape, first_index, "first")
     worst_value = _infinity(str(values.dtype), not lowest)
 
     def element(*i: Any) -> Any:
         """Casts the index to the result's dtype; it is 0 if no element is better than the worst value (infinity)."""
-        result = (
-            first(*i)
-            if worst_value is None
-            else tirx.Select(best(*i) == worst_value, tirx.const(0, index_dtype), first(*i))
-        )
+        result = first(*i)
+        if worst_value is not None:
+            result = tirx.Select(best(*i) == worst_value, tirx.const(0, index_dtype), result)
         return result.astype(output_type)
 
     return compute(best.shape, element, "arg")
