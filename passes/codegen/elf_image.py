@@ -9,8 +9,8 @@ Source: System V ABI, AMD64 supplement 1.0, sections 4.4 (relocation) and 5.2 (d
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import astuple
+from typing import Any
 
 from tvtf.core.integers import round_up
 from tvtf.passes.codegen.elf import (
@@ -71,11 +71,16 @@ class _Library:
         self.sections = [section for object_file in objects for section in object_file.sections]
         self.definitions = _definitions(objects)
         self.relocations = [self._resolve(entry) for object_file in objects for entry in object_file.relocations]
-        self.foreign = _by_key(entry.symbol for entry in self.relocations if not entry.symbol.defined)
-        called = (entry.symbol for entry in self.relocations if entry.kind in RELATIVE)
-        self.stubs = _by_key(symbol for symbol in called if not symbol.defined)
-        in_table = (entry.symbol for entry in self.relocations if entry.kind in THROUGH_TABLE)
-        self.table = _by_key([*in_table, *self.stubs.values()])
+        self.foreign, self.stubs, self.table = dict[Any, Symbol](), dict[Any, Symbol](), dict[Any, Symbol]()
+        for entry in self.relocations:
+            key = _symbol_key(entry.symbol)
+            if not entry.symbol.defined:
+                self.foreign[key] = entry.symbol
+                if entry.kind in RELATIVE:
+                    self.stubs[key] = entry.symbol
+            if entry.kind in THROUGH_TABLE:
+                self.table[key] = entry.symbol
+        self.table |= self.stubs
         self.exports = [symbol for symbol in self.definitions.values() if symbol.visibility == STV_DEFAULT]
         foreign = [symbol.name for symbol in self.foreign.values()]
         self.symbol_indices = {name: 1 + index for index, name in enumerate(foreign)}
@@ -305,10 +310,6 @@ def _add_definition(definitions: dict[str, Symbol], symbol: Symbol, object_file:
 def _symbol_key(symbol: Symbol) -> str | int:
     """Returns what identifies a symbol in the library: its name, unless it is local to an object."""
     return id(symbol) if symbol.binding == STB_LOCAL else symbol.name
-
-
-def _by_key(symbols: Iterable[Symbol]) -> dict[str | int, Symbol]:
-    return {_symbol_key(symbol): symbol for symbol in symbols}
 
 
 def _new_section(size: int, flags: int = 0, align: int = 8) -> Section:

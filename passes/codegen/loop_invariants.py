@@ -44,9 +44,9 @@ def split_invariants(iteration: Stmt, own_buffers: Sequence[Var]) -> tuple[list[
 
 def _flat_statements(stmt: Stmt) -> list[Stmt]:
     """Returns the statements of nested sequences as one list."""
-    return (
-        [inner for part in stmt.seq for inner in _flat_statements(part)] if isinstance(stmt, tirx.SeqStmt) else [stmt]
-    )
+    if not isinstance(stmt, tirx.SeqStmt):
+        return [stmt]
+    return [inner for part in stmt.seq for inner in _flat_statements(part)]
 
 
 def _is_plain(stmt: Stmt) -> bool:

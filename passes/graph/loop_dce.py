@@ -149,10 +149,11 @@ class _LoopFunction:
         used = {var for value in [*values, *needed_results] for var in relax.analysis.free_vars(value)}
         params = list(self.func.params)
         positions = {i for i, param in enumerate(params) if param in used}
-        types = [x.ty for x in [*(binding.var for binding in bindings), *needed_results]]
+        types = [binding.var.ty for binding in bindings] + [result.ty for result in needed_results]
         for dim in _dims([*types, *values]) - _bound_dims(params[i] for i in positions):
-            positions_with_dim = [i for i, param in enumerate(params) if dim in _bound_dims([param])]
-            positions.update(positions_with_dim[:1])
+            first_with_dim = next((i for i, param in enumerate(params) if dim in _bound_dims([param])), None)
+            if first_with_dim is not None:
+                positions.add(first_with_dim)
         return positions
 
     def restricted(self, params: list[int], results: list[int]) -> relax.Function:

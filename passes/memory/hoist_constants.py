@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -347,11 +348,11 @@ def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, 
     packing: dict[Any, list[tirx.Stmt]] = {}
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
-            writers = [s for s in statements if allocation.buffer in written_buffers(s)]
+            writers = [statement for statement in statements if allocation.buffer in written_buffers(statement)]
             # Every writer must be moved, or the packed copy would depend on the kernel's other operands.
-            if writers and all(_only_packs(s, allocation.buffer, constants) for s in writers):
+            if writers and all(_only_packs(writer, allocation.buffer, constants) for writer in writers):
                 packing[allocation.buffer] = writers
-    packing_statements = [s for writers in packing.values() for s in writers]
+    packing_statements = list(chain(*packing.values()))
 
     def is_hoisted(statement: tirx.Stmt) -> bool:
         """Returns whether a statement fills or allocates a packed buffer."""
@@ -359,7 +360,7 @@ def _split_packing(func: tirx.PrimFunc, constants: set[Any]) -> tuple[dict[Any, 
             return True
         return any(statement.same_as(other) for other in packing_statements)
 
-    return packing, [s for s in statements if not is_hoisted(s)]
+    return packing, [statement for statement in statements if not is_hoisted(statement)]
 
 
 def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:

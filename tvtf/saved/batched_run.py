@@ -49,9 +49,8 @@ def batch_axis(description: Description) -> str | None:
 
     Otherwise returns None.
     """
-    first_dims = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
-    name = first_dims.pop() if len(first_dims) == 1 else None
-    return name if isinstance(name, str) else None
+    dim = _common_first_dim(description)
+    return dim if isinstance(dim, str) else None
 
 
 def fixed_rows(description: Description) -> int | None:
@@ -59,9 +58,14 @@ def fixed_rows(description: Description) -> int | None:
 
     Otherwise returns None.
     """
+    dim = _common_first_dim(description)
+    return dim if isinstance(dim, int) else None
+
+
+def _common_first_dim(description: Description) -> str | int | None:
+    """Returns the first dim of all inputs and outputs; None if they differ, or one of them is a scalar."""
     first_dims = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
-    size = first_dims.pop() if len(first_dims) == 1 else None
-    return size if isinstance(size, int) else None
+    return first_dims.pop() if len(first_dims) == 1 else None
 
 
 def _are_whole_batches(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:

@@ -212,27 +212,10 @@ class _Model:
         The kinds and references are: "object" with a node ID, "constant" with a key, "table" with the list of the
         keys of its arrays, and "stream" with the list of the numbers of a generator state, or an empty list.
         """
-        node_count = len(self.nodes)
-
-        def is_valid(kind: Any, reference: Any) -> bool:
-            """Returns whether a reference has the form of its kind. A file may have been changed by a stranger."""
-            if kind == "object":
-                return type(reference) is int and 0 <= reference < node_count
-            if kind == "constant":
-                return isinstance(reference, str)
-            if not isinstance(reference, list):
-                return False
-            if kind == "table":
-                return len(reference) == len(TABLE) and all(isinstance(key, str) for key in reference)
-            words = reference
-            is_state = len(words) in (0, STATE_SIZE) and all(
-                type(word) is int and 0 <= word < 1 << 64 for word in words
-            )
-            return kind == "stream" and is_state
-
-        for capture in self.captures if isinstance(self.captures, list) else [None]:  # None is invalid
+        captures: list[Any] = self.captures if isinstance(self.captures, list) else [None]  # None is invalid
+        for capture in captures:
             is_pair = isinstance(capture, list) and len(capture) == 2
-            if not is_pair or not is_valid(*capture):
+            if not is_pair or not _is_valid_capture(capture[0], capture[1], len(self.nodes)):
                 raise self._damaged(f"{capture!r:.60} is not something that a function can capture")
         return [(kind, reference) for kind, reference in self.captures]
 
@@ -328,6 +311,20 @@ class _Model:
         if type(function_index) is not int or not 0 <= function_index < len(self.programs):
             raise self._damaged(f"function {function_index!r} isn't there")
         return self.programs[function_index]
+
+
+def _is_valid_capture(kind: Any, reference: Any, node_count: int) -> bool:
+    """Returns whether a reference has the form of its kind. A file may have been changed by a stranger."""
+    if kind == "object":
+        return type(reference) is int and 0 <= reference < node_count
+    if kind == "constant":
+        return isinstance(reference, str)
+    if not isinstance(reference, list):
+        return False
+    if kind == "table":
+        return len(reference) == len(TABLE) and all(isinstance(key, str) for key in reference)
+    is_state = len(reference) in (0, STATE_SIZE)
+    return kind == "stream" and is_state and all(type(word) is int and 0 <= word < 1 << 64 for word in reference)
 
 
 def _variable(model: _Model, node_id: int, node: dict[str, Any]) -> Variable:

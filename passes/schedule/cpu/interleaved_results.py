@@ -120,13 +120,8 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
         return None
     if len({load.source for _, load in options}) < len(options) or kernel.is_local(chosen.buffer):
         return None
-    if any(
-        reads(stage, load.source)
-        for stage in stages
-        if not _is_among(stage, replaced)
-        for _, load in options
-        if not _writes_source(stage, load)
-    ):
+    others = [stage for stage in stages if not _is_among(stage, replaced)]
+    if any(reads(stage, load.source) and not _writes_source(stage, load) for stage in others for _, load in options):
         return None
     phases: list[Phase] = []
     for condition, load in options:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from math import prod
 from operator import mul
 from typing import TypeVar
@@ -303,33 +303,30 @@ def _product(key: _TileKey) -> str:
     Its arguments are the result, all factors, the extents of the reduction axes, and the strides that aren't compiled
     in. ``key`` describes the tile: kernels with equal keys call the same subroutine.
     """
+    arrays = [Array(key.dtype, strides) for strides in key.strides]
+    return subroutine.subroutine(arrays, key.terms, partial(_emit_product, key))
 
-    def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Emits a register tile of a matrix product or a sum on the subroutine's arguments.
 
-        `arrays` are the result and all factors. `numbers` are the extents of the reduction axes.
-        """
-        result, *factor_arrays = arrays
-        rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
-        terms = [Axis(Var("term", "int64"), term_count) for term_count in numbers]
-        vector = Axis(Var("column", "int64"), index(key.width))
-        result_axes, factor_indices = (*rows, vector), [axis.var for axis in (*rows, *terms, vector)]
-        # An index that a factor doesn't depend on has stride 0.
-        factors = [emit.load(array, factor_indices) for array in factor_arrays]
-        old_sum, zero = emit.load(result, [axis.var for axis in result_axes]), tirx.const(0, key.dtype)
-        stage = Stage(result, result_axes, tuple(terms), zero, old_sum + reduce(mul, factors))
-        tile = Tile({axis.var: index(0) for axis in result_axes}, {axis.var: axis.size or 1 for axis in result_axes})
-        column = ColumnTile(stage, tile, vector, key.lanes, key.padded)
-        start = stage if key.is_continued else None
-        streamed_factor = None
-        if key.is_streamed:
-            # Vectors are loaded from the factor whose stride along them isn't 0.
-            vector_strides = [strides[-1] for strides in key.strides[1:]]
-            streamed_factor = next(
-                factor for factor, stride in zip(factors, vector_strides, strict=True) if stride != 0
-            )
-        return column.emit_tile(
-            [Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor
-        )
+def _emit_product(key: _TileKey, arrays: Sequence[Var], term_counts: Sequence[ir.Expr]) -> Stmt:
+    """Emits a register tile of a matrix product or a sum.
 
-    return subroutine.subroutine([Array(key.dtype, strides) for strides in key.strides], key.terms, emit_body)
+    `arrays` are the result and all factors. `term_counts` are the extents of the reduction axes.
+    """
+    result, *factor_arrays = arrays
+    rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
+    terms = [Axis(Var("term", "int64"), term_count) for term_count in term_counts]
+    vector = Axis(Var("column", "int64"), index(key.width))
+    result_axes, factor_indices = (*rows, vector), [axis.var for axis in (*rows, *terms, vector)]
+    # An index that a factor doesn't depend on has stride 0.
+    factors = [emit.load(array, factor_indices) for array in factor_arrays]
+    old_sum, zero = emit.load(result, [axis.var for axis in result_axes]), tirx.const(0, key.dtype)
+    stage = Stage(result, result_axes, tuple(terms), zero, old_sum + reduce(mul, factors))
+    tile = Tile({axis.var: index(0) for axis in result_axes}, {axis.var: axis.size or 1 for axis in result_axes})
+    column = ColumnTile(stage, tile, vector, key.lanes, key.padded)
+    start = stage if key.is_continued else None
+    streamed_factor = None
+    if key.is_streamed:
+        # Vectors are loaded from the factor whose stride along them isn't 0.
+        vector_strides = [strides[-1] for strides in key.strides[1:]]
+        streamed_factor = next(factor for factor, stride in zip(factors, vector_strides, strict=True) if stride != 0)
+    return column.emit_tile([Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor)

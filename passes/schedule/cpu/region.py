@@ -39,6 +39,8 @@ Pairs = Sequence[tuple[Var, Var]]
 
 
 Loops = tuple[For, ...]
+Access = tuple[BufferStore | TensorLoad, Var, Loops]
+"""A store or load, the array that it accesses, and the loops around it."""
 
 
 class Part(NamedTuple):
@@ -195,24 +197,14 @@ class Region:
         Values may depend on nothing else of the kernel, nor on a loop's variable. An array that is written and read,
         such as one that a variable is updated in, is passed once: arrays that are passed don't overlap.
         """
-        read: list[tuple[TensorLoad, Loops]] = []
-        for store, loops in self.stores:
-            found: list[TensorLoad] = []
-            if structural_walk(store.value, _loads_only(found), order="pre") is not None:
-                return False
-            read.extend((load, loops) for load in found)
-        written: list[tuple[Any, Var, Loops]] = [(store, store.buffer, loops) for store, loops in self.stores]
-        for call, loops in self.calls:
-            _, elements, numbers = subroutine.arguments(call)
-            if any(loop.loop_var in variables(number) for number in numbers for loop in loops):
-                return False
-            results = subroutine.results(call)
-            written.extend((element, element.source, loops) for element in elements[:results])
-            read.extend((element, loops) for element in elements[results:])
-        if not all(self._add(*location) for location in written):
+        accesses = self._accesses()
+        if accesses is None:
+            return False
+        written, read = accesses
+        if not all(self._add(*access) for access in written):
             return False
         self.results = len(self.arrays)
-        if not self.results or not all(self._add(load, load.source, loops) for load, loops in read):
+        if not self.results or not all(self._add(*access) for access in read):
             return False
         sources = [array.source for array in self.arrays]
         if any(_is_local(source) and source not in self.in_memory for source in sources):
@@ -220,6 +212,26 @@ class Region:
         if any(sources[number].same_as(other) for number in range(self.results) for other in sources[number + 1 :]):
             return False
         return len(self.arrays) <= MAX_ARRAYS
+
+    def _accesses(self) -> tuple[list[Access], list[Access]] | None:
+        """Returns all writes and all reads of arrays, or None if a value depends on something else."""
+        written: list[Access] = []
+        read: list[Access] = []
+        for store, loops in self.stores:
+            loads: list[TensorLoad] = []
+            if structural_walk(store.value, _loads_only(loads), order="pre") is not None:
+                return None
+            written.append((store, store.buffer, loops))
+            read += [(load, load.source, loops) for load in loads]
+        for call, loops in self.calls:
+            _, elements, numbers = subroutine.arguments(call)
+            if any(loop.loop_var in variables(number) for number in numbers for loop in loops):
+                return None
+            accesses = [(element, element.source, loops) for element in elements]
+            results = subroutine.results(call)
+            written += accesses[:results]
+            read += accesses[results:]
+        return written, read
 
     def _add(self, node: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
         """Records the location of a load or store: its distance from the first element of an array that is passed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from typing import NamedTuple
 
@@ -85,6 +85,11 @@ MIN_TERMS_TO_SLICE = 16
 """Terms of a sum that is split into slices, at least, in units of the square root of the number of results."""
 VECTORS_ALONG_TERMS = 4
 """Vectors of terms that a dot product sums at once by default, to hide the latency of an addition."""
+TRIED_ROW_TILES: dict[int, list[tuple[int, ...]]] = {
+    1: [(1,), (2,), (4,), (12,), (16,)],
+    2: list(product((1, 2, 3, 4, 6, 8), repeat=2)),
+}
+"""The register tiles of dot products that tuning tries, as heights along one or two axes."""
 USUAL_TILE_ROWS = 8
 """Rows of a tile that are assumed before it is planned."""
 TILES_TO_TRY = 24
@@ -172,31 +177,29 @@ def _plan_along_results(stage: Stage, column: Axis, operands: list[TensorLoad], 
     """Plans a reduction whose vectors run along the result axis `column`: register tile, and operands to pack."""
     lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
     row_axes = _row_axes(stage, column, operands)
-    strided_operands = [
-        operand for operand in operands if not access.is_contiguous(operand, column.var) and column.size is not None
-    ]
-    contiguous_operands = [
-        operand for operand in operands if not any(operand.same_as(other) for other in strided_operands)
-    ]
+    strided_operands: list[TensorLoad] = []
+    contiguous_operands: list[TensorLoad] = []
+    for operand in operands:
+        is_strided = not access.is_contiguous(operand, column.var) and column.size is not None
+        (strided_operands if is_strided else contiguous_operands).append(operand)
     vectors, sizes = _choose_register_tile(stage, column, row_axes, operands, contiguous_operands, target)
     width = lanes * vectors
     packings = [Packing(operand, column, width) for operand in strided_operands]
-    packings += [
-        Packing(operand, column, width)
-        for operand in contiguous_operands
-        if _is_packing_profitable(stage, operand, column, width)
-        or _is_padding_profitable(stage, operand, column, target)
-    ]
+    for operand in contiguous_operands:
+        pays_off = _is_packing_profitable(stage, operand, column, width)
+        if pays_off or _is_padding_profitable(stage, operand, column, target):
+            packings.append(Packing(operand, column, width))
     # Panels of rows are at least as high as a vector has lanes, and a multiple of the tile's height.
     packed_heights = {
         axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in row_axes if axis.var in sizes
     }
-    packings += [
-        Packing(operand, axis, packed_heights[axis.var])
-        for axis in row_axes
-        for operand in contiguous_operands
-        if len(sizes) == 1 and axis.var in sizes and _is_packing_profitable(stage, operand, axis, sizes[axis.var])
-    ]
+    if len(sizes) == 1:
+        packings += [
+            Packing(operand, axis, packed_heights[axis.var])
+            for axis in row_axes
+            for operand in contiguous_operands
+            if axis.var in sizes and _is_packing_profitable(stage, operand, axis, sizes[axis.var])
+        ]
     options = partial(_possible_packings, stage, column, width, packed_heights, operands)
     packings = choice("packed", packings, options, partial(_packing_label, operands, column))
     can_be_padded = _are_all_vectors_packed(stage, column, operands, packings)
@@ -628,17 +631,8 @@ def _plan_along_terms(
 
 
 def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
-    """Yields the register tiles of dot products among which tuning chooses, as heights along one or two axes.
-
-    Each result takes a register.
-    """
-    if axes == 1:
-        yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
-    if axes == 2:
-        for height in (1, 2, 3, 4, 6, 8):
-            for width in (1, 2, 3, 4, 6, 8):
-                if height * width < target.vector_registers:
-                    yield height, width
+    """Yields the register tiles of dot products among which tuning chooses. Each result takes a register."""
+    yield from (heights for heights in TRIED_ROW_TILES.get(axes, ()) if prod(heights) < target.vector_registers)
 
 
 def _axes_with_reuse(stage: Stage, operands: list[TensorLoad]) -> list[Axis]:

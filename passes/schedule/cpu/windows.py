@@ -53,6 +53,9 @@ REGISTER_DIVISOR = 2
 # Each selected term takes a mask, too, and AVX-512 has seven. Where a term is selected by another operand, tiles along
 # channels (full cache lines) take two thirds of the time of tiles along windows.
 REGISTER_DIVISOR_OF_SELECTIONS = 8
+# Tuning tries register tiles of these heights and numbers of vectors besides the default.
+TRIED_HEIGHTS = (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28)
+TRIED_VECTORS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -388,11 +391,13 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     max_height = max_results // min(max_vectors, max_along_channels)
     default_height = emit.ceil_div(window_count, emit.ceil_div(window_count, max_height))
     default_shape = default_height, min(max_vectors, max(1, max_results // default_height))
-    # Tuning also tries these heights and numbers of vectors.
-    heights = [height for height in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if height <= window_count]
-    widths = [vectors for vectors in (1, 2, 3, 4) if vectors <= max_vectors]
-    shapes = [(h, v) for v in widths for h in heights if h * v < target.vector_registers]
-    height, vectors = choice("tile", default_shape, lambda: shapes, lambda tile: f"{tile[0]} x {tile[1]}")
+    tried_shapes = [
+        (height, vectors)
+        for vectors in TRIED_VECTORS
+        for height in TRIED_HEIGHTS
+        if height <= window_count and vectors <= max_vectors and height * vectors < target.vector_registers
+    ]
+    height, vectors = choice("tile", default_shape, lambda: tried_shapes, lambda tile: f"{tile[0]} x {tile[1]}")
     unrolled_terms = sliding_axis.taps * height * vectors
     return _TileShape(channel, lanes, vectors, height) if unrolled_terms <= MAX_UNROLLED_TERMS else None
 

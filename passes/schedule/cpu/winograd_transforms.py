@@ -254,6 +254,29 @@ def transform_tiles(
     return subroutine.call(name, [location(0, 0, 0) for location in locations], [*counts, *passed])
 
 
+@dataclass(frozen=True)
+class _ArrayOfTiles:
+    """An array of tiles, whose elements are vectors of channels, and the strides between tiles, rows and columns."""
+
+    array: Var
+    lanes: int
+    by_tile: ir.Expr
+    by_row: ir.Expr
+    by_column: ir.Expr
+
+    def load(self, tile: ir.Expr, vector: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> ir.Expr:
+        return emit.load(self.array, [self._offset(tile, vector, row, column, lane)])
+
+    def store(
+        self, tile: ir.Expr, vector: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr
+    ) -> Stmt:
+        return emit.store(self.array, item, [self._offset(tile, vector, row, column, lane)])
+
+    def _offset(self, tile: ir.Expr, vector: ir.Expr, row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> ir.Expr:
+        offset_of_tile = tile * self.by_tile
+        return offset_of_tile + self.by_row * row + self.by_column * column + vector * self.lanes + lane
+
+
 @cache
 def _transform_subroutine(
     matrices: tuple[Matrix, ...], lanes: int, dtype: str, source_strides: tuple[int, ...] | None
@@ -273,26 +296,16 @@ def _transform_subroutine(
         (result, source), (tiles, vectors, *strides) = arrays, numbers
         # Strides of a scratch source are constants, and not passed.
         strides = [*strides, *map(index, source_strides or ())]
-
-        result_strides, strides_of_source = strides[:3], strides[3:]
+        result_tiles = _ArrayOfTiles(result, lanes, *strides[:3])
+        source_tiles = _ArrayOfTiles(source, lanes, *strides[3:])
 
         def transform_vector(tile_and_vector: list[ir.Expr]) -> Stmt:
             """Emits the Winograd transform of one vector of channels of one tile, given the indices of both.
 
             The lanes of a vector are channels, which all have the same transform.
             """
-            tile, vector = tile_and_vector
-
-            def offset(row: ir.Expr, column: ir.Expr, lane: ir.Expr, strides: Sequence[ir.Expr]) -> list[ir.Expr]:
-                by_tile, by_row, by_column = strides
-                return [tile * by_tile + by_row * row + by_column * column + vector * lanes + lane]
-
-            def load_item(row: ir.Expr, column: ir.Expr, lane: ir.Expr) -> ir.Expr:
-                return emit.load(source, offset(row, column, lane, strides_of_source))
-
-            def store_item(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-                return emit.store(result, item, offset(row, column, lane, result_strides))
-
+            load_item = partial(source_tiles.load, *tile_and_vector)
+            store_item = partial(result_tiles.store, *tile_and_vector)
             return transform_tile(matrices, load_item, store_item, lanes, dtype)
 
         return emit.nest([tiles, vectors], transform_vector)

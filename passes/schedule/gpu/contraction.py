@@ -18,7 +18,7 @@ from tvtf.passes.schedule.gpu import tensorcore
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
 from tvtf.passes.schedule.gpu.elementwise import emit_vector, most_lanes
 from tvtf.passes.schedule.gpu.epilogue import InRegisters, emit_stages_at
-from tvtf.passes.schedule.gpu.product import Contraction, Tile, TileLayout, volume_of
+from tvtf.passes.schedule.gpu.product import Contraction, Operand, Tile, TileLayout, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction
 from tvtf.passes.schedule.gpu.tiles import instruction_for, tile_of
@@ -79,11 +79,7 @@ class _TileKernel:
         """
         self.block, self.product, self.tile, self.instruction = block, product, tile, instruction
         self.batch_indices = batch_indices
-        # Padding puts neighbouring lines of a tile into different banks of shared memory.
-        left_pad, right_pad = (
-            instruction.pad(operand.runs_along_terms) if instruction else (1 if operand.runs_along_terms else 4)
-            for operand in (product.left, product.right)
-        )
+        left_pad, right_pad = self._padding(product.left), self._padding(product.right)
         is_swizzled = instruction is not None and instruction.is_swizzled
         self.left = TileLayout(product.left, row, tile.rows, tile, 0, left_pad, is_swizzled, local)
         self.right = TileLayout(
@@ -92,6 +88,12 @@ class _TileKernel:
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
         self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
         self.accumulators = block.registers([tile.accumulators], product.stage.dtype, "sums")
+
+    def _padding(self, operand: Operand) -> int:
+        """Returns the elements to add to a tile's lines, which puts neighbouring lines into different banks."""
+        if self.instruction is not None:
+            return self.instruction.pad(operand.runs_along_terms)
+        return 1 if operand.runs_along_terms else 4
 
     def emit(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
         """Emits the work of a block.
