@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.core.tvm_import import without_collection
 from tvtf.ir import check_lines
 from tvtf.ir.user_lines import compiling
@@ -173,7 +173,7 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool =
         finishes the kernels whose machine code isn't stored yet.
     """
     folder = dump_folder()
-    check = StructuralCheck() if dials.check or dials.verify else None
+    check = StructuralCheck() if debug_settings.check or debug_settings.verify else None
     with target, tvm.transform.PassContext(opt_level=3), compiling():
         for position, phase in enumerate(phases(target, polls)):
             run = phase.run if kernels or phase.early is None else phase.early
@@ -219,7 +219,7 @@ def finisher(target: Target) -> Pass:
         with target, tvm.transform.PassContext(opt_level=3), compiling():
             for phase in kernel_phases:
                 mod = phase.run(mod)
-                if dials.check:
+                if debug_settings.check:
                     for name, func in mod.functions_items():
                         check_stores(name.name_hint, func)
         return mod
@@ -253,7 +253,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     started = time.perf_counter()
     with without_collection(), compile_progress() as progress:
         # Kernels are lowered last and one by one, so that this is saved for those whose code is stored.
-        together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
+        together = on_gpu(target) or bool(debug_settings.verify or debug_settings.dump) or debug_settings.debug >= 3
         stored = None if together else Hooks.stored
         with SubroutineCompiler(host_target(target), tvm.transform.PassContext.current().config, stored) as subroutines:
             with notify_on_new(subroutines.begin), nullcontext() if exported else check_lines.numbering_lines(mod):
@@ -271,7 +271,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
                 progress=progress,
             )
     read_kernel.cache_clear()
-    if dials.debug >= 2:
+    if debug_settings.debug >= 2:
         took = time.perf_counter() - started
         phases_took = lowered_at - started
         print(

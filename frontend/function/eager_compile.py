@@ -9,7 +9,7 @@ from typing import Any
 from tvtf.core.primitive import Primitive, hooks, quietly, table
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, wrap
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.runtime.heap import keep_freed_memory
 
 WORTH_COMPILING = 1 << 15
@@ -36,7 +36,7 @@ def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], att
 
     Compilation takes longer than a few calls in NumPy, so it is worthwhile for large operands and repeated calls.
     """
-    if dials.verify:  # verification compares compiled code with what NumPy computes in eager calls
+    if debug_settings.verify:  # verification compares compiled code with what NumPy computes in eager calls
         return False
     element_count = sum([x._array.size for x in inputs])
     if prim.heavy == "always":

@@ -14,7 +14,7 @@ from tvtf.core.dlpack_view import handle_of, tensor_of, variable_handle
 from tvtf.core.shape import TensorType, fresh_dim
 from tvtf.core.string_handles import string_table
 from tvtf.core.tensor import EagerTensor, Tensor
-from tvtf.core.thread_state import dials, state
+from tvtf.core.thread_state import debug_settings, state
 from tvtf.core.tvm_import import import_whole
 from tvtf.core.variable_lock import cached_property, join
 from tvtf.dtypes import string
@@ -70,9 +70,10 @@ def executable_for(mod: ir.IRModule) -> Executable:
 def _options() -> list[str]:
     """Returns the parts of the cache key in addition to module and target: user passes and debug settings."""
     names = [name for name, _ in user_passes]
-    # Verifying and dumping change the pipeline.
-    debug_settings = [f"{dials.verify} {dials.dump}"] if dials.verify or dials.dump else []
-    return [*names, digest_of(run for _, run in user_passes), *debug_settings]
+    options = [*names, digest_of(run for _, run in user_passes)]
+    if debug_settings.verify or debug_settings.dump:  # they change the pipeline
+        options.append(f"{debug_settings.verify} {debug_settings.dump}")
+    return options
 
 
 class GraphFunction:

@@ -18,7 +18,7 @@ from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
 from tvtf.core.primitive import Primitive, as_tuple, quietly
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor
-from tvtf.core.thread_state import dials, state
+from tvtf.core.thread_state import debug_settings, state
 from tvtf.ir import dialect
 from tvtf.ir.dialect import bindings_of
 from tvtf.ops import host
@@ -53,7 +53,13 @@ def planned(concrete: ConcreteFunction) -> Plan | None:
     NumPy also computes the ops on strings that compiled code calls, so that little is lost without compilation.
     """
     graph = concrete.graph
-    if not graph.holds_texts or concrete.variables or graph.inferred_sizes or dials.verify or dials.dump:
+    if (
+        not graph.holds_texts
+        or concrete.variables
+        or graph.inferred_sizes
+        or debug_settings.verify
+        or debug_settings.dump
+    ):
         return None
     try:
         return Plan(concrete, drop_dead(graph.module()))

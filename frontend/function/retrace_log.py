@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvtf.core.display import Column, Table, as_printed
 from tvtf.core.log import logger
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.frontend.function.signature import Arguments, Leaf
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class RetraceLog:
         reason = self.reason = self._reason(arguments, earlier)
         if reason:
             self.retraces.append(Retrace(self.count, reason, remedy(reason)))
-        if dials.debug >= 1:
+        if debug_settings.debug >= 1:
             print(f"tvtf: {self.name} trace {self.count}{f': {reason}' if reason else ''}", file=sys.stderr)
 
     def count_second_trace(self) -> None:

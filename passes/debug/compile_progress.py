@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 
 DELAY = 1.0
 """Seconds of a compilation after which the spinner appears."""
@@ -37,7 +37,7 @@ def compile_progress() -> Iterator[CompileProgress]:
     """
     progress = CompileProgress()
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or dials.debug >= 2 or not _is_terminal(sys.stderr):
+    if not in_main_thread or debug_settings.debug >= 2 or not _is_terminal(sys.stderr):
         yield progress
         return
     ended = threading.Event()

@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.ir.printer import print_module
 from tvtf.ir.script import script
 
@@ -31,13 +31,13 @@ def run_phase(phase: Any, position: int, mod: tvm.IRModule, folder: Path | None)
     result = phase.run(mod)
     elapsed = time.perf_counter() - started
     seconds[phase.name] = seconds.get(phase.name, 0.0) + elapsed
-    if dials.debug >= 2:
+    if debug_settings.debug >= 2:
         print(f"tvtf: {phase.name:14s} {elapsed * 1e3:8.1f} ms", file=sys.stderr)
-    if dials.debug >= 3:
+    if debug_settings.debug >= 3:
         print(f"# after {phase.name}\n{module_text(result)}", file=sys.stderr)
     if folder:
         dump(folder, position, phase.name, result)
-    if dials.verify:
+    if debug_settings.verify:
         _verify(phase, mod, result)
     return result
 
@@ -60,7 +60,7 @@ _compilations = itertools.count()
 
 def dump_folder() -> Path | None:
     """Returns the folder for the dump of the next compilation, a number in TVTF_DUMP, or None without a dump."""
-    return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
+    return Path(debug_settings.dump) / f"{next(_compilations):03d}" if debug_settings.dump else None
 
 
 def dump(folder: Path, position: int, name: str, mod: tvm.IRModule) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 
 WIDTH, BATCH, BLOCKS = 8, 64, 10
 
@@ -200,7 +200,7 @@ def test_rows_stay_rows():
 
 def test_effects_and_passes_agree(monkeypatch):
     """Each pass is held to the numbers of the dialect before it."""
-    monkeypatch.setattr(dials, "verify", True)
+    monkeypatch.setattr(debug_settings, "verify", True)
 
     @tf.recompute_grad
     def block(x):

@@ -8,7 +8,7 @@ import pytest
 
 import tvtf as tf
 from tests.ir import programs
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.ir.listing import Line, Listing, Token
 from tvtf.passes.pipeline import phases
 from tvtf.runtime.target import host_target
@@ -301,11 +301,11 @@ def test_long_lines_are_not_broken_on_a_terminal(monkeypatch):
     assert len(str(listing).splitlines()) == len(listing.text.splitlines())
 
 
-# -- the dials
+# -- the debug_settings
 
 
 def test_the_debug_setting_prints_the_dialect_and_then_tvmscript(monkeypatch, capsys, own_cache):
-    monkeypatch.setattr(dials, "debug", 3)
+    monkeypatch.setattr(debug_settings, "debug", 3)
     tf.function(lambda x: x + 41.25)(tf.ones([2]))
     printed = capsys.readouterr().err
     assert "# after simplify\nmain(x: f32[2]) -> (add: f32[2])\n  add = add(x, 41.25)  # test_printer.py:" in printed
@@ -313,7 +313,7 @@ def test_the_debug_setting_prints_the_dialect_and_then_tvmscript(monkeypatch, ca
 
 
 def test_the_dump_setting_writes_texts_and_then_tvmscript(monkeypatch, tmp_path, own_cache):
-    monkeypatch.setattr(dials, "dump", str(tmp_path / "dump"))
+    monkeypatch.setattr(debug_settings, "dump", str(tmp_path / "dump"))
     tf.function(lambda x: x + 43.25)(tf.ones([2]))
     (text,) = (tmp_path / "dump").rglob("*_simplify.txt")
     assert text.read_text().startswith("main(x: f32[2]) -> (add: f32[2])\n")

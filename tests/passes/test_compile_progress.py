@@ -9,7 +9,7 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.passes.debug import compile_progress as module
 from tvtf.passes.debug.compile_progress import CompileProgress, compile_progress
 
@@ -82,9 +82,9 @@ def quiet():
 def test_pipes_other_threads_and_debugging_show_nothing(terminal, monkeypatch):
     with redirect_stderr(terminal), ThreadPoolExecutor(1) as pool:
         assert not quiet() and pool.submit(quiet).result()
-        monkeypatch.setattr(dials, "debug", 2)
+        monkeypatch.setattr(debug_settings, "debug", 2)
         assert quiet()
-    monkeypatch.setattr(dials, "debug", 0)
+    monkeypatch.setattr(debug_settings, "debug", 0)
     with redirect_stderr(io.StringIO()):
         assert quiet()
 

@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 import tvtf as tf
 from tvtf import passes
 from tvtf.core.primitive import table
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.ir import dialect
 from tvtf.passes import pipeline
 from tvtf.passes.analysis.loop_op import while_loop
@@ -76,7 +76,7 @@ def error_text(phase, mod):
 
 
 def test_the_check_is_on_in_all_tests():
-    assert dials.check
+    assert debug_settings.check
 
 
 def test_a_variable_is_bound_before_its_use():

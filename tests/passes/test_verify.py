@@ -7,7 +7,7 @@ import tvm
 import tvtf as tf
 from tvtf import passes
 from tvtf.core.primitive import table
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes import pipeline, user_passes
 from tvtf.passes.debug import verify
@@ -16,7 +16,7 @@ from tvtf.runtime.target import host_target
 
 @pytest.fixture
 def verifying(monkeypatch, own_cache):
-    monkeypatch.setattr(dials, "verify", True)
+    monkeypatch.setattr(debug_settings, "verify", True)
 
 
 class Wrong(Evaluation):
@@ -149,11 +149,11 @@ def test_spans_survive_the_dialect_passes():
     assert {file for file, _ in lines_of(simplify(mod))} == {__file__}
 
 
-# -- dials
+# -- debug_settings
 
 
 def test_debug_levels_print(monkeypatch, capfd, own_cache):
-    monkeypatch.setattr(dials, "debug", 3)
+    monkeypatch.setattr(debug_settings, "debug", 3)
     tf.function(lambda x: x * 41.0, autograph=False)(tf.ones([2]))
     out, err = capfd.readouterr()
     assert "trace 1" in err
@@ -163,7 +163,7 @@ def test_debug_levels_print(monkeypatch, capfd, own_cache):
 
 
 def test_dumps_are_numbered(monkeypatch, tmp_path, own_cache):
-    monkeypatch.setattr(dials, "dump", str(tmp_path))
+    monkeypatch.setattr(debug_settings, "dump", str(tmp_path))
     tf.function(lambda x: x * 43.0, autograph=False)(tf.ones([2]))
     names = sorted(p.stem for p in tmp_path.rglob("*_*.*"))
     assert names == [f"{n:03d}_{phase.name}" for n, phase in enumerate(pipeline.phases(host_target()))]

@@ -15,7 +15,7 @@ import pytest
 
 import tvtf as tf
 from tvtf import passes
-from tvtf.core.thread_state import cache_folder, dials
+from tvtf.core.thread_state import cache_folder, debug_settings
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen.hooks import Hooks
@@ -474,14 +474,14 @@ def test_verification_is_not_skipped_for_what_is_cached(fresh, monkeypatch):
     affine()(tf.ones([2]))
     checked = []
     monkeypatch.setattr("tvtf.passes.debug.verify.check_pass", lambda name, *_: checked.append(name))
-    monkeypatch.setattr(dials, "verify", True)
+    monkeypatch.setattr(debug_settings, "verify", True)
     affine()(tf.ones([2]))
     assert checked == [phase.name for phase in pipeline.phases(host_target()) if phase.dialect]
 
 
 def test_dumps_are_written_for_what_is_cached(fresh, monkeypatch, tmp_path):
     affine()(tf.ones([2]))
-    monkeypatch.setattr(dials, "dump", str(tmp_path / "dump"))
+    monkeypatch.setattr(debug_settings, "dump", str(tmp_path / "dump"))
     affine()(tf.ones([2]))
     assert [p.name for p in (tmp_path / "dump").rglob("*simplify.txt")]
 

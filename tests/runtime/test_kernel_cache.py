@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.core.thread_state import dials
+from tvtf.core.thread_state import debug_settings
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import llvm
@@ -290,7 +290,7 @@ def test_what_a_killed_compilation_left_is_whole_or_not_used(own_cache):
 
 
 def test_debugging_prints_what_each_kernel_took_and_which_were_found(own_cache, nothing_loaded, monkeypatch, capsys):
-    monkeypatch.setattr(dials, "debug", 2)
+    monkeypatch.setattr(debug_settings, "debug", 2)
     after_a_step(8, 16, 4)
     printed = capsys.readouterr().err.splitlines()
     (summary,) = [line for line in printed if "kernels, " in line]

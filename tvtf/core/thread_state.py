@@ -59,7 +59,7 @@ def executing_eagerly() -> bool:
     return state.trace is None
 
 
-class Dials:
+class DebugSettings:
     """The debug settings from environment variables, read once at import; tests set the attributes."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Dials:
         self.check = self.verify or os.environ.get("TVTF_CHECK", "0") not in ("", "0")
 
 
-dials = Dials()
+debug_settings = DebugSettings()
 
 
 def cache_folder() -> Path:
