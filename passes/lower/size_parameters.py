@@ -214,4 +214,5 @@ def sized_kernel(func: PrimFunc, new: Mapping[Var, Var], nests: Sequence[Stmt], 
     root = SBlock([], [], [], "root", emit.sequence(list(nests)), alloc_buffers=list(local))
     params = [*(new.get(param, param) for param in func.params), *sizes]
     sized = PrimFunc(params, SBlockRealize([], True, root), func.ret_type, func.attrs)
-    return SizedKernel(sized.with_attr(PARALLEL_SIZES, [len(func.params)] * is_parallel), tuple(sizes.values()))
+    parallel_sizes = [len(func.params)] if is_parallel else []  # the position of the first size
+    return SizedKernel(sized.with_attr(PARALLEL_SIZES, parallel_sizes), tuple(sizes.values()))

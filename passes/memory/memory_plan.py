@@ -78,11 +78,10 @@ class _Planner:
         if not size:
             return func
         part_offsets = {callee: offset for (_, callee, _), offset in zip(parts, offsets[len(allocations) :])}
-        value_offsets = {
-            var: offsets[i]
-            for i, allocation in enumerate(allocations)
-            for var in (allocation, *lifetimes.views.get(allocation, ()))
-        }
+        value_offsets = {}
+        for allocation, offset in zip(allocations, offsets):
+            for var in (allocation, *lifetimes.views.get(allocation, ())):
+                value_offsets[var] = offset
         attrs = {ARENA_SIZE: size, ARENA_PARTS: part_offsets, PEAK_LIVE_BYTES: peak_live_bytes(intervals)}
         return _rewritten(func, value_offsets, lifetimes).with_attrs(attrs)
 

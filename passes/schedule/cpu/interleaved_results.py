@@ -20,6 +20,7 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import (
+    Axis,
     Kernel,
     Opaque,
     Stage,
@@ -213,26 +214,16 @@ def _phase_of(chosen: Stage, choice: ir.Expr, condition: ir.Expr, load: TensorLo
     Returns None if the selected results aren't at regular distances, or don't read the contraction's sum of the same
     index in the phase.
     """
-    if len(load.indices) != len(chosen.spatial):
+    firsts_and_strides = _firsts_and_strides(chosen.spatial, condition, load)
+    if firsts_and_strides is None:
         return None
-    conditions, firsts_and_strides = conjuncts(condition), []
-    for axis, load_index in zip(chosen.spatial, load.indices, strict=True):
-        axis_conditions = [conjunct for conjunct in conditions if axis.var in variables(conjunct)]
-        first_and_stride = _first_and_stride(axis.var, load_index, axis_conditions)
-        if first_and_stride is None:
-            return None
-        firsts_and_strides.append(first_and_stride)
-    first, stride = zip(*firsts_and_strides, strict=True)
     phase_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in sums.spatial]
-    whole_indices = [
-        axis.var * axis_stride + axis_first
-        for axis, axis_stride, axis_first in zip(phase_axes, stride, first, strict=True)
-    ]
-    values = dict(zip((axis.var for axis in chosen.spatial), whole_indices, strict=True))
     analyzer = sym.Analyzer()
-    for axis, whole_axis, axis_stride, axis_first in zip(phase_axes, chosen.spatial, stride, first, strict=True):
+    values: dict[Var, ir.Expr] = {}  # of the variables of the whole result, at an index in the phase
+    for axis, whole_axis, (first, stride) in zip(phase_axes, chosen.spatial, firsts_and_strides, strict=True):
+        values[whole_axis.var] = axis.var * stride + first
         analyzer.bind(axis.var, ir.Range(index(0), axis.extent))
-        if axis_first < 0 or axis_first + (int(axis.extent) - 1) * axis_stride >= int(whole_axis.extent):
+        if first < 0 or first + (int(axis.extent) - 1) * stride >= int(whole_axis.extent):
             return None
     # Within the phase, the condition must hold, and each result must load the sum of the same index.
     if not analyzer.can_prove(substitute(condition, values)):
@@ -247,7 +238,25 @@ def _phase_of(chosen: Stage, choice: ir.Expr, condition: ir.Expr, load: TensorLo
     value = substitute(value, values)
     value = structural_map(value, (TensorLoad, lambda other: own_sum if other.source.same_as(load.source) else other))
     buffer = emit.scratch([axis.extent for axis in phase_axes], chosen.dtype, "phase")
-    return Phase(sums, Stage(buffer, tuple(phase_axes), (), None, value), tuple(first), tuple(stride))
+    firsts, strides = zip(*firsts_and_strides, strict=True)
+    return Phase(sums, Stage(buffer, tuple(phase_axes), (), None, value), firsts, strides)
+
+
+def _firsts_and_strides(axes: Sequence[Axis], condition: ir.Expr, load: TensorLoad) -> list[tuple[int, int]] | None:
+    """Returns the first index and the distance of the indices that a condition selects along each axis.
+
+    Returns None if they aren't at regular distances along an axis.
+    """
+    if len(load.indices) != len(axes):
+        return None
+    conditions, firsts_and_strides = conjuncts(condition), []
+    for axis, load_index in zip(axes, load.indices, strict=True):
+        axis_conditions = [conjunct for conjunct in conditions if axis.var in variables(conjunct)]
+        first_and_stride = _first_and_stride(axis.var, load_index, axis_conditions)
+        if first_and_stride is None:
+            return None
+        firsts_and_strides.append(first_and_stride)
+    return firsts_and_strides
 
 
 def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
