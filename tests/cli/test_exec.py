@@ -601,6 +601,58 @@ def test_the_updates_of_rows_that_addons_call(operation, eager, compiled):
     assert var.numpy().ravel().tolist() == compiled
 
 
+def test_private_names_of_tensorflow_1s_training_that_tf_slim_uses(tmp_path):
+    """The answers are TensorFlow 2.21's."""
+    program = """
+import os, tempfile
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import device_spec
+from tensorflow.python.ops import confusion_matrix, control_flow_ops, io_ops, metrics_impl, variable_v1
+from tensorflow.python.training import basic_session_run_hooks, evaluation, gradient_descent, input, monitored_session
+from tensorflow.python.training import checkpoint_management, coordinator, optimizer, queue_runner, session_run_hook
+from tensorflow.python.training import supervisor, sync_replicas_optimizer, training, training_util
+from tensorflow.python.client import timeline
+from tensorflow.python.util import all_util
+
+print(gradient_descent.GradientDescentOptimizer is tf.train.GradientDescentOptimizer, io_ops.ReaderBase is tf.ReaderBase)
+print(monitored_session.Scaffold is tf.train.Scaffold, optimizer.Optimizer.GATE_OP, device_spec.DeviceSpecV1().to_string())
+folder = tempfile.mkdtemp()
+with tf.Graph().as_default():
+    w = tf.get_variable("w", initializer=2.0)
+    path = os.path.join(folder, "model")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        w.load(3.0, session)
+        tf.train.Saver().save(session, path)
+    count = metrics_impl.metric_variable([], tf.float32, name="count")
+    total = count.assign_add(w)
+    hook = evaluation._StopAfterNEvalsHook(4)
+    final = {"count": count, "step": evaluation._get_or_create_eval_step()}
+    print(evaluation._evaluate_once(path, eval_ops=total, final_ops=final, hooks=[hook]))
+    print([v.op.name for v in tf.local_variables()])
+    made = metrics_impl._remove_squeezable_dimensions(tf.zeros([3, 1]), tf.zeros([3]), tf.zeros([3, 1]))
+    print([t.shape.as_list() for t in made])
+    after = control_flow_ops.with_dependencies([total], tf.constant(7))
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        print(session.run(after), session.run(count))
+    training_util.assert_global_step(tf.train.get_or_create_global_step())
+    try:
+        training_util.assert_global_step(w)
+    except TypeError as error:
+        print(str(error).partition(":")[0])
+"""
+    assert printed(tmp_path, program) == [
+        "True True",
+        "True 1 ",
+        "{'count': np.float32(12.0), 'step': np.int64(4)}",
+        "['count', 'eval_step']",
+        "[[3], [3], [3]]",
+        "7 2.0",
+        'Existing "global_step" does not have integer type',
+    ]
+
+
 def test_private_names_of_tensorflow_that_libraries_of_agents_and_graphs_use(tmp_path):
     """TF-Agents, GPflux, Spektral, TensorFlow Addons; the values are TensorFlow 2.21's."""
     program = """

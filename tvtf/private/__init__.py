@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.private import data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, util
+from tvtf.private import (
+    data_nest,
+    framework,
+    keras2,
+    messages,
+    monitoring,
+    nest,
+    ops,
+    platform,
+    test_util,
+    training,
+    util,
+)
 
 
 def names() -> dict[str, dict[str, Any]]:
@@ -16,7 +28,7 @@ def names() -> dict[str, dict[str, Any]]:
     For example, the module path ``"python.util.nest"`` has the name ``"flatten_up_to"``.
     """
     by_path: dict[str, dict[str, Any]] = {}
-    for area in (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, util):
+    for area in (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, training, util):
         for path, area_names in area.NAMES.items():
             by_path.setdefault(path, {}).update(area_names)
     return by_path
@@ -42,15 +54,16 @@ _OPS = {
     "data_flow_ops": ["queue", "compat.v1"],
     "embedding_ops": ["nn", "compat.v1.nn"],
     "functional_ops": ["", "compat.v1"],
+    "gradient_checker": ["compat.v1.test"],
     "gradient_checker_v2": ["test"],
     "gradients": ["", "compat.v1"],
     "gradients_impl": ["", "compat.v1"],
     "histogram_ops": [""],
-    "image_ops": ["image"],
+    "image_ops": ["image", "compat.v1.image"],
     "image_ops_impl": ["image"],
     "init_ops": ["compat.v1"],
     "init_ops_v2": ["initializers", ""],
-    "io_ops": ["io"],
+    "io_ops": ["io", "compat.v1"],
     "linalg.linalg": ["linalg"],
     "linalg.linalg_impl": ["linalg"],
     "linalg.sparse.sparse": ["linalg.experimental"],
@@ -58,7 +71,7 @@ _OPS = {
     "linalg_ops_impl": ["linalg"],
     "list_ops": [""],
     "logging_ops": ["", "compat.v1"],
-    "lookup_ops": ["lookup"],
+    "lookup_ops": ["lookup", "compat.v1"],
     "losses.losses": ["compat.v1.losses"],
     "losses.losses_impl": ["compat.v1.losses"],
     "manip_ops": [""],
@@ -66,6 +79,7 @@ _OPS = {
     "math_grad": [""],
     "math_ops": ["math", "", "compat.v1"],
     "metrics": ["compat.v1.metrics"],
+    "metrics_impl": ["compat.v1.metrics"],
     "nn": ["nn", "compat.v1.nn"],
     "nn_impl": ["nn", "compat.v1.nn"],
     "nn_ops": ["nn", "compat.v1.nn"],
@@ -82,6 +96,7 @@ _OPS = {
     "ragged.row_partition": ["experimental"],
     "random_ops": ["random", "compat.v1"],
     "resource_variable_ops": [""],
+    "resource_variables_toggle": ["compat.v1"],
     "script_ops": ["", "compat.v1"],
     "sets": ["sets"],
     "sets_impl": ["sets"],
@@ -101,9 +116,39 @@ _OPS = {
     "tensor_array_ops": [""],
     "unconnected_gradients": [""],
     "variable_scope": ["compat.v1"],
+    "variable_v1": [],
     "variables": ["", "compat.v1"],
     "while_loop": [""],
 }
+
+_TRAINING = [
+    "adadelta",
+    "adagrad",
+    "adagrad_da",
+    "adam",
+    "basic_loops",
+    "basic_session_run_hooks",
+    "coordinator",
+    "evaluation",
+    "ftrl",
+    "gradient_descent",
+    "input",
+    "learning_rate_decay",
+    "momentum",
+    "monitored_session",
+    "optimizer",
+    "proximal_adagrad",
+    "proximal_gradient_descent",
+    "queue_runner",
+    "queue_runner_impl",
+    "rmsprop",
+    "saver",
+    "session_run_hook",
+    "supervisor",
+    "sync_replicas_optimizer",
+    "training",
+    "training_util",
+]
 
 BEHIND: dict[str, list[str]] = {
     "distribute.experimental": ["distribute.experimental"],
@@ -113,6 +158,7 @@ BEHIND: dict[str, list[str]] = {
     "python.checkpoint.checkpoint": ["train"],
     "python.checkpoint.checkpoint_management": ["train"],
     "python.client.session": ["compat.v1"],
+    "python.client.timeline": [],
     "python.data": ["data"],
     "python.data.ops.dataset_ops": ["data"],
     "python.data.ops.iterator_ops": ["data"],
@@ -125,6 +171,7 @@ BEHIND: dict[str, list[str]] = {
     "python.framework.config": ["config"],
     "python.framework.constant_op": ["", "compat.v1"],
     "python.framework.device": [""],
+    "python.framework.device_spec": [""],
     "python.framework.dtypes": ["dtypes", ""],
     "python.framework.errors": ["errors"],
     "python.framework.errors_impl": ["errors"],
@@ -150,13 +197,13 @@ BEHIND: dict[str, list[str]] = {
     "python.saved_model.nested_structure_coder": ["__internal__.saved_model"],
     "python.saved_model.save": ["saved_model"],
     "python.summary.summary": ["compat.v1.summary"],
+    "python.summary.summary_iterator": ["compat.v1.train"],
     "python.trackable.autotrackable": ["__internal__.tracking"],
     "python.trackable.base": ["__internal__.tracking"],
+    **{f"python.training.{path}": ["compat.v1.train"] for path in _TRAINING},
+    "python.training.checkpoint_management": ["train", "compat.v1.train"],
     "python.training.checkpoint_utils": ["train"],
     "python.training.moving_averages": ["train", "compat.v1.train"],
-    "python.training.saver": ["compat.v1.train"],
-    "python.training.training": ["compat.v1.train"],
-    "python.training.training_util": ["compat.v1.train"],
     "python.types.core": ["types.experimental"],
     "python.util.compat": ["compat"],
 }

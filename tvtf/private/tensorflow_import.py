@@ -135,7 +135,9 @@ def as_tensorflow() -> ModuleType:
             "call tvtf.as_tensorflow() before anything imports tensorflow."
         )
     tensorflow_view.add(private.names(), private.BEHIND)
-    tensorflow_view.replace({"python.keras": keras_choice.package_like_keras_2()})
+    tensorflow_view.replace(
+        {"python.keras": keras_choice.package_like_keras_2()} | keras_choice.layers_of_tensorflow_1()
+    )
     if keras_choice.is_keras_2():
         tensorflow_view.replace(keras_choice.OF_KERAS_2)
     sys.meta_path.insert(0, _Finder())

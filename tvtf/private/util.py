@@ -393,6 +393,18 @@ def get_canonical_name_for_symbol(
     return min(paths, key=lambda path: (path.count("."), path), default=None)
 
 
+def make_all(module_name: str, doc_string_modules: Any = None) -> list[str]:
+    """Returns the names of a module that its docstring, or those of other modules, have in lines ``@@name``."""
+    module = sys.modules[module_name]
+    return sorted(_documented(doc_string_modules or [module]) & set(dir(module)))
+
+
+def _documented(modules: Iterable[Any]) -> set[str]:
+    """Returns the names in the lines ``@@name`` of modules' docstrings."""
+    docstrings = "\n".join(each.__doc__ or "" for each in modules)
+    return set(re.findall(r"^\s*@@([a-zA-Z_]\w*)\s*$", docstrings, re.MULTILINE))
+
+
 def remove_undocumented(
     module_name: str, allowed_exception_list: Sequence[str] | None = None, doc_string_modules: Any = None
 ) -> None:
@@ -404,11 +416,7 @@ def remove_undocumented(
       doc_string_modules: modules whose docstrings contain lines ``@@name`` for more names to keep; by default the module.
     """
     module = sys.modules[module_name]
-    docstrings = "\n".join(each.__doc__ or "" for each in doc_string_modules or [module])
-    documented_names = {
-        *(allowed_exception_list or ()),
-        *re.findall(r"^\s*@@([a-zA-Z_]\w*)\s*$", docstrings, re.MULTILINE),
-    }
+    documented_names = {*(allowed_exception_list or ()), *_documented(doc_string_modules or [module])}
     for name in [name for name in dir(module) if not name.startswith("_") and name not in documented_names]:
         delattr(module, name)
 
@@ -554,7 +562,7 @@ def _inspect_names() -> dict[str, Any]:
 
 
 NAMES: dict[str, dict[str, Any]] = {
-    "python.util.all_util": {"remove_undocumented": remove_undocumented},
+    "python.util.all_util": {"make_all": make_all, "remove_undocumented": remove_undocumented},
     "python.util.deprecation": {
         "deprecated": deprecated,
         "deprecated_alias": deprecated_alias,

@@ -16,11 +16,12 @@ from tvtf.public import tensorflow_view
 
 KERAS = "keras"
 _KERAS_2 = "tf_keras.api._v2.keras"
+_LAYERS = "tf_keras.api._v1.keras.__internal__.legacy.layers"
 OF_KERAS_2 = {
     "keras": _KERAS_2,
     **{name: f"{_KERAS_2}.{name}" for name in OF_KERAS},
     "compat.v1.keras": "tf_keras.api._v1.keras",
-    "compat.v1.layers": "tf_keras.api._v1.keras.__internal__.legacy.layers",
+    "compat.v1.layers": _LAYERS,
 }
 """The modules of Keras 2, the package ``tf_keras``, by the path in TensorFlow that they have where Keras 2 is chosen."""
 
@@ -31,6 +32,12 @@ def is_keras_2() -> bool:
     Source: https://www.tensorflow.org/guide/keras
     """
     return os.environ.get("TF_USE_LEGACY_KERAS") in {"true", "True", "1"}
+
+
+def layers_of_tensorflow_1() -> dict[str, str]:
+    """Returns the module for the private modules of TensorFlow 1's layers, by path; none if tf_keras isn't installed."""
+    paths = (f"python.layers.{name}" for name in ("base", "convolutional", "core", "normalization", "pooling"))
+    return dict.fromkeys(paths, _LAYERS) if find_spec("tf_keras") else {}
 
 
 def package_like_keras_2() -> str:

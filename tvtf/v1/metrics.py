@@ -80,14 +80,19 @@ def _broadcast_weights(weights: Any, values: Any) -> Any:
     Raises:
       ValueError: the weights are no scalar, and a size of theirs is neither 1 nor that of the values.
     """
-    weights = _floats(weights)
-    if weights.shape.rank and values.shape.rank is not None:
-        if weights.shape.rank == values.shape.rank + 1:
-            weights = _tf("squeeze", weights, [-1])
-        elif weights.shape.rank == values.shape.rank - 1:
-            weights = _tf("expand_dims", weights, -1)
+    weights = weights_of_rank(_floats(weights), values)
     check_weights(values, weights)
     return _tf("broadcast_to", weights, _tf("shape", values))
+
+
+def weights_of_rank(weights: Any, values: Any) -> Any:
+    """Removes the last dim of weights, or adds one of size 1, if this gives them the rank of ``values``."""
+    if weights.shape.rank and values.shape.rank is not None:
+        if weights.shape.rank == values.shape.rank + 1:
+            return _tf("squeeze", weights, [-1])
+        if weights.shape.rank == values.shape.rank - 1:
+            return _tf("expand_dims", weights, -1)
+    return weights
 
 
 def _mean_of(
@@ -120,7 +125,7 @@ def mean(
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
-def _with_equal_ranks(labels: Any, predictions: Any) -> tuple[Any, Any]:
+def remove_squeezable_dimensions(labels: Any, predictions: Any) -> tuple[Any, Any]:
     """Converts labels and predictions to tensors of equal rank, and returns both.
 
     If one of them has one dim more, its last dim is removed. This dim must be 1. For example, predictions of shape
@@ -149,7 +154,7 @@ def accuracy(
 
     Returns the share and the op that updates it.
     """
-    labels, predictions = _with_equal_ranks(labels, predictions)
+    labels, predictions = remove_squeezable_dimensions(labels, predictions)
     with current_graph().trace.without_op_names():
         is_correct = _tf("equal", predictions, _tf("cast", labels, predictions.dtype))
     return _mean_of(name, "accuracy", is_correct, weights, (metrics_collections, updates_collections))
@@ -171,7 +176,7 @@ def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda
         name: str | None = None,
     ) -> Any:  # fmt: skip
         """Creates the metric. Returns the mean error and the op that updates it."""
-        labels, predictions = _with_equal_ranks(labels, predictions)
+        labels, predictions = remove_squeezable_dimensions(labels, predictions)
         # Only the metric's value and update op get names, in `_Metric`.
         with current_graph().trace.without_op_names():
             values = error(_floats(labels), _floats(predictions))
@@ -195,8 +200,8 @@ def mean_relative_error(
 
     Returns the mean and the op that updates it.
     """
-    labels, predictions = _with_equal_ranks(labels, predictions)
-    normalizer, predictions = _with_equal_ranks(normalizer, predictions)
+    labels, predictions = remove_squeezable_dimensions(labels, predictions)
+    normalizer, predictions = remove_squeezable_dimensions(normalizer, predictions)
     with current_graph().trace.without_op_names():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(predictions) - _floats(labels)), _floats(normalizer))
     return _mean_of(name, "mean_relative_error", values, weights, (metrics_collections, updates_collections))
@@ -227,7 +232,7 @@ def _weighted_count(labels: Any, predictions: Any, weights: Any, kind: str) -> A
     With weights, this is the sum of these predictions' weights.
     """
     is_label, is_predicted = _COUNTS[kind]
-    labels, predictions = (_tf("cast", t, "bool") for t in _with_equal_ranks(labels, predictions))
+    labels, predictions = (_tf("cast", t, "bool") for t in remove_squeezable_dimensions(labels, predictions))
     is_counted = _tf("logical_and", _tf("equal", labels, is_label), _tf("equal", predictions, is_predicted))
     weighted_count, _ = _weighted_sums(is_counted, weights)
     return weighted_count
@@ -373,7 +378,7 @@ def auc(
     with current_graph().trace.without_op_names():
         # The outer thresholds are just outside of [0, 1]: all predictions are above the first, and none above the last.
         all_thresholds = convert_to_tensor([-1e-7, *sorted(inner_thresholds), 1.0 + 1e-7], "float32")
-        labels, predictions = _with_equal_ranks(labels, predictions)
+        labels, predictions = remove_squeezable_dimensions(labels, predictions)
         y, x = _tf("reshape", labels, [1, -1]), _tf("reshape", predictions, [1, -1])
         is_above = _floats(x) > all_thresholds[:, None]
         is_label = _tf("cast", y, "bool")
