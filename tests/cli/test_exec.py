@@ -601,6 +601,56 @@ def test_the_updates_of_rows_that_addons_call(operation, eager, compiled):
     assert var.numpy().ravel().tolist() == compiled
 
 
+def test_functions_of_private_modules_have_the_arguments_of_tensorflow_1(tmp_path):
+    """The answers are TensorFlow 2.21's. The second argument of dropout is the share that is kept."""
+    program = """
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import array_ops, math_ops, nn, nn_impl, nn_ops
+
+x = tf.reshape(tf.range(24.0), [2, 3, 4])
+image = tf.reshape(tf.range(32.0), [1, 4, 4, 2])
+tf.random.set_seed(1)
+kept = nn_ops.dropout(tf.ones([10000]), 0.9)
+print(0.85 < np.mean(kept.numpy() > 0) < 0.95)
+print([t.shape.as_list() for t in nn.moments(x, [0], keep_dims=True)])
+print(nn_impl.weighted_moments(x, [2], tf.ones([4]), keep_dims=True)[0].shape.as_list())
+filters, ones = tf.ones([2, 2, 2, 3]), [1, 1, 1, 1]
+print(nn_ops.conv2d(image, filter=filters, strides=ones, padding="VALID", use_cudnn_on_gpu=True).shape.as_list())
+print(nn.max_pool(value=image, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME").shape.as_list())
+depthwise, pointwise = tf.ones([2, 2, 2, 1]), tf.ones([1, 1, 2, 3])
+print(nn.separable_conv2d(image, depthwise, pointwise, ones, "SAME", rate=[1, 1]).shape.as_list())
+losses = nn_ops.softmax_cross_entropy_with_logits(labels=[[0.0, 1.0]], logits=[[1.0, 2.0]], dim=-1)
+print(round(float(losses[0]), 4))
+print(nn.embedding_lookup(x[0], [2, 0], "div").numpy()[:, 0].tolist())
+print(math_ops.argmax(x, dimension=2)[0].numpy().tolist(), array_ops.zeros_like(tensor=x).shape.as_list())
+with ops.name_scope(None, "scope", [x]) as first, ops.name_scope("inner", values=[x]) as second:
+    print(first, second)
+@tf.function
+def named(x):
+    with ops.name_scope("outer", "default", [x]) as outer, ops.name_scope(None, "default") as inner:
+        names.append((outer, inner))
+    return x
+names = []
+named(x)
+print(names)
+"""
+    assert printed(tmp_path, program) == [
+        "True",
+        "[[1, 3, 4], [1, 3, 4]]",
+        "[2, 3, 1]",
+        "[1, 3, 3, 3]",
+        "[1, 2, 2, 2]",
+        "[1, 4, 4, 3]",
+        "0.3133",
+        "[8.0, 0.0]",
+        "[3, 3, 3] [2, 3, 4]",
+        "None None",
+        "[('outer/', 'outer/default/')]",
+    ]
+
+
 def test_private_names_of_tensorflow_1s_training_that_tf_slim_uses(tmp_path):
     """The answers are TensorFlow 2.21's."""
     program = """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvtf
 from tvtf.private import (
     data_nest,
     framework,
@@ -27,11 +28,46 @@ def names() -> dict[str, dict[str, Any]]:
 
     For example, the module path ``"python.util.nest"`` has the name ``"flatten_up_to"``.
     """
-    by_path: dict[str, dict[str, Any]] = {}
+    by_path: dict[str, dict[str, Any]] = _forms_of_tensorflow_1()
     for area in (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, training, util):
         for path, area_names in area.NAMES.items():
             by_path.setdefault(path, {}).update(area_names)
     return by_path
+
+
+_POOLS_AND_CONVOLUTIONS = [
+    *("avg_pool", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "convolution", "dilation2d"),
+    *("erosion2d", "max_pool", "max_pool_with_argmax", "pool"),
+]
+_NN_IMPL = [
+    *("batch_norm_with_global_normalization", "depthwise_conv2d", "moments", "nce_loss", "sampled_softmax_loss"),
+    *("separable_conv2d", "sufficient_statistics", "weighted_moments"),
+]
+_NN_OPS = [*_POOLS_AND_CONVOLUTIONS, "dropout", "softmax_cross_entropy_with_logits"]
+_EMBEDDINGS = ["embedding_lookup", "embedding_lookup_sparse", "safe_embedding_lookup_sparse"]
+_OF_TENSORFLOW_1: dict[str, tuple[str, list[str]]] = {
+    "python.ops.array_ops": ("", ["batch_to_space", "ones_like", "space_to_batch", "zeros_like"]),
+    "python.ops.ctc_ops": ("nn", ["ctc_loss"]),
+    "python.ops.embedding_ops": ("nn", _EMBEDDINGS),
+    "python.ops.math_ops": ("", ["argmax", "argmin", "count_nonzero"]),
+    "python.ops.nn": ("nn", [*_NN_IMPL, *_NN_OPS, *_EMBEDDINGS, "ctc_loss"]),
+    "python.ops.nn_impl": ("nn", _NN_IMPL),
+    "python.ops.nn_ops": ("nn", _NN_OPS),
+    "python.ops.parsing_ops": ("", ["parse_example", "parse_single_example"]),
+}
+"""Functions of private modules that have the arguments of TensorFlow 1, with their namespace there.
+
+TensorFlow's source calls the form of TensorFlow 2 ``dropout_v2``, say: ``nn_ops.dropout(x, 0.9)`` keeps nine tenths.
+"""
+
+
+def _forms_of_tensorflow_1() -> dict[str, dict[str, Any]]:
+    """Returns the functions in `_OF_TENSORFLOW_1`, by module path and name."""
+    v1: Any = tvtf.compat.v1  # type: ignore[attr-defined] # imported when first used
+    return {
+        path: {name: getattr(getattr(v1, namespace) if namespace else v1, name) for name in names}
+        for path, (namespace, names) in _OF_TENSORFLOW_1.items()
+    }
 
 
 _OPS = {

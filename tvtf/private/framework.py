@@ -251,6 +251,18 @@ class _Context(Context):
 _context = _Context()
 
 
+def name_scope(
+    name: str | None, default_name: str | None = None, values: Any = None, skip_on_eager: bool = True
+) -> Any:
+    """Returns a context that prefixes names with ``name``, else with ``default_name``; eagerly one without effect.
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/ops.py
+    """
+    if state.trace is None and skip_on_eager:
+        return nullcontext()
+    return tvtf.compat.v1.name_scope(name, default_name, values)  # type: ignore[attr-defined] # imported when first used
+
+
 NAMES: dict[str, dict[str, Any]] = {
     "python.client.device_lib": {"list_local_devices": lambda session_config=None: tvtf.config.list_physical_devices()},
     "python.eager.context": {
@@ -271,6 +283,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "convert_to_tensor_or_composite": convert_to_tensor_or_composite,
         "convert_to_tensor_or_indexed_slices": convert_to_tensor_or_indexed_slices,
         "executing_eagerly_outside_functions": lambda: True,
+        "name_scope": name_scope,
         "name_scope_v2": tvtf.name_scope,
     },
     "python.framework.tensor_shape": {
