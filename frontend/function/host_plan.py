@@ -89,7 +89,9 @@ class Plan:
         main = mod["main"]
         for param in main.params:
             self.slots[param] = self._new_slot()
-        self.params = [_Param(param.ty) for param in main.params[: len(main.params) - len(self.constants)]]
+        argument_types = [param.ty for param in main.params[: len(main.params) - len(self.constants)]]
+        self.params = [_Param(ty) for ty in argument_types]
+        self.equal_sizes = _equal_sizes(argument_types)
         bindings = bindings_of(main.body)
         self.steps = [step for b in bindings if (step := self._step(b)) is not None]
         self.sizes = [size for param in main.params for size in self._sizes(param.ty, self.slots[param])]
@@ -111,7 +113,10 @@ class Plan:
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         """Runs the plan's steps on tensors; runs compiled code instead if an argument doesn't fit or a check fails."""
         arrays = [t._array for t in tensors]
-        if not all(param.fits(array) for param, array in zip(self.params, arrays)):
+        fits = all(param.fits(array) for param, array in zip(self.params, arrays)) and all(
+            arrays[i].shape[axis] == arrays[j].shape[other] for (i, axis), (j, other) in self.equal_sizes
+        )
+        if not fits:
             return self.concrete.code()(tensors, variables)
         try:
             values = quietly(self._run, arrays, {})
@@ -298,6 +303,27 @@ class _Param:
         if self.shape is not None:
             return array.shape == self.shape
         return array.ndim == self.rank and all(array.shape[axis] == size for axis, size in self.sizes)
+
+
+def _equal_sizes(types: Sequence[Any]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Returns pairs of ``(argument, axis)`` whose sizes tracing assumed to be equal: they have the same symbol.
+
+    Raises:
+      NeedsCompilation: a size is an expression of others, which compiled code checks.
+    """
+    first: dict[Any, tuple[int, int]] = {}
+    pairs = []
+    for i, ty in enumerate(types):
+        for axis, dim in enumerate(ty.shape.values):
+            if isinstance(dim, tirx.IntImm):
+                continue
+            if not isinstance(dim, tirx.Var):
+                raise NeedsCompilation
+            if dim in first:
+                pairs.append((first[dim], (i, axis)))
+            else:
+                first[dim] = i, axis
+    return pairs
 
 
 def _is_static(ty: Any) -> bool:
