@@ -22,6 +22,8 @@ NOT_OF_ANY_SIZE = (
     "softmax loss of one row for three",
     "scan from another shape",
     "scan of no rows",
+    "kept of fewer elements",
+    "kept of more elements",
 )
 """What only one of the libraries refuses where it does not know the sizes when it traces."""
 
@@ -73,6 +75,8 @@ def _arrays(tf):
         "stitched rows of no columns": (stitched, _f(2, 0), _f(2, 0)),
         "stitched at an index below zero": (lambda k, x: tf.dynamic_stitch([k], [x]), np.int32([0, -1]), _f(2)),
         "more stitched indices than rows": (lambda x: tf.dynamic_stitch([[0], [1]], [x]), _f(1, 2)),
+        "sum of a row and of rows": (lambda x, y: tf.add_n([x, y]), _f(1, 2), _f(3, 2)),
+        "sum of rows and of a column": (lambda x, y: tf.math.accumulate_n([x, y]), _f(3, 2), _f(3, 1)),
         "permutation of rank two": (lambda x: tf.transpose(x, [[1, 0]]), _f(2, 3)),
         "computed permutation of rank two": (tf.transpose, _f(2, 3), np.int32([[1, 0]])),
         "computed permutation of three axes": (tf.transpose, _f(2, 3), np.int32([1, 0, 0])),
@@ -147,6 +151,11 @@ def _images(tf):
             _f(1, 3, 3, 1),
             _f(1, 1, 4) / 4,
             _f(1, 3) + 5,
+        ),
+        "noise between images of one row and three": (
+            lambda x, y: image.psnr(x, y, 1.0),
+            _f(2, 1, 3, 1),
+            _f(2, 3, 3, 1),
         ),
         "white outlines": (lambda x, b: image.draw_bounding_boxes(x, b, None), _f(1, 3, 3, 1), _f(1, 3, 4) / 8),
         "transformed images of five axes": (transformed, _f(1, 2, 2, 1, 1), _f(1, 8)),
@@ -223,6 +232,9 @@ def _sparse_and_strings(tf):
     def edits(one, other):
         return tf.edit_distance(tf.sparse.from_dense(one), tf.sparse.from_dense(other))
 
+    def retained(values, kept):
+        return tf.sparse.to_dense(tf.sparse.retain(tf.SparseTensor([[0, 1], [2, 3]], values, [5, 5]), kept))
+
     def joined(x, segments):
         return tf.strings.length(tf.strings.unsorted_segment_join(tf.strings.as_string(x), segments, 2))
 
@@ -230,6 +242,20 @@ def _sparse_and_strings(tf):
         "edits between other ranks": (edits, _i(2, 3), _i(1, 2, 3)),
         "joined by segments of rank two": (joined, _f(4), _i(1, 4)),
         "joined by fewer segments": (joined, _f(4), _i(3)),
+        "parts of strings from fewer positions": (
+            lambda x, p, n: tf.strings.length(tf.strings.substr(tf.strings.as_string(x), p, n)),
+            _f(3),
+            _i(1),
+            _i(3),
+        ),
+        "parts of strings of fewer lengths": (
+            lambda x, p, n: tf.strings.length(tf.strings.substr(tf.strings.as_string(x), p, n)),
+            _f(3),
+            _i(3),
+            _i(1),
+        ),
+        "kept of fewer elements": (retained, _f(2), _i(1) > 0),
+        "kept of more elements": (retained, _f(2), _i(3) > 0),
         "joined by a scalar": (joined, _f(4), _i()),
     }
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.primitive import export
-from tvtf.core.shape import size_of
+from tvtf.core.shape import agree_shape, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float32
 from tvtf.errors import InvalidArgumentError
@@ -101,6 +102,8 @@ def _comparable_images(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
     x.shape[-3:].assert_is_compatible_with(y.shape[-3:])
+    if not agree_shape(x._type.shape[-3:], y._type.shape[-3:]):  # sizes that only a call shows
+        raise incompatible_shapes(ValueError(f"Shapes {x.shape[-3:]} and {y.shape[-3:]} are incompatible"))
     for dim_x, dim_y in zip(reversed(x._type.shape[:-3]), reversed(y._type.shape[:-3])):
         are_static = isinstance(dim_x, int) and isinstance(dim_y, int)
         if are_static and dim_x != dim_y and 1 not in (dim_x, dim_y):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError
+from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import export
-from tvtf.core.shape import as_shape
+from tvtf.core.shape import agree_shape, as_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype, string
 from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op, widened
@@ -481,8 +481,9 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
         )
     total = tensors[0]
     for term in tensors[1:]:
-        if not total.shape.is_compatible_with(term.shape):
-            raise ValueError(f"Shapes must be equal, but are {total.shape} and {term.shape}: add_n takes equal shapes")
+        if not agree_shape(total._type.shape, term._type.shape):
+            message = f"Shapes must be equal, but are {total.shape} and {term.shape}: add_n takes equal shapes"
+            raise incompatible_shapes(ValueError(message))
         total = add.bind(total, term)
     return total
 

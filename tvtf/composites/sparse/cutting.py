@@ -11,9 +11,10 @@ import numpy as np
 from tvtf.composites.sparse.kernels import all_of, gather_elements, known_vector, one_hot
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, of_shape, rank_of, sizes
 from tvtf.core import nest
-from tvtf.core.argument_error import ArgumentError
+from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.primitive import export
+from tvtf.core.shape import agree_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
@@ -139,9 +140,9 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     """
     sp, retained = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
     retained.shape.assert_has_rank(1)
-    counts = sp.values.shape[0], retained.shape[0]
-    if None not in counts and counts[0] != counts[1]:
-        raise ValueError(f"Dimensions {counts[0]} and {counts[1]} are not compatible")
+    if not agree_dim(sp.values._type.shape[0], retained._type.shape[0]):
+        counts = f"{sp.values.shape[0]} and {retained.shape[0]}"
+        raise incompatible_shapes(ValueError(f"Dimensions {counts} are not compatible"))
     return of_shape(gather_elements(sp, _true_positions(retained)), sp.shape)
 
 
