@@ -16,7 +16,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import add_handler, hooks
-from tvtf.core.shape import brackets
+from tvtf.core.shape import agree_dim, brackets
 from tvtf.core.specialization import UnknownRank, unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
@@ -188,9 +188,8 @@ def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: d
     rank = x.ndim
     if perm.ndim != 1:
         raise ArgumentError(f"perm must be rank 1, got shape {brackets(perm.shape)}", ValueError).for_op("Transpose")
-    count = _count(perm)
-    if count != rank:
-        message = f"transpose expects a vector of size {rank}. But input(1) is a vector of size {count}"
+    if not agree_dim(perm._type.shape[0], rank):
+        message = f"transpose expects a vector of size {rank}. But input(1) is a vector of size {perm.shape[0]}"
         raise ArgumentError(message, ValueError).for_op("Transpose")
     axes = _canonical_axis(perm, rank)
     position = _as_int32(np.arange(rank))
