@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
-from tvtf.core.shape import Dim, TensorType, brackets
+from tvtf.core.shape import Dim, TensorType, brackets, broadcast_shapes
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
@@ -367,6 +367,13 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     count = size_argument(num, "num")
     if isinstance(count, int) and count < 0:
         raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").for_op("Range")
+    if first.ndim != last.ndim:  # the new axis is one of the shape to which both broadcast
+        shape = broadcast_shapes(first._type.shape, last._type.shape)
+        if shape is None:
+            raise ArgumentError(f"Incompatible shapes: {brackets(first.shape)} vs. {brackets(last.shape)}").for_op(
+                "LinSpace"
+            )
+        first, last = (bind.broadcast_to(x, shape=shape) for x in (first, last))
     axis = axis % (first.ndim + 1)
     first, last = _expanded(first, axis), _expanded(last, axis)
     index = bind.range(size=count, start=0, delta=1, dtype=int64)
