@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.sparse.tensor import SparseTensor
-from tvtf.core.argument_error import ArgumentError, ArgumentValueError
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError, incompatible_shapes
 from tvtf.core.primitive import export
-from tvtf.core.shape import TensorType
+from tvtf.core.shape import TensorType, agree_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64, int32, int64
 from tvtf.errors import FailedPreconditionError
@@ -356,7 +356,12 @@ def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/collapse_repeated
     """
-    rows, lengths = bind.without_repetitions(
-        convert_to_tensor(labels), convert_to_tensor(seq_length), size=unknown_dim()
-    )
+    classes, counts = convert_to_tensor(labels), convert_to_tensor(seq_length)
+    is_one = counts.ndim == 1 and counts.shape[0] == 1  # for all rows
+    if counts.ndim != 1 or not (is_one or agree_dim(classes._type.shape[0], counts._type.shape[0])):
+        message = f"seq_length of shape {counts.shape} does not fit labels of shape {classes.shape}"
+        raise incompatible_shapes(ValueError(message))
+    if is_one:
+        counts = bind.broadcast_to(counts, shape=classes._type.shape[:1])
+    rows, lengths = bind.without_repetitions(classes, counts, size=unknown_dim())
     return rows, lengths

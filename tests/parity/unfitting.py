@@ -14,6 +14,8 @@ def programs(tf):
 
 
 NOT_OF_ANY_SIZE = (
+    "labels of one length",
+    "rows of fewer lengths",
     "no weights",
     "no weights of rows",
     "solved for a batch of one",
@@ -84,6 +86,23 @@ def _arrays(tf):
         "computed permutation with an axis twice": (tf.transpose, _f(2, 3), np.int32([1, 1])),
         "computed permutation": (tf.transpose, _f(2, 3), np.int32([1, 0])),
         "scalar permutation": (lambda x: tf.transpose(x, 0), _f(3)),
+        "numbers between a vector and a matrix": (lambda a, b: tf.linspace(a, b, 3), _f(2), _f(1, 2) + 3),
+        "rows of fewer lengths": (
+            lambda x, n: tf.RaggedTensor.from_tensor(x, lengths=n).to_tensor(),
+            _f(3, 2),
+            _i(2),
+        ),
+        "more values than the rows hold": (
+            lambda x, y: tf.RaggedTensor.from_row_lengths(x, [2, 3]).with_values(y).to_tensor(),
+            _f(5),
+            _f(6),
+        ),
+        "labels of one length": (lambda x, n: tf.nn.collapse_repeated(x, n)[0], _i(2, 4), _i(1) + 3),
+        "labels of fewer lengths": (lambda x, n: tf.nn.collapse_repeated(x, n)[0], _i(3, 4), _i(2) + 3),
+        "sparse permutation of one axis": (
+            lambda x: tf.sparse.to_dense(tf.sparse.transpose(tf.sparse.from_dense(x), [0])),
+            _f(2, 3),
+        ),
         "a mask beyond the last axis": (lambda x, m: tf.boolean_mask(x, m, axis=1), _f(4), _i(4) > 0),
         "a mask of another length": (lambda x, m: tf.boolean_mask(x, m, axis=1), _f(4, 3), _i(4) > 0),
         "weights of fewer numbers": (counted(None), _i(6), _f(5)),
@@ -104,6 +123,9 @@ def _images(tf):
 
     def selected(boxes, scores):
         return image.non_max_suppression(boxes, scores, 3)
+
+    def combined(boxes, scores):
+        return image.combined_non_max_suppression(boxes, scores, 2, 2)[0]
 
     def transformed(images, transforms):
         return tf.raw_ops.ImageProjectiveTransformV3(
@@ -157,6 +179,10 @@ def _images(tf):
             _f(2, 1, 3, 1),
             _f(2, 3, 3, 1),
         ),
+        "boxes of classes and fewer scores": (combined, _f(1, 3, 1, 4), _f(1, 2, 2)),
+        "boxes of classes, of one column": (combined, _f(1, 3, 1, 1), _f(1, 3, 2)),
+        "boxes of two classes for three": (combined, _f(1, 3, 2, 4), _f(1, 3, 3)),
+        "hues of four channels": (image.rgb_to_hsv, _f(2, 2, 4)),
         "white outlines": (lambda x, b: image.draw_bounding_boxes(x, b, None), _f(1, 3, 3, 1), _f(1, 3, 4) / 8),
         "transformed images of five axes": (transformed, _f(1, 2, 2, 1, 1), _f(1, 8)),
         "transforms of nine columns": (transformed, _f(1, 2, 2, 1), _f(1, 9)),

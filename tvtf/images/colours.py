@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.core.argument_error import ArgumentError, ArgumentValueError
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError, incompatible_shapes
 from tvtf.core.primitive import export
-from tvtf.core.shape import show_shape
+from tvtf.core.shape import agree_dim, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float16, float32
 from tvtf.errors import FailedPreconditionError
@@ -28,6 +28,8 @@ def _split_channels(images: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
         raise ArgumentError("input must be at least 1D[]").for_op(op)
     if x.shape[-1] not in (3, None):
         raise FailedPreconditionError(None, op, f"input must have 3 channels but input has {x.shape} dims [Op:{op}]")
+    if not agree_dim(x._type.shape[-1], 3):  # a size that only a call shows
+        raise incompatible_shapes(ArgumentError(f"input must have 3 channels but input has {x.shape} dims").for_op(op))
     return x[..., 0], x[..., 1], x[..., 2]
 
 

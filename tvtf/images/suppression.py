@@ -381,6 +381,12 @@ def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: in
     batch = boxes.shape[0]
     if not agree_dim(batch, scores.shape[0]):
         raise ArgumentError("boxes and scores must have same batch size")
+    if not agree_dim(boxes.shape[1], scores.shape[1]):
+        raise ArgumentError(
+            f"scores has incompatible shape: {brackets(scores.shape)} for boxes {brackets(boxes.shape)}"
+        )
+    if not agree_dim(boxes.shape[3], 4):
+        raise ArgumentError("box must have 4 columns")
     shapes = ((batch, total, 4), (batch, total), (batch, total), (batch,))
     return tuple(TensorType(shape, dtype) for shape, dtype in zip(shapes, (float32, float32, float32, int32)))
 
@@ -407,6 +413,10 @@ def _combined(
       The boxes, their scores and classes, padded with zeros, and the number of valid ones for each image.
     """
     count = len(boxes)
+    if boxes.shape[2] not in (1, scores.shape[2]):
+        raise ArgumentError(
+            f"third dimension of boxes must be either 1 or num classes: {boxes.shape[2]} and {scores.shape[2]}"
+        )
     corners, best_scores, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
     valid_counts = np.zeros(count, np.int32)
     for image in range(count):

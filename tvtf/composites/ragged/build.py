@@ -11,8 +11,9 @@ import numpy as np
 from tvtf.composites.ragged.kernels import dim, positions, ranges
 from tvtf.composites.ragged.partition import splits_of_lengths
 from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.primitive import export
-from tvtf.core.shape import simplify_dim
+from tvtf.core.shape import agree_dim, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, int32, int64, string
 from tvtf.errors import InvalidArgumentError
@@ -152,6 +153,9 @@ def _trim_rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) 
     else:
         limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
         limits.shape.assert_has_rank(1)
+        if not agree_dim(matrix._type.shape[0], limits._type.shape[0]):
+            message = f"lengths of shape {limits.shape} do not fit a tensor of shape {matrix.shape}"
+            raise incompatible_shapes(ValueError(message))
         row_sizes = bind.maximum(bind.minimum(limits, width), zero)
     starts = positions(matrix) * width
     splits, value_indices = ranges(starts, starts + row_sizes)

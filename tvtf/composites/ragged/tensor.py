@@ -260,7 +260,11 @@ class RaggedTensor(CompositeTensor):
 
     def with_values(self, new_values: Any) -> RaggedTensor:
         """Returns a tensor with other values in the same rows."""
-        return RaggedTensor(_values(new_values), self._row_splits, self._uniform_row_length)
+        values = _values(new_values)
+        old_count, count = self._values.shape[:1], values.shape[:1]
+        if not old_count.is_compatible_with(count):
+            raise ValueError(f"Shapes {old_count} and {count} are incompatible")
+        return RaggedTensor(values, self._row_splits, self._uniform_row_length)
 
     def with_flat_values(self, new_values: Any) -> RaggedTensor:
         """Returns a tensor with other innermost values in the same rows."""

@@ -64,6 +64,8 @@ def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> Spars
     """
     sp = as_sparse(sp_input)
     axes = list(reversed(range(rank_of(sp)))) if perm is None else [int(axis) for axis in static_value(perm, "perm")]
+    if len(axes) != rank_of(sp):
+        raise ValueError(f"Dimensions {len(axes)} and {rank_of(sp)} are not compatible")
     indices = bind.gather(sp.indices, vector(axes), axis=1, batch_dims=0)
     dense_shape = bind.gather(sp.dense_shape, vector(axes), axis=0, batch_dims=0)
     permuted = of_shape(SparseTensor(indices, sp.values, dense_shape), [sp.shape[a] for a in axes])
