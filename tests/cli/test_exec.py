@@ -311,6 +311,18 @@ sys.stdout.write(f"{int(constant(3))} {int(math.add(1, 2))}")
     assert printed(tmp_path, program) == ["1.0 3", "3 3"]
 
 
+def test_keras_2_makes_its_session_of_the_contexts_configuration(tmp_path):
+    program = """
+import tensorflow.compat.v1 as tf
+from tensorflow.python.eager.context import get_config
+tf.disable_eager_execution()
+config = get_config()
+config.allow_soft_placement = True  # as the package tf_keras does
+print(tf.inside_function(), tf.Session(config=config).run(tf.constant(1)))
+"""
+    assert printed(tmp_path, program) == ["False 1"]
+
+
 def test_names_that_keras_2_exports_and_saves(tmp_path):
     """Exported as in the package tf_keras, which is no dependency, and looked up as where it writes configurations."""
     program = """

@@ -324,7 +324,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.distribute.distribute_utils": {"cache_variable_reads": _no_scope},
     "python.distribute.input_lib": {"DistributedDataset": Unsupported},
     "python.distribute.input_ops": {"auto_shard_dataset": lambda dataset, *_, **__: dataset},
-    "python.eager.context": {"get_config": lambda: None, "get_device_name": lambda: ""},
+    "python.eager.context": {"get_config": _v1.ConfigProto, "get_device_name": lambda: ""},
     "python.framework.ops": {
         "NullContextmanager": nullcontext,
         "name_scope_v1": _v1.name_scope,
