@@ -1,8 +1,10 @@
 """Datasets and iterators as arguments of functions, created and iterated in them."""
 
+from parity_calls import kind
+
 
 def programs(tf):
-    return _arguments(tf) | _begun(tf)
+    return _arguments(tf) | _begun(tf) | _unconverted(tf)
 
 
 def total(tf):
@@ -186,4 +188,23 @@ def _begun(tf):
         "begun of an argument": of_an_argument,
         "begun in a loop": in_a_loop,
         "begun and handed on": handed_on,
+    }
+
+
+def _unconverted(tf):
+    def loop():
+        found = tf.constant(0, tf.int64)
+        for x in tf.data.Dataset.range(5):
+            found += x
+        return found
+
+    def steps():
+        iterator = iter(tf.data.Dataset.range(5))
+        return [next(iterator) for _ in range(5)]
+
+    skipped = tf.autograph.experimental.do_not_convert(loop)
+    return {
+        "a loop without AutoGraph": lambda: kind(tf.function(loop, autograph=False)),
+        "a loop that AutoGraph skips": lambda: kind(tf.function(lambda: skipped())),
+        "steps without AutoGraph": lambda: tf.function(steps, autograph=False)(),
     }

@@ -23,6 +23,7 @@ from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
+from tvtf.frontend.autograph.status import status
 from tvtf.ir.batching import stacked
 from tvtf.state.random_streams import StreamStates, drawn_by, trying
 from tvtf.state.trackable import Trackable
@@ -35,6 +36,13 @@ FRAMES_PER_DATASET = 12
 """The most frames that a dataset of a chain adds to the stack when it is iterated."""
 RECURSION_BESIDE = 1000
 """The frames that are left to the program and to the functions of elements."""
+MAX_UNCONVERTED_STEPS = 32
+"""The most elements that an iterator gives to one trace while AutoGraph is off; TensorFlow's limit."""
+MSG_UNCONVERTED_LOOP = (
+    "An unusually high number of `tf.data.Iterator.get_next()` calls was detected. This suggests that the "
+    "`for elem in dataset: ...` idiom is used within tf.function with AutoGraph disabled. This idiom is only supported when "
+    "AutoGraph is enabled."
+)
 CACHED_ELEMENTS = "cached"
 """The attribute of a dataset that holds elements, in which there is nothing random."""
 
@@ -321,6 +329,8 @@ class OwnedIterator(NumberedObject, Trackable):
     """
 
     number_kind = "iterator"
+    _unconverted_steps = 0
+    """The number of elements given to traces while AutoGraph was off."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -357,6 +367,7 @@ class OwnedIterator(NumberedObject, Trackable):
     def __next__(self) -> Element:
         """Returns the next element; while tracing, the symbolic tensors of the element that each run takes."""
         if state.trace is not None:
+            self._count_traced_step()
             return in_traces.next(self)
         try:
             element = next(self._elements)
@@ -365,6 +376,16 @@ class OwnedIterator(NumberedObject, Trackable):
             raise type(error)(error.node_def, error.op, f"{error.message} [Op:IteratorGetNext] name: ") from None
         self.position += 1
         return element
+
+    def _count_traced_step(self) -> None:
+        """Raises TensorFlow's error if tracing takes many elements while AutoGraph is off.
+
+        A Python loop over the dataset is then not converted, and would never end, because each step is only traced.
+        """
+        if status.disabled or not status.scopes:
+            self._unconverted_steps += 1
+        if self._unconverted_steps > MAX_UNCONVERTED_STEPS:
+            raise ValueError(MSG_UNCONVERTED_LOOP)
 
     def next(self) -> Element:
         """Returns the next element; see `get_next`."""
