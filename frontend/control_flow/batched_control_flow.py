@@ -70,7 +70,8 @@ def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else
         if state.trace is None:
             return tuple(elements.as_batches(call(branches[0] if pred.eager_array() else branches[1], operands)))
         traced_branches = [
-            TracedFunction("cond_of_rows", lambda f=f: elements.as_batches(call(f, operands))) for f in branches
+            TracedFunction("cond_of_rows", lambda f=f: elements.as_batches(call(f, operands)), is_branch=True)
+            for f in branches
         ]
         shared = lift(traced_branches)
         return _bound_cond(pred, shared, [branch.graph() for branch in traced_branches])

@@ -71,7 +71,7 @@ class TracedFunction:
                 lambda leaf: None if leaf is None else next(remaining), self.structure, expand_composites=True
             )
 
-        return TracedFunction(old_trace.name, bound_again, types)
+        return TracedFunction(old_trace.name, bound_again, types, old_trace.is_in_branch)
 
 
 def _traced_result(value: Any) -> Tensor | None:

@@ -93,7 +93,7 @@ class _Branch:
 
     def sweep(self, cts: Any, captured: Sequence[Tensor]) -> None:
         """Traces the backward sweep of the branch; ``cts`` are the cotangents of the branch's results."""
-        self.traced = TracedFunction("cond_grad", lambda: self.swept(cts, captured))
+        self.traced = TracedFunction("cond_grad", lambda: self.swept(cts, captured), is_branch=True)
         self.cotangents = self.traced.structure
 
     def rows_fit(self, captured: Sequence[Tensor]) -> bool:

@@ -202,7 +202,57 @@ def _in_branches(tf):
 
         return _of_each_branch(tf, run, tf.ones([2]), tf.ones([3]))
 
-    return {"computed sizes in a branch": computed, "sizes of arguments in a branch": given}
+    return {
+        "computed sizes in a branch": computed,
+        "sizes of arguments in a branch": given,
+        **_derived_in_branches(tf),
+    }
+
+
+def _derived_in_branches(tf):
+    """Gradients, maps and pieces of what is computed in a branch, and sizes that it claims."""
+    vector = tf.TensorSpec([None])
+    signature = [vector, vector, tf.TensorSpec([], tf.bool)]
+
+    def summed(x, y):
+        return tf.reduce_sum(tf.stack([x * x, y], 1))
+
+    @tf.function(input_signature=signature)
+    def gradient(x, y, both):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = summed(x, y) if both else tf.reduce_sum(x * x * x)
+        return tape.gradient(total, x)
+
+    @tf.function(input_signature=signature)
+    def mapped(x, y, both):
+        return tf.vectorized_map(
+            lambda row: tf.cond(both, lambda: tf.reduce_sum(tf.stack([row, y], 1)), lambda: row[0]), tf.stack([x, x])
+        )
+
+    @tf.function(input_signature=signature)
+    def pieces(x, y, both):
+        if both:
+            return tf.split(x, [tf.shape(y)[0], 0])[0]
+        return x
+
+    @tf.function(input_signature=[vector, tf.TensorSpec([], tf.bool)])
+    def claimed(x, has_two):
+        if has_two:
+            x.set_shape([2])
+        return x + 1.0
+
+    of_three_sizes = {"gradient": gradient, "vectorized map": mapped, "pieces": pieces}
+    return {
+        **{
+            f"{name} of a branch": lambda run=run: _of_each_branch(tf, run, tf.ones([2]), tf.ones([3]))
+            for name, run in of_three_sizes.items()
+        },
+        "shape set in a branch": lambda: (
+            claimed(tf.ones([3]), tf.constant(False)),
+            claimed(tf.ones([2]), tf.constant(True)),
+        ),
+    }
 
 
 def _of_each_branch(tf, run, x, y):

@@ -92,12 +92,15 @@ def agree_dim(a: Dim, b: Dim) -> bool:
 def assume_dim(a: Dim, b: Dim) -> bool:
     """Returns whether two dims are equal or can be assumed to be equal for the whole trace, which is then assumed.
 
-    Only dims of the function's arguments can: compiled code checks those at each call.
+    Only dims of the function's arguments can, and not in a branch, which may not be taken: compiled code checks those at
+    each call.
     """
     if same_dim(a, b):
         return True
-    root = state.trace and state.trace.root
-    return root is not None and not (root.computes(a) or root.computes(b)) and _are_assumed_equal(a, b)
+    if state.trace is None or state.trace.is_in_branch or state.infers_type:
+        return False
+    root = state.trace.root
+    return not (root.computes(a) or root.computes(b)) and _are_assumed_equal(a, b)
 
 
 def _are_assumed_equal(a: Dim, b: Dim) -> bool:
