@@ -206,6 +206,46 @@ def _in_branches(tf):
         "computed sizes in a branch": computed,
         "sizes of arguments in a branch": given,
         **_derived_in_branches(tf),
+        **_in_called_functions(tf),
+    }
+
+
+def _in_called_functions(tf):
+    """Branches that don't fit the sizes of a call, in functions of any sizes that are called with known ones."""
+    vector = tf.TensorSpec([None])
+
+    @tf.function(input_signature=[vector, vector])
+    def total(x, y):
+        if tf.shape(x)[0] == tf.shape(y)[0]:
+            return tf.reduce_sum(tf.stack([x, y], 1) * 2.0)
+        return tf.reduce_sum(x)
+
+    @tf.function(input_signature=[vector, vector, tf.TensorSpec([], tf.bool)])
+    def columns(x, y, both):
+        if both:
+            return tf.concat([x[:, None], y[:, None]], 1)
+        return x[:, None]
+
+    @tf.function
+    def called(x, y):
+        return total(x, y)
+
+    @tf.function
+    def gradient(x, y):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = total(x, y)
+        return tape.gradient(result, x)
+
+    @tf.function
+    def called_to_choose(x, y, both):
+        return columns(x, y, both) + 1.0
+
+    two, three = tf.ones([2]), tf.ones([3])
+    return {
+        "a branch of a called function": lambda: (called(two, three), called(two, two)),
+        "gradient of a branch of a called function": lambda: (gradient(two, three), gradient(two, two)),
+        "columns of a called function": lambda: _of_each_branch(tf, called_to_choose, two, three),
     }
 
 
