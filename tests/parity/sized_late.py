@@ -317,6 +317,11 @@ def _of_no_rows(tf):
     indexed = tf.function(lambda x, i: x[i])
     return {
         "no rows, repeated": repeated([0, 3], 0),
+        "no rows, repeated by no counts": lambda: tf.repeat(tf.zeros([0]), []),
+        "repeated negative times": lambda: tf.repeat([1, 2, 3], [2, -1, 1]),
+        "repeated negative times that are computed": lambda: tf.function(lambda counts: tf.repeat([1, 2, 3], counts))(
+            tf.constant([-2, 2, 1])
+        ),
         "no columns, repeated": repeated([2, 0], 1),
         "no rows, read in a loop": lambda: (summed(tf.zeros([0])), summed(tf.ones([2]))),
         "no rows, indexed": lambda: kind(lambda: indexed(tf.zeros([0]), tf.constant(0))),

@@ -310,11 +310,11 @@ def _repeated_equally(x: Tensor, count: Dim, axis: int) -> Tensor:
 
 
 def _repeated_by_counts(x: Tensor, counts: list[int], axis: int) -> Tensor:
-    """Repeats each element of an axis by its own known count: gathers at constant indices."""
+    """Repeats each element of an axis by its own known count: gathers at constant indices. A negative count is 0."""
     extent = x._type.shape[axis]
     if extent != len(counts):
         raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
-    indices = EagerTensor(np.repeat(np.arange(len(counts)), counts))
+    indices = EagerTensor(np.repeat(np.arange(len(counts)), [max(count, 0) for count in counts]))
     return bind.gather(without_rows(x), indices, axis=axis, batch_dims=0)
 
 
@@ -326,16 +326,18 @@ def _are_computed(repeats: Any) -> bool:
 
 
 def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
-    """Repeats the slices of ``x`` along an axis by counts computed at run time.
+    """Repeats the slices of ``x`` along an axis by counts computed at run time. A negative count is 0.
 
     Slice i of the result is the first slice of ``x`` for which the running sum of counts exceeds i.
     """
     if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
         message = f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible"
         raise incompatible_shapes(ValueError(message))
-    ends = bind.cumsum(bind.cast(counts, dtype=int64), axis=0, exclusive=False, reverse=False)
+    counts = bind.cast(counts, dtype=int64)
+    counts = bind.maximum(counts, number(0, counts))
+    ends = bind.cumsum(counts, axis=0, exclusive=False, reverse=False)
     # Not the largest end: there is none without slices.
-    (size,) = static_dims(bind.reduce_sum(bind.cast(counts, dtype=int64), axis=(0,), keepdims=False), "repeats")
+    (size,) = static_dims(bind.reduce_sum(counts, axis=(0,), keepdims=False), "repeats")
     indices = bind.searchsorted(
         ends, bind.range(size=size, start=0, delta=1, dtype=int64), side="right", out_type=int64
     )
