@@ -103,6 +103,15 @@ def assume_dim(a: Dim, b: Dim) -> bool:
     return not (root.computes(a) or root.computes(b)) and _are_assumed_equal(a, b)
 
 
+def claim_dim(dim: Dim, size: int) -> bool:
+    """Returns whether a dim has a size that ``set_shape`` declares, or can be assumed to have it.
+
+    A size that the program computes can: where it is computed, the program checks it.
+    """
+    root = state.trace and state.trace.root
+    return _are_assumed_equal(dim, size) if root is not None and root.computes(dim) else assume_dim(dim, size)
+
+
 def _are_assumed_equal(a: Dim, b: Dim) -> bool:
     """Assumes that two different dims are equal for the whole trace; returns whether that is possible."""
     if state.trace is None or a is None or b is None or (isinstance(a, int) and isinstance(b, int)):

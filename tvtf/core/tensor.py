@@ -11,7 +11,7 @@ from tvtf import dtypes
 from tvtf.core import aligned_array
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import export, hooks, table
-from tvtf.core.shape import TensorShape, TensorType, as_shape, assume_dim, brackets
+from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets, claim_dim
 from tvtf.core.thread_state import state
 from tvtf.dtypes import _BY_NUMPY, DType, type_name
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
@@ -425,8 +425,8 @@ class SymbolicTensor(Tensor):
     def set_shape(self, shape: Any) -> None:
         """Declares unknown dims to be those of ``shape``; for its arguments the compiled function checks them at each call.
 
-        A size that the program computes is not checked, as in TensorFlow: ``x.shape`` shows the declared size, while
-        computations use the actual one.
+        A size that the program computes is checked where it is computed. In a branch, which may not be taken, the size of
+        an argument isn't checked, as in TensorFlow: ``x.shape`` shows the declared size, computations use the actual one.
 
         Raises:
           ValueError: a known dim differs from that of ``shape``.
@@ -434,7 +434,7 @@ class SymbolicTensor(Tensor):
         if isinstance(self._type.shape, AnyShape):
             return hooks.set_rank(self, as_shape(shape))
         merged = _merged_shape(self.shape, as_shape(shape))
-        dims = [a if b is None or not assume_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
+        dims = [a if b is None or not claim_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(dims), self._type.dtype)
         self.claimed = None if TensorShape(dims) == merged else merged
 
