@@ -105,3 +105,37 @@ def test_a_forked_child_has_threads_of_its_own():
             signal.alarm(30)
             os._exit(0 if list(dataset.as_numpy_iterator()) == [0, 2, 4, 6] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_functions_tried_out_repeat_no_random_numbers_of_other_threads():
+    tf.random.set_seed(1)
+    found = []
+
+    def draw():
+        found.append(float(tf.random.uniform([])))
+
+    def drawn_elsewhere(x):
+        thread = threading.Thread(target=draw)
+        thread.start()
+        thread.join()
+        return Dataset.from_tensors(x)
+
+    list(Dataset.range(2).flat_map(drawn_elsewhere))
+    draw()
+    assert len(set(found)) == len(found)
+
+
+def test_a_function_that_fails_when_tried_out_leaves_the_random_numbers():
+    def failing(_):
+        tf.random.uniform([])
+        raise ValueError("no elements")
+
+    def number():
+        return float(tf.random.uniform([]))
+
+    tf.random.set_seed(1)
+    expected = number()
+    tf.random.set_seed(1)
+    with pytest.raises(ValueError, match="no elements"):  # int(x) can't be traced
+        Dataset.range(2).flat_map(lambda x: Dataset.from_tensors(tf.numpy_function(failing, [int(x)], tf.int64)))
+    assert number() == expected

@@ -16,7 +16,7 @@ from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import Dataset
 from tvtf.errors import InvalidArgumentError
-from tvtf.state.random_streams import drawing, drawn_by
+from tvtf.state.random_streams import Drawer, drawing, working_for
 
 CHEAP_SECONDS = 1e-4
 """An element that takes less time is cheap, and is computed by the consumer: handing an element over from another thread
@@ -160,9 +160,9 @@ def _timed(function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def _timed_for(user: Any, function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
-    """Calls a function in a thread that works for ``user`` of random streams; see `_timed`."""
-    with drawn_by(user):
+def _timed_for(drawer: Drawer, function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
+    """Calls a function in a thread that works for another one, ``drawer``; see `_timed`."""
+    with working_for(drawer):
         return _timed(function, *args)
 
 
@@ -279,10 +279,10 @@ class PrefetchingIterator(Iterator[Any]):
 
 
 def _fill_queue(
-    user: Any, source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, limit: int = 0
+    drawer: Drawer, source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, limit: int = 0
 ) -> None:
-    """Fills a queue with the elements of an iterator, as the body of a thread, which draws random numbers for ``user``."""
-    with drawn_by(user):
+    """Fills a queue with the elements of an iterator, as the body of a thread, which works for another one, ``drawer``."""
+    with working_for(drawer):
         _fill(source, queue, stop, limit)
 
 

@@ -90,7 +90,8 @@ def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
     with seeds.lock:
         if op_seed is None:
             return first_state(None if global_seed() is None else seeds.next_op_seed())
-        stored = seeds.eager.get((op, op_seed))
+        states = seeds.positions.eager
+        stored = states.get((op, op_seed))
         before = first_state(op_seed) if stored is None else stored
-        seeds.eager[op, op_seed] = philox.skipped(before, blocks)
+        states[op, op_seed] = philox.skipped(before, blocks)
         return before

@@ -19,7 +19,7 @@ import numpy as np
 
 from tvtf.core.thread_state import state as thread
 from tvtf.core.variable_lock import Lock
-from tvtf.state.seeds import MAX_INT32, seeds
+from tvtf.state.seeds import MAX_INT32, Positions, seeds
 from tvtf.state.variable import ResourceVariable
 
 DEFAULT_SEED = 87654321
@@ -323,9 +323,24 @@ def made_again(ops: RemadeOps) -> drawn_by:
     return drawn_by(RunningFunction(ops))
 
 
-def drawing() -> StreamStates | RunningFunction | None:
+Drawer = tuple[StreamStates | RunningFunction | None, Positions | None]
+"""Who draws random numbers in a thread, and the positions of what it tries out."""
+
+
+def drawing() -> Drawer:
     """Returns who draws random numbers in this thread, for another thread that works for it."""
-    return _thread.drawing
+    return _thread.drawing, seeds.thread.tried
+
+
+@contextmanager
+def working_for(drawer: Drawer) -> Iterator[None]:
+    """Has this thread draw random numbers as another one, for which it works, drew them; see `drawing`."""
+    user, seeds.thread.tried = drawer
+    try:
+        with drawn_by(user):
+            yield
+    finally:
+        seeds.thread.tried = None
 
 
 def calling(function: FunctionStreams) -> drawn_by:
@@ -337,14 +352,17 @@ def calling(function: FunctionStreams) -> drawn_by:
 
 @contextmanager
 def trying() -> Iterator[None]:
-    """Leaves the program's random streams as they are: functions are tried out, which TensorFlow doesn't do."""
+    """Leaves the program's random streams as they are: functions are tried out, which TensorFlow doesn't do.
+
+    Other threads may draw numbers meanwhile. Therefore the program's positions are copied, not restored.
+    """
     with seeds.lock:
-        op_seeds, eager = seeds.op_seeds.getstate(), dict(seeds.eager)
-    with drawn_by(StreamStates()):
-        yield
-    with seeds.lock:
-        seeds.op_seeds.setstate(op_seeds)
-        seeds.eager = eager
+        outer, seeds.thread.tried = seeds.thread.tried, seeds.positions.copy()
+    try:
+        with drawn_by(StreamStates()):
+            yield
+    finally:
+        seeds.thread.tried = outer
 
 
 def hold(streams: Sequence[Stream], called: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import weakref
 from typing import Any, Protocol
 
@@ -20,11 +21,33 @@ class Restartable(Protocol):
     def restart(self) -> None: ...
 
 
+class Positions:
+    """How far the streams have come that are derived from the global seed: those of op seeds, and those of eager ops."""
+
+    def __init__(self, seed: int | None) -> None:
+        self.op_seeds = random.Random(seed)
+        self.eager: dict[Any, np.ndarray] = {}
+
+    def copy(self) -> Positions:
+        copied = Positions(None)
+        copied.op_seeds.setstate(self.op_seeds.getstate())
+        copied.eager.update(self.eager)
+        return copied
+
+
+class Thread(threading.local):
+    """What a thread does with the global seed."""
+
+    tried: Positions | None = None
+    """The positions of a function that the thread tries out, which leave the program's as they are."""
+
+
 class Seeds:
     """The global seed of the process, and the positions in the streams derived from it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
+        self.thread = Thread()
         self.functions: weakref.WeakSet[Restartable] = weakref.WeakSet()
         self.reset(None)
 
@@ -34,14 +57,18 @@ class Seeds:
         ``seed`` None stands for the operating system's entropy.
         """
         self.seed = seed
-        self.op_seeds = random.Random(seed)
-        self.eager: dict[Any, np.ndarray] = {}
+        self._of_program = Positions(seed)
         for stream in list(self.functions):
             stream.restart()
 
+    @property
+    def positions(self) -> Positions:
+        """The positions that this thread continues. The caller holds the lock."""
+        return self.thread.tried or self._of_program
+
     def next_op_seed(self) -> int:
         """Draws a seed for an op without one, a number that depends on the global seed."""
-        return self.op_seeds.randint(0, MAX_INT32)
+        return self.positions.op_seeds.randint(0, MAX_INT32)
 
 
 seeds = Seeds()
