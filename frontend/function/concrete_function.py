@@ -38,7 +38,14 @@ from tvtf.ir.listing import Listing
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
-from tvtf.state.random_streams import hold, running_function, streams_of
+from tvtf.state.random_streams import (
+    FunctionStreams,
+    hold,
+    running_function,
+    streams_of,
+    streams_of_instances,
+    traced_with,
+)
 from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
@@ -393,8 +400,23 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self, arguments: Arguments, level: Level, ranks: Mapping[int, tuple[int, ...]], tensors: Sequence[Tensor]
     ) -> ConcreteFunction:
         """Traces the function again for more specific arguments, by inlining the first trace."""
+
+        def replay(tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
+            traced_with(self._streams_of_instances)
+            return self._replay(tensors, variables)
+
         specialization = specialization_for(arguments, tensors, level, ranks)
-        return ConcreteFunction.of(self.name, arguments, self._replay, self._signature, specialization)
+        return ConcreteFunction.of(self.name, arguments, replay, self._signature, specialization)
+
+    @cached_property
+    def _streams_of_instances(self) -> FunctionStreams:
+        """The random streams of deferred ops."""
+        return streams_of_instances(self.graph.root)
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether calls may draw random numbers; which ops are deferred isn't known."""
+        return bool(self.streams) or self._has_deferred_calls
 
     # -- inspection
 

@@ -41,7 +41,7 @@ from tvtf.runtime.cache import Compilation, cached
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.function_digest import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
-from tvtf.state.random_streams import hold
+from tvtf.state.random_streams import call_again, hold
 from tvtf.state.variable import Variable, alias_counter
 
 if TYPE_CHECKING:
@@ -570,6 +570,8 @@ class Compiled:
                     return self._call_locked(leading_results, tensors, variables)
             return self._call_locked(leading_results, tensors, variables)
         except OtherSizes:
+            if self.streams:
+                call_again(self.concrete)
             return self._for_any_sizes(tensors, variables, leading_results)
 
     @cached_property

@@ -331,6 +331,36 @@ def _in_functions_of_datasets(tf):
         dataset = data.range(2).flat_map(numbers)
         return [[list(map(int, row)) for row in dataset] for _ in range(2)], int(drawn())
 
+    def function_of_two_sizes():
+        tf.random.set_seed(1)
+        rows = tf.TensorSpec([None])
+        drawn = tf.function(
+            lambda a, b: number() + 0 * tf.cast(tf.reduce_sum(a + b), tf.int32), input_signature=[rows] * 2
+        )
+        dataset = data.range(4).flat_map(lambda n: data.from_tensors(drawn(tf.ones([3]), tf.ones([n % 2 * 2 + 1]))))
+        return [[int(x) for x in dataset] for _ in range(2)]
+
+    def of_any_rank():
+        def elements():
+            yield from ([1.0, 2.0], [[1.0]], 3.0, [4.0])
+
+        def total(x, seed=None):
+            return tf.reduce_sum(tf.random.uniform(tf.shape(x), maxval=100, dtype=tf.int32, seed=seed))
+
+        tf.random.set_seed(1)
+        drawn = tf.function(lambda x: total(x, seed=3), input_signature=[tf.TensorSpec(None)])
+        dataset = data.from_generator(elements, output_signature=tf.TensorSpec(None)).map(total)
+        before = int(drawn(tf.constant(1.0)))
+        tf.random.set_seed(2)
+        return [[int(x) for x in dataset] for _ in range(2)], before, [int(drawn(tf.constant(x))) for x in elements()]
+
+    def reduced_in_flat_map():
+        tf.random.set_seed(1)
+        dataset = data.range(2).flat_map(
+            lambda _: data.from_tensors(data.range(3).reduce(0, lambda total, _: total * 100 + number()))
+        )
+        return [[int(x) for x in dataset] for _ in range(2)]
+
     def python(call):
         def run():
             tf.random.set_seed(1)
@@ -357,6 +387,9 @@ def _in_functions_of_datasets(tf):
         | {
             "a function called in map and elsewhere": function_called_elsewhere,
             "a function called in flat_map and elsewhere": function_called_by_flat_map,
+            "a function of two sizes called in flat_map": function_of_two_sizes,
+            "random ops of any rank": of_any_rank,
+            "a reduced dataset in flat_map": reduced_in_flat_map,
             "Python called in datasets": python(number),
             "Python with a seed called in datasets": python(
                 lambda *_: tf.random.uniform([], maxval=100, dtype=tf.int32, seed=3)

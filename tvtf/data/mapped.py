@@ -29,7 +29,15 @@ from tvtf.errors import OpError
 from tvtf.frontend.autograph import convert
 from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
-from tvtf.state.random_streams import FunctionStreams, calling, new_function, traced_with, trying
+from tvtf.state.random_streams import (
+    FunctionStreams,
+    StreamStates,
+    calling,
+    drawn_by,
+    new_function,
+    traced_with,
+    trying,
+)
 
 
 class Eager(RandomFunction):
@@ -84,7 +92,7 @@ class Traced(Eager):
         return function(run).get_concrete_function(*_arguments(specs))
 
     def may_draw(self) -> bool:
-        return self._traced is None or bool(self._traced.streams)
+        return self._traced is None or self._traced.may_draw
 
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
         """Infers the spec of the function's result by a call on the first element, as Python.
@@ -584,8 +592,9 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
     if thread_state.state.trace is not None:
         return _traced_reduce(self, accumulator, reduce_func)
     step, _ = _trace_with_stable_state(reduce_func, self, spec_of(accumulator), lambda result: result)
-    for element in self.new_elements():
-        accumulator = step(accumulator, element)
+    with drawn_by(StreamStates()):  # random ops of the function start again in each reduction, and continue within it
+        for element in self.new_elements():
+            accumulator = step(accumulator, element)
     return accumulator
 
 

@@ -236,6 +236,10 @@ class RunningFunction:
         self._occurrences[called] += 1
         return (self.states or PROGRAM).of_call((self.function, called, occurrence))
 
+    def uncount_call(self, called: Any) -> None:
+        """Has the next call of a traced function continue the states of the last one, which did nothing."""
+        self._occurrences[called] -= 1
+
 
 class _Thread(threading.local):
     """Who draws random numbers in a thread: the program (None), an iteration, or a function of its that runs as Python."""
@@ -275,6 +279,11 @@ def _of_trace(root: Any) -> RunningFunction:
 def traced_with(function: FunctionStreams) -> None:
     """Has the ops of the active trace continue the streams of a dataset's function."""
     _traced[thread.trace.root] = RunningFunction(function)
+
+
+def streams_of_instances(root: Any) -> FunctionStreams:
+    """Returns the streams of the ops that each instance of a trace adds to it, which all of its instances share."""
+    return FunctionStreams(_of_trace(root).function.global_seed)
 
 
 def global_seed() -> int | None:
@@ -375,6 +384,13 @@ def hold(streams: Sequence[Stream], called: Any) -> None:
     for stream in streams:
         if stream.holder is not states:
             stream.hand_to(states)
+
+
+def call_again(called: Any) -> None:
+    """Has the next call of a traced function be the one that `hold` counted last, which had to stop before it did anything."""
+    user = _thread.drawing
+    if isinstance(user, RunningFunction):
+        user.uncount_call(called)
 
 
 def advance_eager_op(function: RunningFunction, op: str, op_seed: int | None, blocks: int, skipped: Any) -> np.ndarray:
