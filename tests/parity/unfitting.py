@@ -113,6 +113,11 @@ def _arrays(tf):
         "segments of a matrix of rows": (tf.sparse.segment_sum, _f(3, 2), _i(2, 1), _i(2)),
         "segments of fewer rows": (tf.sparse.segment_sum, _f(3, 2), _i(3), _i(2)),
         "segments that do not ascend": (tf.sparse.segment_mean, _f(3, 2), _i(3), np.int32([0, 2, 1])),
+        "segments below zero, of computed rows": (
+            lambda x, rows: tf.sparse.segment_sum(x, rows, [-1, 0, 0]),
+            _f(3, 2),
+            _i(3),
+        ),
         "no weights": (counted(None), _i(6), _f(0)),
         "no weights of rows": (counted(-1), _i(2, 3), _f(2, 0)),
     }

@@ -242,12 +242,15 @@ def _reduce_segments(
     if row_indices.ndim != 1 or not agree_shape(row_indices._type.shape, segments._type.shape):
         suffix = "" if count is None else "WithNumSegments"
         raise ArgumentError("segment_ids and indices should have same size.", ValueError).for_op(op + suffix)
-    if not isinstance(segments, EagerTensor):
-        segments = ascending_at_run_time(segments)
-    elif isinstance(row_indices, EagerTensor):
+    if isinstance(segments, EagerTensor) and isinstance(row_indices, EagerTensor):
         _require_segments(x, row_indices.eager_array(), segments.eager_array(), count, op)
+        checked = segments
+    else:
+        checked = ascending_at_run_time(segments)
+    if count is None:  # constant ids give a static size
+        count = segment_count(segments if isinstance(segments, EagerTensor) else checked)
     rows = gather(x, row_indices) if is_sparse else gather_densely(x, row_indices)
-    return combine(rows, segments, segment_count(segments) if count is None else count)
+    return combine(rows, checked, count)
 
 
 def segment_count(ids: Tensor) -> Dim:
