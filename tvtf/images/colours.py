@@ -29,7 +29,7 @@ def _split_channels(images: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
     if x.shape[-1] not in (3, None):
         raise FailedPreconditionError(None, op, f"input must have 3 channels but input has {x.shape} dims [Op:{op}]")
     if not agree_dim(x._type.shape[-1], 3):  # a size that only a call shows
-        raise incompatible_shapes(ArgumentError(f"input must have 3 channels but input has {x.shape} dims").for_op(op))
+        raise incompatible_shapes(ValueError(f"{op}: input must have 3 channels but input has {x.shape} dims"))
     return x[..., 0], x[..., 1], x[..., 2]
 
 

@@ -244,7 +244,7 @@ def _reduce_segments(
         raise ArgumentError("segment_ids and indices should have same size.", ValueError).for_op(op + suffix)
     if isinstance(segments, EagerTensor) and isinstance(row_indices, EagerTensor):
         _require_segments(x, row_indices.eager_array(), segments.eager_array(), count, op)
-        checked = segments
+        checked: Tensor = segments
     else:
         checked = ascending_at_run_time(segments)
     if count is None:  # constant ids give a static size
