@@ -339,6 +339,18 @@ def programs(tf):
             sess.run([pair[1] for pair in found.values()], feeds)
             print(rounded(sess.run({k: pair[0] for k, pair in found.items()}), 4))
 
+    def weights_of_any_rank(print):
+        for shapes in ((None, None), (None, [None]), ([2, 2], None)):
+            with tf.Graph().as_default():
+                values, weights = (tf.placeholder(tf.float32, shape) for shape in shapes)
+                labels = tf.cast(values > 0.3, tf.int32)
+                means = [tf.metrics.mean(values, weights), tf.metrics.accuracy(labels, labels, weights)]
+                means.append(tf.metrics.auc(labels, values, weights, num_thresholds=5))
+                with tf.Session() as sess:
+                    sess.run(tf.local_variables_initializer())
+                    feeds = {values: [[0.1, 0.8], [0.4, 0.9]], weights: [1, 3]}
+                    print(rounded(sess.run([update for _, update in means], feeds), 4))
+
     def padded_queue(print):
         q = tf.PaddingFIFOQueue(10, tf.int32, shapes=[[None]])
         x = tf.placeholder(tf.int32, [None])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import defer_unknown_rank
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.loss import check_weights
 from tvtf.v1.graph import current_graph, get_default_graph
@@ -68,7 +69,8 @@ def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
     weights = _broadcast_weights(weights, values)
-    return _tf("reduce_sum", values * weights), _tf("reduce_sum", weights)
+    sums = _tf("reduce_sum", values * weights), _tf("reduce_sum", weights)
+    return tuple(_tf("ensure_shape", x, []) for x in sums)  # known to be scalars, whatever the rank of the values
 
 
 def _broadcast_weights(weights: Any, values: Any) -> Any:
@@ -80,7 +82,14 @@ def _broadcast_weights(weights: Any, values: Any) -> Any:
     Raises:
       ValueError: the weights are no scalar, and a size of theirs is neither 1 nor that of the values.
     """
-    weights = weights_of_rank(_floats(weights), values)
+    # Weights of unknown rank don't fit at all ranks: tracing doesn't find that the result always has the values' shape.
+    return _tf("ensure_shape", _of_values_rank(_floats(weights), values), values.shape)
+
+
+@defer_unknown_rank
+def _of_values_rank(weights: Any, values: Any) -> Any:
+    """Broadcasts weights to the shape of the values; see `_broadcast_weights`."""
+    weights = weights_of_rank(weights, values)
     check_weights(values, weights)
     return _tf("broadcast_to", weights, _tf("shape", values))
 
@@ -385,6 +394,7 @@ def auc(
         flat_weights = None
         if weights is not None:
             flat_weights = _tf("reshape", _broadcast_weights(weights, predictions), [1, -1])
+            flat_weights = _tf("ensure_shape", flat_weights, [1, None])  # whatever the rank of the predictions
         sums = {}
         for kind, (label, prediction) in _COUNTS.items():
             has_label, is_predicted = _tf("equal", is_label, label), _tf("equal", is_above, prediction)
