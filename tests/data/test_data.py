@@ -428,3 +428,14 @@ def test_resampling_pairs_each_element_with_its_own_class(initial):
     assert 0.4 < np.mean([kind for kind, _ in pairs]) < 0.6
     batch = next(iter(elements.rejection_resample(class_of, [0.5, 0.5], initial).batch(4)))
     np.testing.assert_array_equal(batch[0], batch[1][1])
+
+
+def test_functions_that_capture_equal_numbers_of_two_types_have_two_specs():
+    def of_number(number):
+        return lambda _: tf.data.Dataset.from_tensors(tf.constant(number))
+
+    def of_element(x):
+        number = 1.0 if int(x) else 1
+        return tf.data.Dataset.range(1).flat_map(of_number(number)).map(lambda y: tf.cast(y * 2, tf.float32))
+
+    assert [float(x) for x in tf.data.Dataset.range(2).flat_map(of_element)] == [2.0, 2.0]

@@ -190,15 +190,19 @@ def _blank(spec: Any) -> Any:
     return EagerTensor(np.zeros([dim or 0 for dim in spec.shape], spec.dtype.np))
 
 
-def _captured_numbers(user: Any) -> list[Any] | None:
-    """Returns the numbers and texts that a Python function captures; None if it captures other objects, or isn't one."""
+def _captured_numbers(user: Any) -> list[tuple[type, Any]] | None:
+    """Returns the numbers and texts that a Python function captures, with their types, as 1 equals 1.0.
+
+    Returns None if it captures other objects, or isn't a Python function.
+    """
     if not isinstance(user, FunctionType) or user.__defaults__ or user.__kwdefaults__:
         return None
     try:
         captured = [cell.cell_contents for cell in user.__closure__ or ()]
     except ValueError:  # a cell is empty
         return None
-    return captured if all(type(value) in (int, float, bool, str) for value in captured) else None
+    typed = [(type(value), value) for value in captured]
+    return typed if all(kind in (int, float, bool, str) for kind, _ in typed) else None
 
 
 def _with_new_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
