@@ -96,10 +96,10 @@ def _of_values_rank(weights: Any, values: Any) -> Any:
 
 def weights_of_rank(weights: Any, values: Any) -> Any:
     """Removes the last dim of weights, or adds one of size 1, if this gives them the rank of ``values``."""
-    if weights.shape.rank and values.shape.rank is not None:
-        if weights.shape.rank == values.shape.rank + 1:
+    if weights.ndim:
+        if weights.ndim == values.ndim + 1:
             return _tf("squeeze", weights, [-1])
-        if weights.shape.rank == values.shape.rank - 1:
+        if weights.ndim == values.ndim - 1:
             return _tf("expand_dims", weights, -1)
     return weights
 
