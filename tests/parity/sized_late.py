@@ -207,7 +207,29 @@ def _in_branches(tf):
         "sizes of arguments in a branch": given,
         **_derived_in_branches(tf),
         **_in_called_functions(tf),
+        "sizes in a graph of TensorFlow 1": lambda: _in_graph(tf),
     }
+
+
+def _in_graph(tf):
+    """What only one op of a graph needs to be equal differs, in runs of this op and of others."""
+    v1 = tf.compat.v1
+    with v1.Graph().as_default(), v1.Session() as session:
+        x, y = v1.placeholder(tf.float32, [None]), v1.placeholder(tf.float32, [None])
+        positive = tf.boolean_mask(x, x > 0.0), tf.boolean_mask(y, y > 0.0)
+        ops = {
+            "stacked": tf.stack([x, y], 1),
+            "unstacked": tf.unstack(y, 2),
+            "mapped": tf.map_fn(lambda pair: pair[0] + pair[1], positive, dtype=tf.float32),
+            "claimed": tf.ensure_shape(y, [2]),
+            "total": tf.reduce_sum(x) + tf.reduce_sum(y),
+        }
+        longer, equal = {x: [1.0, 2.0, 4.0], y: [1.0, 2.0]}, {x: [1.0, 2.0], y: [1.0, 2.0]}
+        return [
+            (name, kind(lambda op=op, feeds=feeds: session.run(op, feeds)))
+            for name, op in ops.items()
+            for feeds in (longer, equal, {x: [1.0, 2.0, 4.0], y: [1.0, 2.0, 4.0]})
+        ] + [session.run(ops["total"], longer)]
 
 
 def _in_called_functions(tf):

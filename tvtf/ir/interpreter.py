@@ -233,6 +233,7 @@ def reemit(mod: tvm.IRModule, kind: Kind) -> tvm.IRModule:
     """
     main = mod["main"]
     with tracing(Trace("main")) as trace:
+        trace.is_in_branch = True  # the first trace has made all assumptions about sizes
         state.tapes, trace.tapes_around = [], []  # the ops are the compiler's, not the user's: no tape may record them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
         outputs = _without_aliases(trace, evaluate(mod, "main", params, kind), _donated_outputs(main))

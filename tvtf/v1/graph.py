@@ -143,6 +143,7 @@ class GraphTrace(Trace):
     def __init__(self, graph: Graph) -> None:
         """Creates the trace of a TensorFlow 1 graph. The trace stays open: ops are added to it at any time."""
         super().__init__("graph", specialization=Specialization(runs_eagerly=True))
+        self.is_in_branch = True  # a run leaves out what isn't fetched
         self.static_uses = set()
         self.graph = graph
         self.effects: list[Effect] = []
@@ -278,6 +279,16 @@ class GraphTrace(Trace):
         if self._has_effects(read(call)):
             self.effects.append(Effect(self.bindings[first_new].var))
         return result
+
+    def require_equal(self, a: Any, b: Any) -> bool:
+        """Compares two dims where the op that is bound next runs: a run may leave out this op, or others that need it."""
+        first_effect, pending = len(self.effects), self._pending
+        self._pending = []
+        with self.without_op_names():
+            are_equal = super().require_equal(a, b)
+        self._pending = [*pending, *self.effects[first_effect:]]
+        self.compared_dims = []
+        return are_equal
 
     def _has_effects(self, bound: Any) -> bool:
         """Returns whether a call has side effects; a deferred call has those of its function."""
