@@ -47,10 +47,10 @@ from tvtf.frontend.function.sample_shapes import (
 )
 from tvtf.frontend.function.signature import spec_if_composite
 from tvtf.ir.dialect import example_shape
+from tvtf.ir.dim_equations import symbols_of
 from tvtf.ir.interpreter import Instance, Subfunction
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.array import ensure_shape
-from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 
@@ -436,7 +436,7 @@ def _with_known_dims(tensor_type: TensorType, known: Any) -> tuple[TensorType, A
 
 def _symbols(shape: Sequence[Any]) -> set[Any]:
     """Returns the symbols in the dims of a shape of known rank."""
-    return {symbol for dim in shape if not isinstance(dim, int) for symbol in symbols_in(dim)}
+    return {symbol for dim in shape for symbol in symbols_of(dim)}
 
 
 def _argument_in_example(

@@ -180,8 +180,6 @@ class Trace(GraphBuilder):
         operand_vars, relax_types = [x._var for x in operands], dialect.to_relax_types(types)
         call = dialect.write(prim, operand_vars, encoded_attrs, relax_types, self._span())
         self.pure = self.pure and prim.pure
-        if prim.name == "dims_equal":
-            self.compared_dims.append(attrs["dims"])
         result = with_known_elements(prim, operands, attrs, self._bind(call, types, prim.name))
         if any(x.claimed is not None for x in operands):  # the user called `set_shape` on an operand
             infer_claimed_shapes(prim, operands, attrs | graphs, as_tuple(result))
@@ -200,12 +198,12 @@ class Trace(GraphBuilder):
         """
         copy = relax.Call(call.op, args, attrs=call.attrs, span=self._span(), ret_ty=call.ty)
         self.pure = self.pure and prim.pure
-        if prim.name == "dims_equal":
-            self.compared_dims.append(dialect.read(copy).attrs["dims"])
         return self._bind(copy, types, prim.name)
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
         """Binds a Relax call to a new variable of this trace; returns the result as a tensor, or a tuple of all results."""
+        if name == "dims_equal":
+            self.compared_dims.append(dialect.read(call).attrs["dims"])
         var = relax.Var(self.unique(name), call.ty)
         self.bindings.append(relax.VarBinding(var, call))
         if state.name_scopes:

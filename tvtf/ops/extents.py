@@ -48,12 +48,6 @@ def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
     return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
 
 
-def symbols_in(dim: Dim) -> list[Any]:
-    from tvm import tirx
-
-    return [] if isinstance(dim, int) else list(tirx.analysis.undefined_vars(dim))
-
-
 @primitive(
     tf_name="Shape",
     type=_vector_type,
