@@ -229,12 +229,20 @@ def _in_datasets(tf):
     }
 
 
+def _number_maker(tf):
+    """A function of any element that draws an integer below 100."""
+
+    def number(*_):
+        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+
+    return number
+
+
 def _in_functions_of_datasets(tf):
     """Random ops and datasets that functions of datasets call: where their numbers start, and which calls continue them."""
     data = tf.data.Dataset
 
-    def number(*_):
-        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+    number = _number_maker(tf)
 
     def by_parity(x):
         return x % 2
@@ -403,8 +411,7 @@ def _in_graphs(tf):
     """TensorFlow 1 graphs, whose ops and datasets get the seeds of their positions in the graph."""
     v1 = tf.compat.v1
 
-    def number(*_):
-        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+    number = _number_maker(tf)
 
     def in_graph(make):
         def run():

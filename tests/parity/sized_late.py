@@ -191,7 +191,7 @@ def _in_branches(tf):
 
         return _of_each_branch(tf, run, tf.constant([1.0, 1.0, -1.0]), tf.ones([3]))
 
-    def given():
+    def of_arguments():
         vector = tf.TensorSpec([None])
 
         @tf.function(input_signature=[vector, vector, tf.TensorSpec([], tf.bool)])
@@ -204,7 +204,7 @@ def _in_branches(tf):
 
     return {
         "computed sizes in a branch": computed,
-        "sizes of arguments in a branch": given,
+        "sizes of arguments in a branch": of_arguments,
         **_derived_in_branches(tf),
         **_in_called_functions(tf),
         "sizes in a graph of TensorFlow 1": lambda: _in_graph(tf),

@@ -38,14 +38,14 @@ def _in_ways(tf, call, arrays, of_any_size):
         "traced": tf.function(call, autograph=False),
         "of any size": tf.function(call, autograph=False, input_signature=specs),
     }
-    return {label: _given(way, tensors) for label, way in ways.items() if of_any_size or label != "of any size"}
+    return {label: _outcome(tf, way, tensors) for label, way in ways.items() if of_any_size or label != "of any size"}
 
 
-def _given(way, tensors):
-    """The shape and the sum of what a call gives."""
+def _outcome(tf, way, tensors):
+    """The shape and the sum of a call's result, or that the call is refused. Other errors than of arguments are faults."""
     try:
         result = np.asarray(way(*tensors))
-    except Exception:
+    except (tf.errors.OpError, ValueError, TypeError):
         return "refused"
     return result.shape, round(float(result.sum()), 2)
 
