@@ -1,6 +1,7 @@
 """Shared by all tests: a cache folder of their own, the structural check of passes, reproducible examples, sweeps when asked for."""
 
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -75,6 +76,15 @@ def compiled(monkeypatch):
 
     monkeypatch.setattr(llvm._Objects, "_compile_part", noted)
     return names
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_system_linker():
+    """Lets no program be linked by the system's linker on x86-64: a machine without a compiler has none, and it takes 60 ms."""
+    from tvtf.passes.codegen import linker
+
+    if platform.machine() in ("x86_64", "AMD64"):
+        linker.SYSTEM_LINKERS = ()
 
 
 FIRST_STATES: dict[int, dict] = {}

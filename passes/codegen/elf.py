@@ -14,9 +14,9 @@ X86_64 = 62
 ET_REL, ET_DYN = 1, 3
 """Types of ELF files: a relocatable object, and a shared library."""
 
-SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_X86_64_UNWIND = 1, 2, 4, 8, 0x70000001
+SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_INIT_ARRAY, SHT_X86_64_UNWIND = 1, 2, 4, 8, 14, 0x70000001
 _64_BIT = b"\x7fELF\x02\x01"
-LOADED_KINDS = (SHT_PROGBITS, SHT_NOBITS, SHT_X86_64_UNWIND)
+LOADED_KINDS = (SHT_PROGBITS, SHT_NOBITS, SHT_INIT_ARRAY, SHT_X86_64_UNWIND)
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 1, 2, 4, 0x400
 
 STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
@@ -59,6 +59,11 @@ class Section:
     def zero_filled(self) -> bool:
         """Whether it takes memory but no space in the file."""
         return self.kind == SHT_NOBITS
+
+    @property
+    def lists_constructors(self) -> bool:
+        """Whether it is a table of the addresses of functions that the loader calls when it has loaded the library."""
+        return self.kind == SHT_INIT_ARRAY
 
 
 @dataclass(eq=False)
@@ -212,8 +217,13 @@ class _ObjectReader:
         }
 
     def section(self, header: _SectionHeader, name: str) -> Section:
-        """Reads a section; raises UnsupportedObjectError for a kind that isn't code or data, and for thread-local data."""
-        if header.kind not in LOADED_KINDS or header.flags & SHF_TLS:
+        """Reads a section.
+
+        Raises UnsupportedObjectError for a kind that isn't code or data, for thread-local data, and for constructors with a
+        priority, such as ``.init_array.100``, which would have to be sorted.
+        """
+        has_priority = header.kind == SHT_INIT_ARRAY and name != ".init_array"
+        if header.kind not in LOADED_KINDS or header.flags & SHF_TLS or has_priority:
             raise UnsupportedObjectError(f"{self.path} has section {name} of kind {header.kind}")
         data = b"" if header.kind == SHT_NOBITS else self.image[header.offset : header.offset + header.size]
         return Section(name, header.kind, header.flags, max(header.align, 1), header.size, data)

@@ -49,8 +49,8 @@ RELATIVE = (R_PC32, R_PLT32)
 KNOWN = (R_64, R_PC64, *THROUGH_TABLE, *RELATIVE)
 
 DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_RELAENT = 1, 4, 5, 6, 7, 8, 9
-DT_STRSZ, DT_SYMENT, DT_NULL = 10, 11, 0
-DYNAMIC_ENTRIES = 10
+DT_STRSZ, DT_SYMENT, DT_NULL, DT_INIT_ARRAY, DT_INIT_ARRAYSZ = 10, 11, 0, 25, 27
+DYNAMIC_ENTRIES = 12
 NEEDED_LIBRARY = "libm.so.6"
 
 
@@ -139,7 +139,9 @@ class _Library:
         loader_tables = [self.symbols_section, self.strings_section, self.hash_section, self.rela_section]
         constants = [section for section in self.sections if not section.writable and not section.executable]
         code = [section for section in self.sections if section.executable]
-        data = [section for section in self.sections if section.writable and not section.zero_filled]
+        writable = [section for section in self.sections if section.writable and not section.zero_filled]
+        # One table for the loader: the constructors of all objects must follow one another.
+        data = sorted(writable, key=lambda section: not section.lists_constructors)
         zeros = [section for section in self.sections if section.writable and section.zero_filled]
         header_end = ELF_HEADER.size + PROGRAM_HEADER.size * PROGRAM_HEADERS
         constants_end = _assign_addresses([*loader_tables, *constants], header_end)
@@ -254,8 +256,19 @@ class _Library:
             (DT_RELA, self.rela_section.address),
             (DT_RELASZ, RELA.size * len(self.loader_relocations)),
             (DT_RELAENT, RELA.size),
+            *self._constructor_entries(),
             (DT_NULL, 0),
         ]
+
+    def _constructor_entries(self) -> list[tuple[int, int]]:
+        """Returns the entries of the dynamic section that locate the table of constructors, or none without constructors.
+
+        LLVM leaves TVM's constructor, which does nothing, in code that it doesn't optimize.
+        """
+        tables = [section for section in self.sections if section.lists_constructors]
+        if not tables:
+            return []
+        return [(DT_INIT_ARRAY, tables[0].address), (DT_INIT_ARRAYSZ, sum(table.size for table in tables))]
 
 
 class _StringTable:

@@ -1,7 +1,10 @@
 """The built-in linker on objects from TVM's LLVM, and its way out to the system's."""
 
+import ctypes
 import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.script import tirx as T
 
+import tvtf as tf
 from tvtf.passes.codegen import linker
 from tvtf.passes.codegen.elf import UnsupportedObjectError, read_object
 from tvtf.passes.codegen.linker import LinkError, export_linker, link
@@ -46,14 +50,19 @@ def run(library: Path, name: str) -> np.ndarray:
     return target.numpy()
 
 
+@pytest.fixture
+def system_linkers(monkeypatch):
+    """Lets a test use the system's linker, which others don't have."""
+    monkeypatch.setattr(linker, "SYSTEM_LINKERS", ("cc", "gcc", "clang", "ld"))
+
+
 needs_x86 = pytest.mark.skipif(
     "x86_64" not in tvm.get_global_func("target.llvm_get_system_triple")(), reason="the built-in linker is for x86-64"
 )
 
 
 @needs_x86
-def test_two_objects_become_one_library_without_a_toolchain(tmp_path, monkeypatch):
-    monkeypatch.setattr(linker, "SYSTEM_LINKERS", ())
+def test_two_objects_become_one_library_without_a_toolchain(tmp_path):
     objects = [write_object(tmp_path / "a.o", "a", exponential), write_object(tmp_path / "b.o", "b", doubled)]
     link(objects, tmp_path / "both.so")
     values = np.linspace(-1, 1, 64)
@@ -63,8 +72,7 @@ def test_two_objects_become_one_library_without_a_toolchain(tmp_path, monkeypatc
 
 
 @needs_x86
-def test_a_whole_executable_is_exported_through_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(linker, "SYSTEM_LINKERS", ())
+def test_a_whole_executable_is_exported_through_it(tmp_path):
     x = relax.Var("x", relax.TensorType((3,), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
@@ -75,7 +83,28 @@ def test_a_whole_executable_is_exported_through_it(tmp_path, monkeypatch):
     np.testing.assert_array_equal(loaded["main"](tvm.runtime.tensor(np.ones(3, "float32"))).numpy(), [1, 2, 3])
 
 
-def test_an_unknown_relocation_goes_to_the_system_linker(tmp_path, monkeypatch):
+@needs_x86
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the objects with constructors are compiled from C")
+def test_constructors_of_all_objects_run_when_the_library_is_loaded(tmp_path):
+    add = "extern int constructed; __attribute__((constructor)) static void add(void) { constructed += %d; }"
+    texts = ["int constructed = 1;", add % 10, add % 100]
+    objects = []
+    for index, text in enumerate(texts):
+        source = tmp_path / f"{index}.c"
+        source.write_text(text)
+        objects.append(source.with_suffix(".o"))
+        subprocess.run(["cc", "-c", "-O1", "-fPIC", str(source), "-o", str(objects[-1])], check=True)
+    link(objects, tmp_path / "all.so")
+    assert ctypes.c_int.in_dll(ctypes.CDLL(str(tmp_path / "all.so")), "constructed").value == 111
+
+
+def test_a_kernel_that_only_calls_subroutines_needs_no_system_linker(own_cache):
+    x = np.arange(49, dtype=np.float32).reshape(7, 7)
+    product = tf.function(lambda x: tf.matmul(x, x))
+    np.testing.assert_array_equal(product(tf.constant(x)).numpy(), x @ x)
+
+
+def test_an_unknown_relocation_goes_to_the_system_linker(tmp_path, monkeypatch, system_linkers):
     def fail(_objects):
         raise UnsupportedObjectError("relocation kind 99 against f")
 
@@ -97,7 +126,7 @@ def test_without_any_linker_the_error_names_object_need_and_cure(tmp_path, monke
         link([path], tmp_path / "arm.so")
 
 
-def test_a_failing_system_linker_is_quoted_and_leaves_nothing(tmp_path):
+def test_a_failing_system_linker_is_quoted_and_leaves_nothing(tmp_path, system_linkers):
     path = tmp_path / "text.o"
     path.write_text("no object at all")
     with pytest.raises(LinkError, match=r"^link: `.*-shared.*` failed with exit status \d+: .*text\.o"):
