@@ -39,6 +39,30 @@ def locked_folder(home: str | Path) -> Iterator[Path]:
         yield folder
 
 
+def write_whole(path: Path, content: bytes, home: Path) -> None:
+    """Writes a file so that other processes see either all of it or nothing.
+
+    It is written under a temporary name, with a lock that ends with the process, and then renamed.
+
+    Args:
+      path: the file.
+      content: its bytes.
+      home: the folder of the temporary file, on the disk of ``path``, whose leftovers `remove_leftovers` removes.
+    """
+    with contextlib.ExitStack() as cleanup:
+        while True:
+            descriptor, name = tempfile.mkstemp(prefix=PREFIX, dir=home)
+            os.close(descriptor)
+            temporary = Path(name)
+            with contextlib.suppress(FileNotFoundError):
+                cleanup.enter_context(locked(temporary))
+                if temporary.exists():  # not removed as a leftover before it was locked
+                    break
+        cleanup.callback(temporary.unlink, missing_ok=True)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+
+
 def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
     """Removes this user's temporary files and folders in `home` that no running process has locked."""
     with contextlib.suppress(OSError), os.scandir(home) as entries:

@@ -44,7 +44,7 @@ def libraries(folder):
 
 
 def is_whole(library):
-    return store.digest_of_content(library.read_bytes()) == library.stem
+    return store.digest_of_content(library.read_bytes()).hex() == library.stem
 
 
 @pytest.fixture
@@ -466,7 +466,7 @@ def test_users_passes_are_in_the_key(fresh):
     finally:
         passes.remove_pass("nothing")
     affine()(tf.ones([2]))
-    assert len([entry for entry in (fresh / "index").iterdir() if not entry.name.startswith("kernel-")]) == 2
+    assert len(list((fresh / "index").iterdir())) == 2
     assert len(libraries(fresh)) == 1  # of the same content
 
 

@@ -39,6 +39,8 @@ def trusted_folder() -> Path | None:
 
 def make_private(folder: Path) -> None:
     """Creates a folder and its missing parents with access for this user only, whatever the umask."""
+    if folder.is_dir():
+        return
     for ancestor in [*reversed(folder.parents), folder]:
         try:
             ancestor.mkdir(_PRIVATE)
