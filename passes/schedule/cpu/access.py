@@ -89,26 +89,88 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
 
     A stride of 1 lets the load be a vector, and with a stride of 0 an element is the same in all iterations.
     """
-    offset, strides = _strides(load)
+    strides = _strides(load)
     if strides is not None:
         return strides.get(var, 0)
-    step = stride(offset, var)
+    step = stride(flat_offset(load.source, list(load.indices)), var)
     return None if step is None else static(step)
 
 
 @lru_cache(maxsize=MAX_CACHED_STRIDES)
-def _strides(load: TensorLoad) -> tuple[ir.Expr, dict[Var, int | None] | None]:
-    """Returns the offset of a load in its array, and its strides along all variables in the offset.
+def _strides(load: TensorLoad) -> dict[Var, int | None] | None:
+    """Returns the strides of a load along all variables in its offset, or None if the offset isn't linear in all of them.
 
-    For example, a load at row ``i`` and column ``j`` of a matrix of 4 columns gives ``4 * i + j`` and ``{i: 4, j: 1}``.
-    The strides are None if the offset isn't linear in all variables; a single stride is None if it isn't constant.
+    For example, a load at row ``i`` and column ``j`` of a matrix of 4 columns gives ``{i: 4, j: 1}``. A single stride is
+    None if it isn't constant.
     """
-    offset = flat_offset(load.source, list(load.indices))
+    indices = list(load.indices)
+    linear = linear_offset(load.source, indices)
+    if linear is not None:
+        return dict(linear.coefficients)
+    offset = flat_offset(load.source, indices)
     scalar_vars = [var for var in variables(offset) if isinstance(var.ty, ir.PrimType)]  # not arrays that hold indices
     slopes_and_constant = sym.detect_linear_equation(offset, scalar_vars)
     if len(slopes_and_constant) != len(scalar_vars) + 1:  # TVM returns an empty list where the offset isn't linear
-        return offset, None
-    return offset, {var: static(simplified(slope)) for var, slope in zip(scalar_vars, slopes_and_constant)}
+        return None
+    return {var: static(simplified(slope)) for var, slope in zip(scalar_vars, slopes_and_constant)}
+
+
+class LinearSum(NamedTuple):
+    """A sum of variables with constant coefficients, and a constant: ``4 * i + j + 2`` is ``{i: 4, j: 1}`` and 2."""
+
+    coefficients: dict[Var, int]
+    constant: int
+
+    def plus(self, other: LinearSum, factor: int = 1) -> LinearSum:
+        """Returns ``self + factor * other``."""
+        coefficients = dict(self.coefficients)
+        for var, coefficient in other.coefficients.items():
+            coefficients[var] = coefficients.get(var, 0) + factor * coefficient
+        return LinearSum(coefficients, self.constant + factor * other.constant)
+
+    def without(self, variables: Sequence[Var]) -> LinearSum:
+        """Returns the sum with some variables at 0."""
+        return LinearSum({v: c for v, c in self.coefficients.items() if v not in variables}, self.constant)
+
+    def as_expr(self) -> ir.Expr:
+        """Returns the sum as an expression."""
+        terms = (var * coefficient for var, coefficient in self.coefficients.items())
+        return sum(terms, start=tirx.IntImm("int64", self.constant))
+
+    def times(self, factor: int) -> LinearSum:
+        """Returns ``factor * self``."""
+        return LinearSum({var: factor * c for var, c in self.coefficients.items()}, factor * self.constant)
+
+
+def linear_offset(buffer: Var, indices: Sequence[ir.Expr]) -> LinearSum | None:
+    """Returns the row-major offset of an element as a sum of variables, or None if an index or an extent isn't of that form.
+
+    TVM's own analysis, which finds more, takes 40 us. Most indices are a variable and a constant.
+    """
+    offset = LinearSum({}, 0)
+    for index, extent in zip(indices, buffer.ty.shape, strict=True):
+        size, summand = static(extent), _linear_sum(index)
+        if size is None or summand is None:
+            return None
+        offset = offset.times(size).plus(summand)
+    return offset
+
+
+def _linear_sum(index: ir.Expr) -> LinearSum | None:
+    """Returns an index as a sum of variables with constant coefficients, or None if it has another form."""
+    if isinstance(index, Var):
+        return LinearSum({index: 1}, 0)
+    if isinstance(index, tirx.IntImm):
+        return LinearSum({}, int(index))
+    if isinstance(index, (tirx.Add, tirx.Sub)):
+        first, second = _linear_sum(index.a), _linear_sum(index.b)
+        if first is None or second is None:
+            return None
+        return first.plus(second, 1 if isinstance(index, tirx.Add) else -1)
+    if isinstance(index, tirx.Mul) and isinstance(index.b, tirx.IntImm):
+        first = _linear_sum(index.a)
+        return None if first is None else first.times(int(index.b))
+    return None
 
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
@@ -128,6 +190,10 @@ class LinearAccess(NamedTuple):
 
 def linear_access(source: Var, indices: Sequence[ir.Expr], loop_vars: Sequence[Var]) -> LinearAccess | None:
     """Returns an access as a linear one, or None if a stride along a variable isn't constant."""
+    offset = linear_offset(source, indices)
+    if offset is not None:
+        strides = tuple(offset.coefficients.get(var, 0) for var in loop_vars)
+        return LinearAccess(source, indices, offset.without(loop_vars).as_expr(), strides)
     *slopes, start = sym.detect_linear_equation(flat_offset(source, list(indices)), list(loop_vars)) or [None]
     strides = tuple(stride for stride in (static(simplified(slope)) for slope in slopes) if stride is not None)
     return None if start is None or len(strides) < len(loop_vars) else LinearAccess(source, indices, start, strides)

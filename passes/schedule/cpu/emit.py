@@ -35,7 +35,7 @@ def static(value: int | ir.Expr) -> int | None:
 
 def simplified(value: ir.Expr) -> ir.Expr:
     """Returns an index or extent in its simplest form."""
-    return sym.Analyzer().simplify(value)
+    return value if isinstance(value, (tirx.IntImm, Var)) else sym.Analyzer().simplify(value)
 
 
 @overload
