@@ -13,7 +13,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.core import aligned_array
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.primitive import hooks, table
+from tvtf.core.primitive import hooks, public_names, table
 from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets
 from tvtf.core.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.core.thread_state import state
@@ -347,7 +347,14 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
                 f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape {self.shape}, and the "
                 f"assigned value shape {tensor.shape} are incompatible."
             )
-        return tensor
+        return tensor if state.trace is None else self._checked_when_run(tensor)
+
+    def _checked_when_run(self, tensor: Tensor) -> Tensor:
+        """Returns a tensor of a trace with the sizes that the Variable declares, which are checked when it is assigned."""
+        shape = self.shape
+        if shape.rank is None or tensor.shape == shape:
+            return tensor
+        return public_names()["ensure_shape"](tensor, shape)  # type: ignore[no-any-return]
 
     def _store(self, array: np.ndarray) -> None:
         """Copies a new value into the Variable's memory.
