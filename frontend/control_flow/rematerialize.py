@@ -297,8 +297,12 @@ def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: 
     output_position = positions.get(getattr(outputs[0], "_var", None))
     projection = None if output_position is None else bindings[output_position].value
     # The loop returns a tuple, of which each output is an element.
-    position = positions.get(projection.tuple_value) if isinstance(projection, relax.TupleGetItem) else None
+    is_first = isinstance(projection, relax.TupleGetItem) and projection.index == 0
+    position = positions.get(projection.tuple_value) if is_first else None
     if position is None or not dialect.is_dialect(bindings[position].value):
+        return None
+    # A copy with a counter and stacks took the place of a loop that was differentiated before.
+    if len(bindings[position].var.ty.fields) != len(outputs):
         return None
     # A loop with side effects is bound as `effect_while`.
     has_effect_op = bindings[position].value.op.name.startswith("tvtf.effect_")
