@@ -30,6 +30,7 @@ class AbstractTrace(Trace):
 
     def __init__(self, name: str = "aside") -> None:
         super().__init__(name, state.trace)
+        self.is_in_branch = True  # never runs
         self.inputs: list[Tensor] = []
 
     def param_of(self, value: Any, of: TensorType | None = None) -> Tensor:

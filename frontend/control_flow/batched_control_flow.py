@@ -202,7 +202,7 @@ class _Step:
                 for is_batched, result in zip(self.flags, results)
             ]
 
-        self.function = TracedFunction("rows_body", body, types)
+        self.function = TracedFunction("rows_body", body, types, is_branch=True)
 
 
 def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, count: int) -> Any:
@@ -248,7 +248,8 @@ def custom_batch(
                 for (operand, _), batch in zip(given, batches)
             ]
 
-        inner = TracedFunction("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
+        types = [x._type for x in (*results, *inputs[used:])]
+        inner = TracedFunction("rows_backward", backward_of_batch, types, is_branch=True)
         shared = lift([inner])
         given_positions = tuple((i, False) for i, _ in given)
         attrs = {"backward": inner.graph(), "count": count, "given": given_positions, "error_text": ""}

@@ -562,7 +562,8 @@ class _WhileTracer:
 
         self.types = _types(self.entry, self.shapes)
         self.traced_condition = TracedFunction("while_cond", run_condition, self.types)
-        self.traced_body = TracedFunction("while_body", run_body, _own_types(self.types, self.shapes))
+        body_types = _own_types(self.types, self.shapes)
+        self.traced_body = TracedFunction("while_body", run_body, body_types, is_branch=True)
 
     def _packed(self, tensors: Sequence[SymbolicTensor]) -> Any:
         """Returns the loop variables in their structure, for tensors in the loop."""

@@ -34,7 +34,7 @@ from tvtf.ir import dialect
 from tvtf.ir.dialect import bindings_of
 from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import CONTROL
-from tvtf.ir.trace import Trace, trace_graph, tracing
+from tvtf.ir.trace import Trace, temporary_trace, trace_graph, tracing
 from tvtf.ops.control import call, own_dims, varying_dims, while_
 from tvtf.ops.rules import bind
 
@@ -286,8 +286,8 @@ class _CondWithEffects:
         def else_branch(*operands: Tensor) -> Sequence[Tensor]:
             return else_replay.run_without_effects(operands[:then_start], operands[else_start:])
 
-        then_graph = trace_graph("branch", then_branch, types, state.trace)
-        else_graph = trace_graph("branch", else_branch, types, state.trace)
+        then_graph = trace_graph("branch", then_branch, types, state.trace, is_branch=True)
+        else_graph = trace_graph("branch", else_branch, types, state.trace, is_branch=True)
         shapes = shapes or _merged_shapes(then_graph.output_types, else_graph.output_types)
         return {"then_branch": then_graph, "else_branch": else_graph, "shapes": shapes}
 
@@ -361,7 +361,7 @@ class _WhileWithEffects:
 
         attrs = {
             "condition": trace_graph("while_cond", condition, types, state.trace),
-            "body": trace_graph("while_body", body, types, state.trace),
+            "body": trace_graph("while_body", body, types, state.trace, is_branch=True),
             "carried": len(entry), "bound": self.bound, "shapes": shapes, "arrays": arrays,
         }  # fmt: skip
         count, *results = state.trace.emit(table["while"], [*entry, *invariants], attrs)
@@ -376,7 +376,7 @@ class _WhileWithEffects:
         """Returns the stacks for the results of the effects, whose types a traced iteration shows."""
         types = [x._type for x in loop_vars]
         invariant_types = [x._type for x in invariants]
-        with tracing(Trace("aside", state.trace)) as abstract:
+        with tracing(temporary_trace()) as abstract:
             param_types = self._with_varying_dims(types, self.shapes) + invariant_types
             _, effect_results = self.body.run_with_effects([abstract.add_param(each) for each in param_types])
         known_dims = dims_in([*types, *invariant_types])
@@ -435,7 +435,7 @@ class _WhileWithEffects:
 
         return operands, {
             "condition": trace_graph("while_cond", condition, types, state.trace),
-            "body": trace_graph("while_body", body, types, state.trace),
+            "body": trace_graph("while_body", body, types, state.trace, is_branch=True),
             "carried": 1 + self.carried_count, "bound": self.bound, "shapes": shapes,
             "arrays": self._arrays_after_counter(),
         }  # fmt: skip

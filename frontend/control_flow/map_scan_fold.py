@@ -198,7 +198,7 @@ def defer_map(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run:
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
     types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
-    inner = TracedFunction("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
+    inner = TracedFunction("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types, is_branch=True)
     if assigned_variables([inner]):
         raise UnknownRank("the rank of `elems` mapped by a function that assigns Variables")
     captured = lift([inner])
@@ -518,7 +518,7 @@ def _scan_of_any_rank(
         values_so_far, row = tensors[: len(values)], tensors[len(values) :]
         return fn(nest.pack_sequence_as(start, values_so_far), nest.pack_sequence_as(elems, row))
 
-    inner = TracedFunction("scanned", step, types)
+    inner = TracedFunction("scanned", step, types, is_branch=True)
     if assigned_variables([inner]):
         raise UnknownRank("the rank of `elems` scanned by a function that assigns Variables")
     captured = lift([inner])

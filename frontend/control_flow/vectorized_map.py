@@ -129,10 +129,10 @@ def _empty_results(function: Callable[[Sequence[Any]], Any], elements: Sequence[
 
     There is no element to call the function with, so it is traced to find the types of its results.
     """
-    from tvtf.ir.trace import Trace, tracing
+    from tvtf.ir.trace import temporary_trace, tracing
 
     row_types = [batch._type._replace(shape=batch._type.shape[1:]) for batch in elements]
-    with tracing(Trace("aside", state.trace)) as abstract:
+    with tracing(temporary_trace()) as abstract:
         rows = [abstract.add_param(row_type) for row_type in row_types]
         result_types = [result._type for result in function(rows)]
     return [bind.stack_new(shape=(0, *result_type.shape), dtype=result_type.dtype) for result_type in result_types]

@@ -38,7 +38,7 @@ from tvtf.frontend.control_flow.rematerialize import (
     variables_used_by,
 )
 from tvtf.frontend.control_flow.vectorized_map import by_element, is_mapped
-from tvtf.ir.trace import Trace, tracing
+from tvtf.ir.trace import temporary_trace, tracing
 from tvtf.ops.control import own_dims, varying_dims
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of
@@ -163,9 +163,12 @@ class _Loop:
         # invariant shape.
         step_types, loop_types = self.types(), self.types()
         ct_types = [step_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, active_cts)]
-        backward_step = TracedFunction("while_grad", lambda i, *rest: self.backward_step(iteration, stacks, i, rest), [
-            count._type, *ct_types, *(s._type for s in sums)
-        ])  # fmt: skip
+        backward_step = TracedFunction(
+            "while_grad",
+            lambda i, *rest: self.backward_step(iteration, stacks, i, rest),
+            [count._type, *ct_types, *(s._type for s in sums)],
+            is_branch=True,
+        )
         condition = TracedFunction(
             "while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in backward_step.params]
         )
@@ -296,7 +299,7 @@ class _Loop:
         ]
         # The names begin with "while": TensorArrays find the enclosing loop by its name.
         condition = TracedFunction("while_again_cond", self.counted_condition, types)
-        body = TracedFunction("while_again", partial(self.step, iteration), types)
+        body = TracedFunction("while_again", partial(self.step, iteration), types, is_branch=True)
         shared = lift([condition, body])
         results = while_primitive.bind(
             *values, *shared, condition=condition.graph(), body=body.graph(), carried=len(values), bound=self.bound,
@@ -407,7 +410,7 @@ class _Sweep:
         loop = self.loop
         # All invariants are summed at first, until it is known below which of them get a cotangent.
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
-        with tracing(Trace("while_plan", state.trace)) as abstract:
+        with tracing(temporary_trace("while_plan")) as abstract:
             starts, ends = loop.types(), loop.types()
             values = [abstract.add_param(tensor_type) for tensor_type in starts]
             cts = [abstract.add_param(ends[i]) for i in loop.active]

@@ -46,9 +46,10 @@ from tvtf.frontend.function.sample_shapes import (
     with_sizes,
 )
 from tvtf.frontend.function.signature import spec_if_composite
+from tvtf.frontend.function.sized_instance import SizedInstance
 from tvtf.ir.dialect import example_shape
 from tvtf.ir.dim_equations import symbols_of
-from tvtf.ir.interpreter import Instance, Subfunction
+from tvtf.ir.interpreter import Subfunction
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.rules import bind
@@ -420,7 +421,7 @@ def _constant(leaf: Any) -> Any:
     """Returns a graph of the trace as a function that any trace can call."""
     if not hasattr(leaf, "all_params"):
         return leaf
-    return Subfunction(leaf.module(), "main", Instance)
+    return Subfunction(leaf.module(), "main", SizedInstance)
 
 
 def _with_known_dims(tensor_type: TensorType, known: Any) -> tuple[TensorType, Any]:

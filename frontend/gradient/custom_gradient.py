@@ -294,7 +294,8 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
         )
     token = _tracing.set((*functions_being_traced, call.function))
     try:
-        inner = TracedFunction(f"{call.name}_gradient", lambda *cts: call.backward(cts), [x._type for x in outputs])
+        types = [x._type for x in outputs]
+        inner = TracedFunction(f"{call.name}_gradient", lambda *cts: call.backward(cts), types, is_branch=True)
     finally:
         _tracing.reset(token)
     assigned = assigned_variables([inner])

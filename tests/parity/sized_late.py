@@ -207,7 +207,70 @@ def _in_branches(tf):
         "sizes of arguments in a branch": of_arguments,
         **_derived_in_branches(tf),
         **_in_called_functions(tf),
+        **_in_loops(tf),
         "sizes in a graph of TensorFlow 1": lambda: _in_graph(tf),
+    }
+
+
+def _in_loops(tf):
+    """What only a loop's body or a custom gradient needs to be equal differs, in calls that don't run it."""
+    variable = tf.Variable([1.0, 2.0])
+
+    def summed(x, y, count):
+        total = 0.0
+        for _ in tf.range(count):
+            total += tf.reduce_sum(tf.stack([x, y]))
+        return total
+
+    def gradient(x, y, count):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = summed(x * x, y, count)
+        return tape.gradient(total, x)
+
+    def custom(x, y, count):
+        @tf.custom_gradient
+        def doubled(a):
+            return a * 2.0, lambda ct: tf.reduce_sum(tf.stack([x, y])) * ct
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = doubled(x) if count > 0 else x * 3.0
+        return tape.gradient(result, x), doubled(x)
+
+    def assigned(x, y, count):
+        for i in tf.range(count):
+            if i > 0:
+                variable.assign(y)
+        return variable + x
+
+    bodies = {
+        "a loop": summed,
+        "the gradient of a loop": gradient,
+        "a map": lambda x, y, count: tf.map_fn(lambda _: tf.tensordot(x, y, 1), tf.range(count), tf.float32),
+        "a scan": lambda x, y, count: tf.scan(lambda a, _: a + tf.reduce_sum(tf.stack([x, y])), tf.range(count), 0.0),
+        "a custom gradient": custom,
+        "an assignment": assigned,
+    }
+
+    def calls(body, rank):
+        spec = tf.TensorSpec([None] if rank else None)
+        function = tf.function(body, input_signature=[spec, spec, tf.TensorSpec([], tf.int32)])
+        called = tf.function(lambda x, y, count: function(x, y, count))
+        two, three = tf.ones([2]), tf.ones([3])
+        arguments = ((two, three, tf.constant(0)), (two, two, tf.constant(2)), (two, three, tf.constant(2)))
+
+        def results(run):
+            variable.assign([1.0, 2.0])
+            return [kind(lambda each=each: run(*each)) or run(*each) for each in arguments]
+
+        return lambda: (results(function), results(called))
+
+    return {
+        f"sizes of {name}, of {'known' if rank else 'unknown'} rank": calls(body, rank)
+        for name, body in bodies.items()
+        for rank in (True, False)
+        if rank or name not in ("a map", "a custom gradient")
     }
 
 

@@ -240,14 +240,27 @@ class Trace(GraphBuilder):
         return var
 
 
+def temporary_trace(name: str = "aside") -> Trace:
+    """Returns a trace inside the active one that is no part of the program: for it no sizes are assumed to be equal."""
+    trace = Trace(name, state.trace)
+    trace.is_in_branch = True
+    return trace
+
+
 def trace_graph(
-    name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None
+    name: str,
+    function: Callable[..., Any],
+    types: Sequence[TensorType],
+    parent: Trace | None = None,
+    is_branch: bool = False,
 ) -> Graph:
     """Traces ``function`` on symbolic tensors of the given types and returns the graph.
 
-    ``parent`` is the enclosing trace, whose tensors the function may capture.
+    ``parent`` is the enclosing trace, whose tensors the function may capture. ``is_branch``: whether the function may
+    not run when ``parent`` does.
     """
     with tracing(Trace(name, parent)) as trace:
+        trace.is_in_branch |= is_branch
         params = [trace.add_param(t) for t in types]
         outputs = as_tuple(function(*params))
     return trace.finish(outputs)

@@ -41,7 +41,7 @@ class TracedDims:
 
         Dims of arguments are assumed to be equal. A dim that the program computes is compared at run time, where the
         trace now stands. An assumption would be checked where the dim is computed, and not at all if nothing else needs
-        what computes it. In a branch all dims are compared: the branch may not be taken.
+        what computes it. In a branch or a loop's body all dims are compared: it may not run.
         """
         a, b = self.root.known_dim(a), self.root.known_dim(b)
         if not (self.root.computes(a) or self.root.computes(b) or self.is_in_branch):

@@ -15,6 +15,9 @@ from tvtf.ir.graph import Graph, GraphBuilder
 CONTROL_FLOW = ("cond", "while")
 """Primitives whose functions all take the call's last operands, among them what they capture."""
 
+ALWAYS_RUN = ("condition", "forward")
+"""Function attributes that run whenever the call does: what they need of sizes may be assumed for the whole trace."""
+
 
 @contextmanager
 def tracing(trace: GraphBuilder) -> Any:
@@ -80,7 +83,7 @@ def _graph_of(
     first_argument = len(operands) - len(params)
     types = prim.operands(name, operand_types, attrs) if prim.operands else operand_types[first_argument:]
     with tracing(trace.inner(function.name)) as inner:
-        inner.is_in_branch |= prim.name.removeprefix("effect_") == "cond"
+        inner.is_in_branch |= name not in ALWAYS_RUN
         outputs = function(*[inner.add_param(t, p.name) for t, p in zip(with_readable_dims(types), params)])
     return inner.finish(outputs)
 
