@@ -92,20 +92,25 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
     abstract = AbstractTrace()
     with tracing(abstract):
         types = [result._type for result in function(tensors)]
-    if any(isinstance(tensor_type.shape, AnyShape) for tensor_type in types):
+    has_unknown_rank = any(isinstance(tensor_type.shape, AnyShape) for tensor_type in types)
+    if has_unknown_rank or all(knows_dim(state.trace, dim) for dim in _dims(types)):
         return types
-    if all(knows_dim(state.trace, dim) for dim in _dims(types)):
-        return types
-    with_zero_row = [*map(_with_zero_row, tensors)]
+    with_zero_row = list(map(_with_zero_row, tensors))
     if of_any_rank():  # calls are deferred: the sizes are found when the ranks are known
         abstract.require_pure(MSG_EFFECTS)
         return [result._type for result in function(with_zero_row)]
+    return _types_with_sizes_of_first_row(function, with_zero_row)
+
+
+def _types_with_sizes_of_first_row(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]:
+    """Returns the types of a function's results, with the sizes that it computes replaced by those for the first row."""
     abstract = AbstractTrace()
     with tracing(abstract):
-        rows = [abstract.param_of(x, _with_unknown_row_count(x._type)) for x in with_zero_row]
-        types = [result._type for result in function(rows)]
+        params = [abstract.param_of(x, _with_unknown_row_count(x._type)) for x in tensors]
+        types = [result._type for result in function(params)]
     sizes = abstract.sizes(_dims(types))
-    return [t._replace(shape=tuple(substitute_dim(dim, sizes) for dim in t.shape)) for t in types]
+    shapes = [tuple(substitute_dim(dim, sizes) for dim in tensor_type.shape) for tensor_type in types]
+    return [tensor_type._replace(shape=shape) for tensor_type, shape in zip(types, shapes)]
 
 
 def _dims(types: Sequence[TensorType]) -> list[Dim]:

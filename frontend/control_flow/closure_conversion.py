@@ -31,11 +31,20 @@ class TracedFunction:
     def __init__(
         self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = (), is_branch: bool = False
     ) -> None:
+        """Traces ``function`` on new parameters, in a trace inside of the active one.
+
+        Args:
+          name: the name of the trace.
+          function: takes a tensor for each parameter, and returns a structure of tensors.
+          types: the types of the parameters.
+          is_branch: whether the function is a branch of a cond, which may not run.
+        """
         self.trace = Trace(name, state.trace)
         self.trace.is_in_branch |= is_branch
         with tracing(self.trace):
-            self.params = [self.trace.add_param(t) for t in types]
-            self.structure = nest.map_structure(_traced_result, function(*self.params), expand_composites=True)
+            self.params = [self.trace.add_param(tensor_type) for tensor_type in types]
+            result = function(*self.params)
+            self.structure = nest.map_structure(_traced_result, result, expand_composites=True)
         self.leaves = [leaf for leaf in nest.flatten(self.structure, expand_composites=True) if leaf is not None]
 
     def graph(self, extra: Iterable[Tensor] = ()) -> Graph:
@@ -67,9 +76,11 @@ class TracedFunction:
             # The graph's additional results are the values of the Variables.
             state.trace.take_variables(old_trace, results[len(self.leaves) :])
             remaining = iter(results)
-            return nest.map_structure(
-                lambda leaf: None if leaf is None else next(remaining), self.structure, expand_composites=True
-            )
+
+            def next_result(leaf: Any) -> Any:
+                return None if leaf is None else next(remaining)
+
+            return nest.map_structure(next_result, self.structure, expand_composites=True)
 
         return TracedFunction(old_trace.name, bound_again, types, old_trace.is_in_branch)
 
@@ -197,20 +208,25 @@ def capture_dims(trace: Trace) -> list[Any]:
     Returns:
       the dims that no tensor has and no primitive computes.
     """
-    # TVM finds the free dims of a function, so the bindings are wrapped in one. Its result doesn't matter.
-    params = [param._var for param in trace.all_params]
-    block = relax.BindingBlock(trace.bindings)
-    body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
-    computed = {dim for primitive_call in _calls(trace) for dim in _computed_by(primitive_call)}
-    computed.update(_deferred_dims(trace))
+    computed = set(_deferred_dims(trace))
+    for primitive_call in _calls(trace):
+        computed |= _computed_by(primitive_call)
     missing = []
-    for symbol in relax.analysis.free_symbolic_vars(body):
+    for symbol in _free_dims(trace):
         outer = tensor_with_dim(trace.parent or trace.caller, symbol)
         if outer is not None:
             trace.capture(outer, outer._type, "sized")
         elif symbol not in computed:
             missing.append(symbol)
     return missing
+
+
+def _free_dims(trace: Trace) -> Any:
+    """Returns the symbolic dims that a trace uses and that none of its parameters has."""
+    # TVM finds the free dims of a function, so the bindings are wrapped in one. Its result doesn't matter.
+    params = [param._var for param in trace.all_params]
+    body = relax.SeqExpr([relax.BindingBlock(trace.bindings)], relax.Tuple([]))
+    return relax.analysis.free_symbolic_vars(relax.Function(params, body, ret_ty=relax.TupleType([])))
 
 
 COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
@@ -308,12 +324,14 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     constant = static_value(tensor)
     if constant is not None:
         return EagerTensor(constant)
-    inputs = {param._var: x for param, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
-    inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
+    known = {param._var: x for param, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
+    for outer, inner in trace.captures.values():
+        known[inner._var] = outer
     # Side effects happen with the evaluation: a random initial value, for example, advances the generator's state.
     updates = [(variable, new) for variable, new in trace.assigned() if _depend(trace, [tensor], variable)]
-    result, *new_values = _evaluate_if_known(trace, [tensor, *(new for _, new in updates)], inputs)
-    for (variable, _), value in zip(updates, new_values):
+    new_values = [new for _, new in updates]
+    result, *evaluated_updates = _evaluate_if_known(trace, [tensor, *new_values], known)
+    for (variable, _), value in zip(updates, evaluated_updates):
         variable.assign(value)
     return result
 

@@ -179,19 +179,19 @@ def _traced_branches(
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
     true_name, false_name = f"{op}_true", f"{op}_false"
-    branch = _traced_or_error(true_name, true_fn)
-    if isinstance(branch, ValueError):
-        other = TracedFunction(false_name, false_fn, is_branch=True)
-        return _raising_branch(true_name, branch, other), other
-    first = branch
-    branch = _traced_or_error(false_name, lambda: typed_as(false_fn(), first.structure))
-    if isinstance(branch, ValueError):
-        return first, _raising_branch(false_name, branch, first)
-    second = branch
-    # The first branch was traced before the types of the second branch were known.
-    if takes_type(first.structure, second.structure):
-        first = TracedFunction(true_name, lambda: typed_as(true_fn(), second.structure), is_branch=True)
-    return first, second
+    true_branch = _traced_or_error(true_name, true_fn)
+    if isinstance(true_branch, ValueError):
+        false_branch = TracedFunction(false_name, false_fn, is_branch=True)
+        return _raising_branch(true_name, true_branch, false_branch), false_branch
+    true_structure = true_branch.structure
+    false_or_error = _traced_or_error(false_name, lambda: typed_as(false_fn(), true_structure))
+    if isinstance(false_or_error, ValueError):
+        return true_branch, _raising_branch(false_name, false_or_error, true_branch)
+    false_structure = false_or_error.structure
+    # The true branch was traced before the types of the false branch were known.
+    if takes_type(true_structure, false_structure):
+        true_branch = TracedFunction(true_name, lambda: typed_as(true_fn(), false_structure), is_branch=True)
+    return true_branch, false_or_error
 
 
 def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | ValueError:
@@ -206,13 +206,10 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | V
         return TracedFunction(name, branch, is_branch=True)
     except (ValueError, UnknownSize) as error:
         shape_error = error.error if isinstance(error, UnknownSize) else error
-        if not (
-            state.trace.specialization.has_call_shapes
-            and isinstance(shape_error, ValueError)
-            and is_of_shapes(shape_error)
-        ):
-            raise
-        return shape_error
+        is_shape_error = isinstance(shape_error, ValueError) and is_of_shapes(shape_error)
+        if is_shape_error and state.trace.specialization.has_call_shapes:
+            return shape_error
+        raise
 
 
 def _raising_branch(name: str, error: ValueError, other: TracedFunction) -> TracedFunction:
@@ -249,13 +246,13 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
       graphs: the graph to run if the condition holds, and the graph to run otherwise.
     """
     then_branch, else_branch = graphs
+    branches = {"then_branch": then_branch, "else_branch": else_branch}
     then_types, else_types = then_branch.output_types, else_branch.output_types
     # The primitive's type rule needs ranks.
     if any(isinstance(result_type.shape, AnyShape) for result_type in (*then_types, *else_types)):
-        return hooks.defer_call(one_of, (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch})  # type: ignore[no-any-return]
-    return cond_primitive.bind(  # type: ignore[no-any-return]
-        pred, *captured, then_branch=then_branch, else_branch=else_branch, shapes=_merged_shapes(then_types, else_types)
-    )
+        return hooks.defer_call(one_of, (pred, *captured), branches)  # type: ignore[no-any-return]
+    shapes = _merged_shapes(then_types, else_types)
+    return cond_primitive.bind(pred, *captured, **branches, shapes=shapes)  # type: ignore[no-any-return]
 
 
 def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
@@ -267,11 +264,13 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
 
     if state.trace is None:
-        return tuple((then_branch if pred else else_branch)(*captured))
+        chosen = then_branch if pred else else_branch
+        return tuple(chosen(*captured))
     types = [x._type for x in captured]
     branches = [TracedFunction("branch", branch, types, is_branch=True) for branch in (then_branch, else_branch)]
+    then_trace, else_trace = branches
     try:
-        check_branches(branches[0].structure, branches[1].structure, ("true_fn", "false_fn"), "cond")
+        check_branches(then_trace.structure, else_trace.structure, ("true_fn", "false_fn"), "cond")
     except ValueError as error:  # known sizes may decide which branch is taken
         raise unknown_size(error, is_required=False) from None
     sized = lift(branches)  # tensors with dims that the operands have only in products and sums
@@ -414,24 +413,31 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         result = body(*values)
-        packed = _as_loop_vars(result, loop_vars, expand_composites=False)
-        values = type(result)(packed) if type(result) in (list, tuple) else packed  # as TensorFlow does
+        values = _as_loop_vars(result, loop_vars, expand_composites=False)
+        if type(result) in (list, tuple):  # TensorFlow keeps the body's type
+            values = type(result)(values)
         count += 1
-    return nest.map_structure(
-        lambda value: None if value is None else convert_to_tensor(value), values, expand_composites=True
-    )
+
+    def as_tensor(value: Any) -> Any:
+        return None if value is None else convert_to_tensor(value)
+
+    return nest.map_structure(as_tensor, values, expand_composites=True)
 
 
 def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
     """Packs the results of a loop body into the structure of the loop variables ``like``, and returns them.
 
-    Raises TensorFlow's errors if the structures differ; the types of tuples and lists may, except eagerly. A single result
-    may be returned without a list. ``like`` and ``values`` may both be of a class made by ``attrs`` that can be unpacked.
+    A single result may be returned without a list. ``like`` and ``values`` may both be of a class made by ``attrs`` that
+    can be unpacked.
+
+    Raises:
+      ValueError, TypeError: the structures differ. In a trace, a tuple may take the place of a list.
     """
-    values = values if isinstance(values, (list, tuple)) or type(values) is type(like) else [values]
+    is_structure = isinstance(values, (list, tuple)) or type(values) is type(like)
+    results = values if is_structure else [values]
     check_types = state.trace is None
-    nest.assert_same_structure(list(values), list(like), check_types, expand_composites)
-    return nest.pack_sequence_as(like, nest.flatten(values, expand_composites), expand_composites)
+    nest.assert_same_structure(list(results), list(like), check_types, expand_composites)
+    return nest.pack_sequence_as(like, nest.flatten(results, expand_composites), expand_composites)
 
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
@@ -677,13 +683,19 @@ def _without_preallocation(body: Callable[..., Any]) -> Callable[..., Any]:
 def _generalized_shapes(entry: Sequence[Tensor], traced_body: Any, shapes: Sequence[Any]) -> list[Any] | None:
     """Generalizes shape invariants: a size that one iteration changes becomes unknown.
 
-    The leaves of ``traced_body`` are the loop variables after an iteration. ``entry`` are the loop variables before the
-    loop, and ``shapes`` the invariants so far. Returns None if no invariant changes.
+    Args:
+      entry: the loop variables before the loop.
+      traced_body: the trace of an iteration. Its leaves are the loop variables after the iteration.
+      shapes: the shape invariants so far. None means that the shape stays.
+
+    Returns:
+      the new shape invariants, or None if none of them changes.
     """
     invariants = [
         shape or varying_shape(before, after) for before, after, shape in zip(entry, traced_body.leaves, shapes)
     ]
-    return None if all(new is old for new, old in zip(invariants, shapes)) else invariants
+    are_unchanged = all(new is old for new, old in zip(invariants, shapes))
+    return None if are_unchanged else invariants
 
 
 def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
@@ -730,17 +742,19 @@ def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
       before: the loop variable before the loop.
       after: the loop variable after an iteration.
     """
-    old_shape, new_shape = before._type.shape, after._type.shape
-    if isinstance(old_shape, AnyShape) or isinstance(new_shape, AnyShape) or len(old_shape) != len(new_shape):
+    old_dims, new_dims = before._type.shape, after._type.shape
+    if isinstance(old_dims, AnyShape) or isinstance(new_dims, AnyShape) or len(old_dims) != len(new_dims):
         return None
+    are_equal = [same_dim(old, new) for old, new in zip(old_dims, new_dims)]
     if after.claimed is not None:  # the sizes that `set_shape` claims
-        sizes = [old if same_dim(old, new) else None for old, new in zip(old_shape, new_shape)]
-        return TensorShape(sizes) if None in sizes and before.shape == after.shape else None
+        if all(are_equal) or before.shape != after.shape:
+            return None
+        return TensorShape([old if is_equal else None for old, is_equal in zip(old_dims, are_equal)])
     if of_any_rank():
         return None  # deferred calls have other dims each time that the function is traced for known ranks
-    if all(isinstance(old, int) or same_dim(old, new) for old, new in zip(old_shape, new_shape)):
+    if all(isinstance(old, int) or is_equal for old, is_equal in zip(old_dims, are_equal)):
         return None
-    return TensorShape([old if isinstance(old, int) else None for old in old_shape])
+    return TensorShape([old if isinstance(old, int) else None for old in old_dims])
 
 
 def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: Sequence[str]) -> list[Any]:
@@ -862,12 +876,21 @@ def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[st
 def _check_within(before: Tensor, start: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
     """Checks that an iteration keeps a loop variable's rank, and the sizes that its shape invariant fixes.
 
-    Raises an error otherwise. ``before`` is the loop variable before the loop. ``start`` and ``after`` are the loop
-    variable at the start and the end of the iteration.
+    Args:
+      before: the loop variable before the loop.
+      start, after: the loop variable at the start and the end of the iteration.
+      name: the variable's name in error messages.
+      invariant: its shape invariant.
+
+    Raises:
+      NotImplementedError: the rank changes.
+      ValueError: a fixed size changes.
     """
     if before.ndim != after.ndim:
         raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
-    # Only sizes that the invariant fixes, not those that it leaves unknown (None).
-    dims = [(a, b) for a, b, size in zip(start._type.shape, after._type.shape, invariant) if size is not None]
-    if not all(agree_dim(a, b) for a, b in dims):
-        raise ValueError(MSG_LESS_SPECIFIC.format(name=name, entry=before.shape, left=after.shape, invariant=invariant))
+    for start_dim, end_dim, size in zip(start._type.shape, after._type.shape, invariant):
+        is_fixed = size is not None
+        if is_fixed and not agree_dim(start_dim, end_dim):
+            raise ValueError(
+                MSG_LESS_SPECIFIC.format(name=name, entry=before.shape, left=after.shape, invariant=invariant)
+            )

@@ -260,8 +260,11 @@ class _CondWithEffects:
           input_dims: the symbolic dims of the inputs, from which sizes can be computed.
         """
         effect_shapes = [_with_new_dims(x._type.shape, input_dims) for x in effects]
-        sizes_vary = bool(self.shapes) or any(shape != x._type.shape for shape, x in zip(effect_shapes, effects))
-        return (*(self.shapes or [x._type.shape for x in outputs]), *effect_shapes) if sizes_vary else ()
+        effect_sizes_vary = any(shape != x._type.shape for shape, x in zip(effect_shapes, effects))
+        if not self.shapes and not effect_sizes_vary:
+            return ()
+        output_shapes = self.shapes or [x._type.shape for x in outputs]
+        return (*output_shapes, *effect_shapes)
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
         """Emits the cond with ``effect_results`` in place of its side effects, and returns its results."""
@@ -385,15 +388,22 @@ class _WhileWithEffects:
     def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
         """Returns the attributes ``shapes`` and ``arrays`` of the loop with a counter and stacks.
 
-        The loop variables are the counter, the original loop variables, and the stacks. ``start`` are the types of the
-        original loop variables.
+        The loop variables are the counter, the original loop variables, and the stacks.
+
+        Args:
+          stacks: the stacks for the results of the effects.
+          start: the types of the original loop variables.
         """
-        shapes = self.shapes or (tuple(tensor_type.shape for tensor_type in start) if stacks.vary else ())
+        shapes = self.shapes
+        if stacks.vary and not shapes:
+            shapes = tuple(tensor_type.shape for tensor_type in start)
+        if shapes:
+            counter_shape = ()
+            shapes = (counter_shape, *shapes, *stacks.shapes())
+        first_stack = 1 + self.carried_count
         # An iteration adds 1 row to a growing stack, at the index in the counter, which is loop variable 0.
-        arrays = self._arrays_after_counter() + tuple(
-            (1 + self.carried_count + index, 1, (0,)) for index in stacks.growing
-        )
-        return ((), *shapes, *stacks.shapes()) if shapes else (), arrays
+        stack_arrays = tuple((first_stack + index, 1, (0,)) for index in stacks.growing)
+        return shapes, self._arrays_after_counter() + stack_arrays
 
     def _with_varying_dims(self, types: Sequence[TensorType], shapes: Any) -> list[TensorType]:
         """Returns types of loop variables with a new symbolic dim for each size that differs between iterations."""

@@ -72,10 +72,13 @@ class SharedTensors:
           captured: the tensors that the function captures.
           inner: for each captured tensor, the tensor that stands for it inside of the function.
         """
-        stand_ins = {} if outer is None else outer.stand_ins
-        return SharedTensors(
-            {id(inside): stand_ins[id(outside)] for outside, inside in zip(captured, inner) if id(outside) in stand_ins}
-        )
+        outer_stand_ins = {} if outer is None else outer.stand_ins
+        inner_stand_ins = {}
+        for outer_tensor, inner_tensor in zip(captured, inner):
+            shared = outer_stand_ins.get(id(outer_tensor))
+            if shared is not None:
+                inner_stand_ins[id(inner_tensor)] = shared
+        return SharedTensors(inner_stand_ins)
 
     def replace_reads(self, records: Sequence[Record], branches: Callable[..., Any]) -> list[Record]:
         """Returns a tape's records, in which reads of shared tensors are replaced by :class:`_RowRead`.
@@ -86,20 +89,24 @@ class SharedTensors:
         return [self._replace_read(record, branches) for record in records]
 
     def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
-        """Returns a tape's record.
+        """Returns a tape's record, with another primitive if it reads rows of a shared tensor.
 
-        If it reads rows of a shared tensor, the primitive is replaced by a :class:`_RowRead`. ``branches`` is the vjp
-        of a cond.
+        A read is replaced by a :class:`_RowRead`, and a cond that may contain reads by a :class:`_CondWithReads`.
+        ``branches`` is the vjp of a cond.
         """
         prim, inputs, outputs, attrs = record
-        if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):  # the first input is the condition
-            return _CondWithReads(self, branches), inputs, outputs, attrs
+        if prim.name == "cond":
+            condition, *captured = inputs
+            if any(id(x) in self.stand_ins for x in captured):
+                return _CondWithReads(self, branches), inputs, outputs, attrs
         if not inputs or id(inputs[0]) not in self.stand_ins:
             return record
         if prim.name == "reshape":  # a reshaped shared tensor is a shared tensor, too
             self.stand_ins[id(outputs)] = self.stand_ins[id(inputs[0])]
         depth = self._depth(record)
-        return record if depth is None else (_RowRead(self, depth, prim.name), inputs, outputs, attrs)
+        if depth is None:
+            return record
+        return _RowRead(self, depth, prim.name), inputs, outputs, attrs
 
     def _depth(self, record: Record) -> int | None:
         """Returns how many leading axes of a shared tensor a record indexes to read rows, or None if it reads no rows.

@@ -133,10 +133,14 @@ def _map_composites_eagerly(fn: Callable[[Any], Any], elems: Any, signature: Any
     """
     rows_of_tensors = [_rows(_tensor(leaf)) for leaf in nest.flatten(elems)]
     results = [fn(nest.pack_sequence_as(elems, rows)) for rows in zip(*rows_of_tensors)]
-    if signature is None or _is_composite(signature):
-        return nest.map_structure(lambda *row_results: _stack_results(list(map(_tensor, row_results))), *results)
-    check_dtypes = _with_checked_dtypes(lambda result: result, signature)
-    return _stacked_results([check_dtypes(result) for result in results])
+    if signature is not None and not _is_composite(signature):
+        check_dtypes = _with_checked_dtypes(lambda result: result, signature)
+        return _stacked_results([check_dtypes(result) for result in results])
+
+    def stack_leaf(*row_leaves: Any) -> Any:
+        return _stack_results(list(map(_tensor, row_leaves)))
+
+    return nest.map_structure(stack_leaf, *results)
 
 
 def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
@@ -551,8 +555,13 @@ def _eager_scan(
 ) -> Any:
     """Runs a ``scan`` eagerly over a list of slices, and stacks the values after each slice.
 
-    ``first`` is 1 if ``start`` is a slice itself. The start is then the first of the stacked values. ``keeps_shapes``
-    requires the values to have the start's shape, as compiled code does.
+    Args:
+      fn: the function of the previous value and a slice.
+      start: the initial value.
+      slices: the slices, in the order of the scan.
+      first: 1 if ``start`` is a slice itself, so that it is also the first of the stacked values; else 0.
+      reverse: whether to stack the values in reverse.
+      keeps_shapes: whether all values must have the start's shape, as in compiled code.
     """
     values = [start]
     for slice_ in slices:

@@ -192,11 +192,15 @@ def _without_growth(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str
     """
     if not attrs.get("arrays") or state.trace is None:
         return attrs
-    entry = [x._type.shape for x in inputs]
-    complete = {i for i, *_ in attrs["arrays"] if entry[i][0] in state.trace.root.final_rows}
+    final_rows = state.trace.root.final_rows
+    entry_shapes = [x._type.shape for x in inputs]
+    # The first member of an array's attribute is the position of its buffer among the loop variables.
+    complete = {position for position, *_ in attrs["arrays"] if entry_shapes[position][0] in final_rows}
     arrays = tuple(growing for growing in attrs["arrays"] if growing[0] not in complete)
-    shapes = tuple(entry[i] if i in complete else shape for i, shape in enumerate(attrs["shapes"]))
-    return attrs | {"arrays": arrays, "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
+    shapes = tuple(entry_shapes[i] if i in complete else shape for i, shape in enumerate(attrs["shapes"]))
+    if all(map(same_shape, shapes, entry_shapes)):
+        shapes = ()  # no loop variable changes its shape
+    return attrs | {"arrays": arrays, "shapes": shapes}
 
 
 def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
@@ -295,10 +299,13 @@ def loop_position(bindings: Sequence[Any], outputs: Sequence[Any], has_effects: 
     """
     positions = {binding.var: i for i, binding in enumerate(bindings)}
     output_position = positions.get(getattr(outputs[0], "_var", None))
-    projection = None if output_position is None else bindings[output_position].value
+    if output_position is None:
+        return None
     # The loop returns a tuple, of which each output is an element.
-    is_first = isinstance(projection, relax.TupleGetItem) and projection.index == 0
-    position = positions.get(projection.tuple_value) if is_first else None
+    tuple_item = bindings[output_position].value
+    if not isinstance(tuple_item, relax.TupleGetItem) or tuple_item.index != 0:
+        return None
+    position = positions.get(tuple_item.tuple_value)
     if position is None or not dialect.is_dialect(bindings[position].value):
         return None
     # A copy with a counter and stacks took the place of a loop that was differentiated before.
@@ -325,22 +332,24 @@ def replace_binding(position: int, first: int, results: Sequence[Tensor]) -> Non
 def variables_used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
     """Returns the Relax variables of a trace on which the results depend.
 
-    Of a loop's inputs, only those are counted that the used results need. Whoever uses a symbolic dim depends on the
+    Of a loop's inputs, only those are counted that the used results need. A value that has a symbolic dim depends on the
     first variable that has the dim.
     """
-    used = {trace.own(result)._var for result in results if isinstance(trace.own(result)._var, relax.Var)}
+    result_vars = [trace.own(result)._var for result in results]
+    used = {var for var in result_vars if isinstance(var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
-    loop_results: dict[Any, set[int]] = defaultdict(set)
+    used_loop_results: dict[Any, set[int]] = defaultdict(set)  # indices of results, by the loop's variable
     dim_sources = _dim_sources(trace)
     for binding in reversed(trace.bindings):
-        value = binding.value
-        if binding.var in used:
-            used.update(dim_sources[dim] for dim in (*_dims(binding.var.ty), *_dims(value)) if dim in dim_sources)
-        if binding.var in used and isinstance(value, relax.TupleGetItem):  # an element of a tuple, as loops return it
-            loop_results[value.tuple_value].add(int(value.index))
-        elif binding.var in loop_results and is_loop(value):
-            used.update(TrimmedLoop(functions, value, loop_results[binding.var]).operands())
-        elif binding.var in used or binding.var in loop_results:
+        var, value = binding.var, binding.value
+        is_used = var in used
+        if is_used:
+            used.update(dim_sources[dim] for dim in (*_dims(var.ty), *_dims(value)) if dim in dim_sources)
+        if is_used and isinstance(value, relax.TupleGetItem):  # an element of a tuple, as loops return it
+            used_loop_results[value.tuple_value].add(int(value.index))
+        elif var in used_loop_results and is_loop(value):
+            used.update(TrimmedLoop(functions, value, used_loop_results[var]).operands())
+        elif is_used or var in used_loop_results:
             used.update(relax.analysis.free_vars(value))
     return used
 

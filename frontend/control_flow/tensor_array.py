@@ -255,9 +255,11 @@ def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[An
 
     abstract = AbstractTrace("while_shapes")
     with tracing(abstract):
-        element_dims = [_element_dims(value) for value in nest.flatten(iteration(abstract))]
-    sizes = abstract.sizes(dim for dims in element_dims for dim in dims or ())
-    return [None if dims is None else tuple(substitute_dim(dim, sizes) for dim in dims) for dims in element_dims]
+        loop_vars = nest.flatten(iteration(abstract))
+        element_shapes = [_element_dims(value) for value in loop_vars]
+    all_dims = [dim for shape in element_shapes if shape is not None for dim in shape]
+    sizes = abstract.sizes(all_dims)
+    return [None if shape is None else tuple(substitute_dim(dim, sizes) for dim in shape) for shape in element_shapes]
 
 
 def _element_dims(value: Any) -> Any:

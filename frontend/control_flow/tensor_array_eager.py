@@ -35,7 +35,14 @@ class EagerArray:
         """
         buffer, *count = (component.eager_array() for component in components)
         rows = buffer[: int(count[0])] if count else buffer
-        array = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
+        array = cls(
+            like.dtype,
+            size=0,  # the elements follow
+            dynamic=like.dynamic,
+            clear=False,
+            infer_shape=like.infer_shape,
+            element_shape=TensorShape(buffer.shape[1:]),
+        )
         array.items = [EagerTensor(np.array(row)) for row in rows]
         return array
 

@@ -89,14 +89,16 @@ class TracedArray:
     def _with_more_rows(self, more: Any) -> TracedArray:
         """Returns the array with ``more`` rows of zeros added to the buffer.
 
-        Without a buffer, the larger number of rows is only recorded, for the buffer to come.
+        Without a buffer, the larger number of rows is only recorded. The buffer is allocated with it later.
         """
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
         array = copy.copy(self)
-        are_static = isinstance(self.row_count, int) and isinstance(more, int)
-        array.row_count = self.row_count + more if are_static else bind.add(_scalar(self.row_count), _scalar(more))
+        if isinstance(self.row_count, int) and isinstance(more, int):
+            array.row_count = self.row_count + more
+        else:
+            array.row_count = bind.add(_scalar(self.row_count), _scalar(more))
         return array
 
     def _with_buffer(self, dims: Sequence[Dim]) -> TracedArray:
@@ -111,14 +113,16 @@ class TracedArray:
         Raises:
           InvalidArgumentError: nothing has been written, and the shape of the elements is unknown.
         """
-        if self.buffer is None and not self.element_shape.is_fully_defined():
+        if self.buffer is not None:
+            return self.buffer
+        if not self.element_shape.is_fully_defined():
             raise InvalidArgumentError(
                 None,
                 "TensorListStack",
                 "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
                 f"element_shape: {self.element_shape}",
             )
-        return self._with_buffer(self.element_shape.as_list() if self.buffer is None else ()).buffer  # type: ignore[return-value]
+        return self._with_buffer(self.element_shape.as_list()).buffer  # type: ignore[return-value]
 
     # -- elements
 

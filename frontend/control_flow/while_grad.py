@@ -12,7 +12,7 @@ Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,15 +58,24 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
       inputs: the loop variables before the loop, then the loop invariants.
       attrs: the attributes of the loop.
     """
-    # The backward loop needs a trace: it is traced for one element, and the trace runs for all elements at once.
     if state.trace is None or is_mapped(cts):
-        return by_element(
-            lambda *element_cts: with_all_cotangents(while_vjp)(element_cts, outputs, *inputs, **attrs), cts
-        )
+        return _vjp_by_element(while_vjp, cts, outputs, inputs, attrs)
     has_loop_effects = has_effects(attrs["condition"], attrs["body"])
-    # A loop that has effects, or whose values change their size, runs only once; others may run first to be counted.
-    loop_class = _LoopOnce if has_loop_effects or attrs.get("arrays") or attrs.get("shapes") else _Loop
+    # Other loops may run twice: the first run counts the iterations.
+    runs_once = has_loop_effects or attrs.get("arrays") or attrs.get("shapes")
+    loop_class = _LoopOnce if runs_once else _Loop
     return loop_class(inputs, outputs, has_loop_effects, **attrs).backward(cts, outputs)
+
+
+def _vjp_by_element(
+    vjp: Callable[..., Any], cts: Any, outputs: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]
+) -> Any:
+    """Computes the cotangents of a loop's inputs by a trace for one element of batched cotangents.
+
+    The backward loop can be emitted only in a trace. The trace for one element then runs for all elements at once.
+    """
+    vjp_of_element = with_all_cotangents(vjp)
+    return by_element(lambda *element_cts: vjp_of_element(element_cts, outputs, *inputs, **attrs), cts)
 
 
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
@@ -75,11 +84,8 @@ def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> A
     The effects must happen once, so the loop is not run again to count its iterations. The arguments are those of
     :func:`while_vjp`.
     """
-    # The backward loop needs a trace: it is traced for one element, and the trace runs for all elements at once.
     if state.trace is None or is_mapped(cts):
-        return by_element(
-            lambda *element_cts: with_all_cotangents(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts
-        )
+        return _vjp_by_element(effect_while_vjp, cts, outputs, inputs, attrs)
     return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
 
 
@@ -122,16 +128,19 @@ class _Loop:
     def _with_final_rows(self, index: int, before: Tensor, after: Tensor) -> Tensor:
         """Returns a loop variable's initial value. A growing TensorArray is extended by zeros to its final row count.
 
-        ``before`` and ``after`` are the loop variable before and after the loop.
+        Args:
+          index: the position of the loop variable.
+          before, after: the loop variable before and after the loop.
         """
-        if same_shape(before._type.shape, after._type.shape) or index not in (i for i, *_ in self.arrays):
+        array_positions = [position for position, *_ in self.arrays]
+        if index not in array_positions or same_shape(before._type.shape, after._type.shape):
             return before
-        rows = after._type.shape[0]
+        final_row_count, *row_dims = after._type.shape
         # A rerun of the loop finds by this symbol that the array is complete (`_without_growth`).
-        state.trace.root.final_rows.add(rows)
-        return bind.concat(
-            before, new_stack(rows - before._type.shape[0], TensorType(after._type.shape[1:], after.dtype)), axis=0
-        )
+        state.trace.root.final_rows.add(final_row_count)
+        missing_row_count = final_row_count - before._type.shape[0]
+        missing_rows = new_stack(missing_row_count, TensorType(tuple(row_dims), after.dtype))
+        return bind.concat(before, missing_rows, axis=0)
 
     def varies(self, index: int) -> set[int]:
         """Returns the axes of loop variable ``index`` on which the size differs between iterations."""
@@ -199,15 +208,18 @@ class _Loop:
           cts: the results of the backward loop for the differentiable loop variables.
           sums: the results of the backward loop for the invariants: sums over all iterations.
         """
-        # A sum may be a buffer of rows, with leading axes flattened.
-        shaped = [bind.reshape(x, shape=self.invariants[index]._type.shape) for index, x in zip(iteration.summed, sums)]
-        by_variable, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(iteration.summed, shaped))
-        # The backward loop carries cotangents of the extended start, of which the first rows belong to the start.
-        starts = [
-            _of_shape(by_variable.get(i), x) if self.varies(i) else _first_rows(by_variable.get(i), x)
-            for i, x in enumerate(self.start)
-        ]
-        return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
+        ct_of_variable = dict(zip(self.active, cts))
+        start_cts = []
+        for i, before in enumerate(self.start):
+            # The backward loop carries cotangents of the extended start, of which the first rows belong to the start.
+            in_shape_of_start = _of_shape if self.varies(i) else _first_rows
+            start_cts.append(in_shape_of_start(ct_of_variable.get(i), before))
+        ct_of_invariant = self.zeros()
+        for index, total in zip(iteration.summed, sums):
+            # A sum may be a buffer of rows, with leading axes flattened.
+            ct_of_invariant[index] = bind.reshape(total, shape=self.invariants[index]._type.shape)
+        invariant_cts = [ct_of_invariant.get(index) for index in range(len(self.invariants))]
+        return [*start_cts, *invariant_cts]
 
     def zeros(self) -> dict[int, Any]:
         """Returns a dict of zero cotangents for the differentiable invariants that the loop reads, by index.
@@ -228,17 +240,22 @@ class _Loop:
     ) -> Any:
         """Runs one iteration of the backward loop, and returns its new loop variables.
 
-        The loop variables are ``count``, the number of iterations left, and ``cotangents``: those of the forward loop's
-        variables, then the sums for the invariants. The inputs and residuals of the forward iteration are read from the
-        ``stacks``.
+        Args:
+          iteration: the sweep of one iteration.
+          stacks: the inputs and residuals that the forward iterations saved.
+          count: the number of iterations left, the first loop variable.
+          cotangents: the other loop variables: the cotangents of the forward loop's variables, then the sums for the
+            invariants.
         """
         cts, sums = cotangents[: len(self.active)], cotangents[len(self.active) :]
         index = bind.subtract(count, _int(1))
-        read = self.read(stacks, index)
-        starts, saved = dict(zip(iteration.needed, read)), dict(zip(iteration.saved, read[len(iteration.needed) :]))
+        saved_values = self.read(stacks, index)
+        needed_count = len(iteration.needed)
+        start_of = dict(zip(iteration.needed, saved_values[:needed_count]))
+        residuals = dict(zip(iteration.saved, saved_values[needed_count:]))
         # The sweep doesn't read the other loop variables: zeros take their place.
-        values = [starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.extended_start)]
-        new_cts, new_sums = iteration.run(values, cts, sums, saved)
+        values = [start_of[i] if i in start_of else zeros_like(x) for i, x in enumerate(self.extended_start)]
+        new_cts, new_sums = iteration.run(values, cts, sums, residuals)
         return [index, *new_cts, *new_sums]
 
     @property
@@ -273,40 +290,53 @@ class _Loop:
         """Emits the forward loop with stacks.
 
         If no bound on the iterations is known, the loop runs twice: the first run counts the iterations, which gives
-        the size of the stacks. Only subclasses need ``is_original``: whether this loop replaces the original loop.
+        the size of the stacks.
 
-        Returns the number of iterations, the final values of the loop variables, and the filled stacks.
+        Args:
+          iteration: the sweep of one iteration, which determines what to save.
+          is_original: whether this loop replaces the original loop; only subclasses need it.
+
+        Returns:
+          the number of iterations, the final values of the loop variables, and the filled stacks.
         """
         types = iteration.stacked_types()
         if not types or self.bound is not None:
-            return self.run(iteration, self.start, [new_stack(self.bound, tensor_type) for tensor_type in types])
-        count, *_ = self.run(iteration, self.start, [])
-        return self.run(iteration, self.start, [stack_of(count, tensor_type) for tensor_type in types])
+            stacks = [new_stack(self.bound, tensor_type) for tensor_type in types]
+        else:
+            count, _, _ = self.run(iteration, self.start, stacks=[])
+            stacks = [stack_of(count, tensor_type) for tensor_type in types]
+        return self.run(iteration, self.start, stacks)
 
     def run(
         self, iteration: _Sweep, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
     ) -> Run:
         """Emits the forward loop with a counter and stacks as additional loop variables.
 
-        ``start`` are the loop variables before the loop, ``stacks`` the empty stacks. ``arrays`` and ``shapes`` are the
-        attributes of the loop: the growing arrays, and the final shapes of all variables if any shape changes.
+        Args:
+          iteration: the sweep of one iteration, which determines what to save.
+          start: the loop variables before the loop.
+          stacks: the empty stacks.
+          arrays, shapes: the attributes of the loop: the growing arrays, and the final shapes of all variables if any
+            shape changes.
 
-        Returns the number of iterations, the final values of the loop variables, and the filled stacks.
+        Returns:
+          the number of iterations, the final values of the loop variables, and the filled stacks.
         """
-        values = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
-        types = [
-            x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))) for i, x in enumerate(values)
-        ]
+        entry = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
+        types = []
+        for i, x in enumerate(entry):
+            dims = own_dims(x._type, varying_dims(x._type, shapes, i))
+            types.append(x._type._replace(shape=dims))
         # The names begin with "while": TensorArrays find the enclosing loop by its name.
         condition = TracedFunction("while_again_cond", self.counted_condition, types)
         body = TracedFunction("while_again", partial(self.step, iteration), types, is_branch=True)
-        shared = lift([condition, body])
+        captured = lift([condition, body])
         results = while_primitive.bind(
-            *values, *shared, condition=condition.graph(), body=body.graph(), carried=len(values), bound=self.bound,
+            *entry, *captured, condition=condition.graph(), body=body.graph(), carried=len(entry), bound=self.bound,
             shapes=shapes, arrays=arrays,
         )  # fmt: skip
-        size = 1 + len(self.start)
-        count, final_values, filled_stacks = results[0], results[1:size], results[size:]
+        first_stack = 1 + len(self.start)
+        count, final_values, filled_stacks = results[0], results[1:first_stack], results[first_stack:]
         return count, final_values, filled_stacks
 
     def counted_condition(self, count: Tensor, *values: Tensor) -> Tensor:
@@ -316,17 +346,22 @@ class _Loop:
     def step(self, iteration: _Sweep, count: Tensor, *values_and_stacks: Tensor) -> list[Tensor]:
         """Runs one iteration of the forward loop, and saves its inputs and residuals on the stacks.
 
-        ``count`` is the number of earlier iterations. ``values_and_stacks`` are the loop variables, then the stacks.
-        Returns the count, loop variables and stacks for the next iteration.
+        Args:
+          iteration: the sweep of one iteration, which determines what to save.
+          count: the number of earlier iterations.
+          values_and_stacks: the loop variables, then the stacks.
+
+        Returns:
+          the count, loop variables and stacks for the next iteration.
         """
-        size = len(self.start)
-        run = self.evaluation(self.body, values_and_stacks[:size])
-        values = run.run()
-        residuals = [
-            *(values_and_stacks[j] for j in iteration.needed),
-            *(run.residuals[key] for key in iteration.saved),
-        ]
-        return [bind.add(count, _int(1)), *values, *self.written(values_and_stacks[size:], count, residuals)]
+        variable_count = len(self.start)
+        values, stacks = values_and_stacks[:variable_count], values_and_stacks[variable_count:]
+        evaluation = self.evaluation(self.body, values)
+        new_values = evaluation.run()
+        inputs_to_save = [values[i] for i in iteration.needed]
+        residuals = [evaluation.residuals[key] for key in iteration.saved]
+        new_stacks = self.written(stacks, count, [*inputs_to_save, *residuals])
+        return [bind.add(count, _int(1)), *new_values, *new_stacks]
 
     def evaluation(self, function: Any, values: Sequence[Tensor]) -> Any:
         """Returns an evaluation, ready to run, of the condition or the body on the loop variables ``values``."""
@@ -404,29 +439,34 @@ class _Sweep:
     def _plan(self) -> Residuals:
         """Determines which values the backward sweep of an iteration needs, by tracing the sweep in a temporary trace.
 
-        Sets ``needed`` (the loop variables that the sweep reads), ``summed`` (the invariants with a cotangent) and
-        ``depths`` (of the invariants of which only rows are read). Returns the types of the residuals to save.
+        Sets ``starts`` (the types of the loop variables), ``needed`` (the loop variables that the sweep reads),
+        ``summed`` (the invariants with a cotangent) and ``depths`` (of the invariants of which only rows are read).
+
+        Returns:
+          the types of the residuals to save, by their keys.
         """
         loop = self.loop
         # All invariants are summed at first, until it is known below which of them get a cotangent.
-        self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
+        self.summed = list(range(len(loop.invariants)))
+        self.depths: dict[int, int] = {}
         with tracing(temporary_trace("while_plan")) as abstract:
-            starts, ends = loop.types(), loop.types()
-            values = [abstract.add_param(tensor_type) for tensor_type in starts]
-            cts = [abstract.add_param(ends[i]) for i in loop.active]
+            self.starts, end_types = loop.types(), loop.types()
+            values = [abstract.add_param(tensor_type) for tensor_type in self.starts]
+            cts = [abstract.add_param(end_types[i]) for i in loop.active]
             saved = {key: abstract.add_param(tensor_type) for key, tensor_type in self.saved.items()}
-            new_cts, invariant_cts, rows, residuals = self.swept(values, cts, saved)
+            new_cts, invariant_cts, row_cotangents, residuals = self.swept(values, cts, saved)
         # Reads of one invariant at different depths are added to one buffer, of the smallest rows.
-        for part in rows:
-            self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
+        for rows in row_cotangents:
+            self.depths[rows.key] = max(rows.depth, self.depths.get(rows.key, 0))
         self.summed = [index for index in self.summed if invariant_cts[index] is not None or index in self.depths]
-        row_parts = [x for part in rows for x in (part.indices, part.values)]
-        results = [*new_cts, *(ct for ct in invariant_cts if ct is not None), *row_parts]
+        results = [*new_cts, *(ct for ct in invariant_cts if ct is not None)]
+        for rows in row_cotangents:
+            results += [rows.indices, rows.values]
         used = variables_used_by(abstract, results)
-        self.needed = [j for j, value in enumerate(values) if value._var in used or loop.varies(j)]
-        self.starts = starts
-        types = {key: x._type for key, x in residuals.items() if getattr(x, "_var", None) in used}
-        return {key: tensor_type for key, tensor_type in types.items() if self._is_known(tensor_type)}
+        self.needed = [i for i, value in enumerate(values) if value._var in used or loop.varies(i)]
+        return {
+            key: x._type for key, x in residuals.items() if getattr(x, "_var", None) in used and self._is_known(x._type)
+        }
 
     def _is_known(self, tensor_type: TensorType) -> bool:
         """Returns whether all sizes of a type are known before the loop, because an input of the loop has them.
@@ -456,38 +496,43 @@ class _Sweep:
     ) -> tuple[list[Any], list[Any], list[RowCotangents], Residuals]:
         """Runs one forward iteration again under a tape, and sweeps it backward.
 
-        ``values`` are the loop variables at the start, ``cts`` the cotangents of the differentiable ones at the end.
-        Results of costly primitives in ``saved`` are not computed again.
+        Args:
+          values: the loop variables at the start of the iteration.
+          cts: the cotangents of the differentiable loop variables at its end.
+          saved: the results of costly primitives, which are not computed again.
 
-        Returns the cotangents of the loop variables, of the invariants, and of rows of invariants, and the residuals.
+        Returns:
+          the cotangents of the loop variables, of the invariants, and of rows of invariants, and the residuals.
         """
         loop = self.loop
         replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
         shared = SharedTensors({id(x): (index, x._type.shape) for index, x in enumerate(invariants)})
         replay.records = shared.replace_reads(replay.records, traced_cond_vjp)
-        seeds = dict(zip(loop.active, cts))
-        sources = [*(carried[i] for i in loop.active), *invariants]
-        ends = [
-            with_shape_of_result(seeds.get(i), y) if loop.varies(i) else seeds.get(i)
-            for i, y in enumerate(replay.outputs)
-        ]
-        cotangents = replay.sweep(ends, sources, zeros=False)
-        active_count = len(loop.active)
-        new_cts = [
-            zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, cotangents[:active_count])
-        ]
-        return new_cts, cotangents[active_count:], shared.rows, replay.evaluation.residuals
+        active_variables = [carried[i] for i in loop.active]
+        ct_of_variable = dict(zip(loop.active, cts))
+        end_cts = []
+        for i, result in enumerate(replay.outputs):
+            ct = ct_of_variable.get(i)
+            end_cts.append(with_shape_of_result(ct, result) if loop.varies(i) else ct)
+        cotangents = replay.sweep(end_cts, [*active_variables, *invariants], zeros=False)
+        start_cts, invariant_cts = cotangents[: len(active_variables)], cotangents[len(active_variables) :]
+        new_cts = [zeros_like(x) if ct is None else ct for x, ct in zip(active_variables, start_cts)]
+        return new_cts, invariant_cts, shared.rows, replay.evaluation.residuals
 
     def run(
         self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
     ) -> tuple[list[Any], list[Any]]:
         """Sweeps one iteration backward, and adds the invariants' cotangents to their sums over all iterations.
 
-        ``values`` are the loop variables at the start, ``cts`` the cotangents of the differentiable ones at the end.
-        ``sums`` are the sums so far. Results of costly primitives in ``saved`` are not computed again.
+        Args:
+          values: the loop variables at the start of the iteration.
+          cts: the cotangents of the differentiable loop variables at its end.
+          sums: the sums so far.
+          saved: the results of costly primitives, which are not computed again.
 
-        Returns the cotangents of the differentiable loop variables at the start, and the new sums.
+        Returns:
+          the cotangents of the differentiable loop variables at the start, and the new sums.
         """
         new_cts, invariant_cts, row_cotangents, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
