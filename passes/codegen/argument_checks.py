@@ -149,7 +149,7 @@ class _Prologue:
         enclosing: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
         while (isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED) or isinstance(stmt, tirx.SeqStmt):
             if isinstance(stmt, tirx.SeqStmt):
-                *preceding, last = stmt.seq
+                *preceding, last = stmt.seq[:]
                 enclosing.append(preceding)
                 stmt = _without_dltensor_case(last)
             else:

@@ -43,10 +43,11 @@ def _with_checked_allocations(func: PrimFunc) -> PrimFunc:
 
 def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
     """Returns a sequence with a check before each allocation that may be large."""
-    checks = [_allocation_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
+    statements = seq.seq[:]
+    checks = [_allocation_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in statements]
     if not any(checks):
         return seq
-    return SeqStmt([s for check, stmt in zip(checks, seq.seq) for s in (check, stmt) if s is not None])
+    return SeqStmt([s for check, stmt in zip(checks, statements) for s in (check, stmt) if s is not None])
 
 
 def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:

@@ -43,7 +43,7 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
 def _row_major_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
     """Returns the row-major offset of an element, as TVM itself computes it when it flattens buffers."""
     offset: ir.Expr = tirx.IntImm("int64", 0)
-    for index, extent in zip(indices, buffer.ty.shape, strict=True):
+    for index, extent in zip(indices, buffer.ty.shape[:], strict=True):
         offset = offset * as_expr(extent) + index
     return simplified(offset)
 
@@ -92,7 +92,7 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
     strides = _strides(load)
     if strides is not None:
         return strides.get(var, 0)
-    step = stride(flat_offset(load.source, list(load.indices)), var)
+    step = stride(flat_offset(load.source, load.indices[:]), var)
     return None if step is None else static(step)
 
 
@@ -103,7 +103,7 @@ def _strides(load: TensorLoad) -> dict[Var, int | None] | None:
     For example, a load at row ``i`` and column ``j`` of a matrix of 4 columns gives ``{i: 4, j: 1}``. A single stride is
     None if it isn't constant.
     """
-    indices = list(load.indices)
+    indices = load.indices[:]
     linear = linear_offset(load.source, indices)
     if linear is not None:
         return dict(linear.coefficients)
@@ -148,7 +148,7 @@ def linear_offset(buffer: Var, indices: Sequence[ir.Expr]) -> LinearSum | None:
     TVM's own analysis, which finds more, takes 40 us. Most indices are a variable and a constant.
     """
     offset = LinearSum({}, 0)
-    for index, extent in zip(indices, buffer.ty.shape, strict=True):
+    for index, extent in zip(indices, buffer.ty.shape[:], strict=True):
         size, summand = static(extent), _linear_sum(index)
         if size is None or summand is None:
             return None
@@ -175,7 +175,7 @@ def _linear_sum(index: ir.Expr) -> LinearSum | None:
 
 def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
     """Returns the distance in elements from the first load to the second in memory, or None if it isn't constant."""
-    first_offset, second_offset = (flat_offset(load.source, list(load.indices)) for load in (first, second))
+    first_offset, second_offset = (flat_offset(load.source, load.indices[:]) for load in (first, second))
     return static(simplified(second_offset - first_offset))
 
 
@@ -287,8 +287,8 @@ def _scatters_pairs(node: For) -> bool:
     structural_walk(
         node.body,
         [
-            (TensorLoad, lambda load: accesses.append((load.source, list(load.indices)))),
-            (BufferStore, lambda store: accesses.append((store.buffer, list(store.indices)))),
+            (TensorLoad, lambda load: accesses.append((load.source, load.indices[:]))),
+            (BufferStore, lambda store: accesses.append((store.buffer, store.indices[:]))),
         ],
     )
     accesses_of_pairs = [access for access in accesses if "x" in str(access[0].ty.dtype)]  # such as float32x2
