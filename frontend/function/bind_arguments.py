@@ -20,10 +20,16 @@ class ArgumentMismatch(Exception):
 
 
 def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Variable]]:
-    """Returns the tensors and the Variables of a call of one trace (``concrete``), in the trace's order.
+    """Binds the arguments of a call of one trace. Python values of the trace may be left out.
 
-    Python values of the trace may be left out. If the arguments don't fit the Python function's signature, they are
-    bound as the flat list of the trace's tensors.
+    If the arguments don't fit the Python function's signature, they are bound as the flat list of the trace's tensors.
+
+    Args:
+      concrete: the trace.
+      args, kwargs: the arguments of the call.
+
+    Returns:
+      the tensors and the Variables among the arguments, in the trace's order.
 
     Raises:
       TypeError: the arguments don't fit the trace.
@@ -36,17 +42,27 @@ def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Va
     except (TypeError, ValueError, ArgumentMismatch) as error:
         return _bind_flat(concrete, args, kwargs, str(error)), traced.variables
     tensors = [value for leaf, value in zip(traced.leaves, values) if leaf.spec is not None]
-    return tensors, [value for value in values if isinstance(value, Variable)]
+    variables = [value for value in values if isinstance(value, Variable)]
+    return tensors, variables
 
 
 def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
-    """Binds a call's arguments as the flat list of the trace's tensors; ``reason`` is why the signature didn't fit."""
+    """Binds a call's arguments as the flat list of the trace's tensors.
+
+    Args:
+      concrete: the trace.
+      args, kwargs: the arguments of the call.
+      reason: the error of binding them to the function's own signature, which comes first in TensorFlow, too.
+
+    Raises:
+      TypeError: the arguments don't fit the flat list either.
+    """
     leaves = [leaf for leaf in concrete.arguments.leaves if leaf.spec is not None]
+    names = [leaf.name for leaf in leaves]
     try:
-        flat_values = _values_in_order(concrete, [leaf.name for leaf in leaves], args, kwargs)
-        return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, flat_values))]
+        values = _values_in_order(concrete, names, args, kwargs)
+        return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, values))]
     except ArgumentMismatch as error:
-        # TensorFlow tries the function's own signature first, and says why each of the two failed.
         flat_reason = "" if str(error) == reason else f"\nFallback to flat signature also failed due to: {error}."
         raise TypeError(
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
@@ -74,13 +90,25 @@ def _values_in_order(concrete: Any, names: list[str], args: Any, kwargs: Any) ->
 
 
 def _flat_tensor(name: str, index: int, leaf: Leaf, value: Any) -> Any:
-    """Converts a value to the tensor of a leaf, with TensorFlow's errors."""
+    """Converts a value of a flat list of arguments to a tensor.
+
+    Args:
+      name: the name of the trace, for error messages.
+      index: the value's position in the list.
+      leaf: the tensor argument of the trace.
+      value: the value to convert.
+
+    Raises:
+      ArgumentMismatch: the value can't be converted, or its shape doesn't fit.
+      InvalidArgumentError: it has another dtype. The text is TensorFlow's.
+    """
+    spec: Any = leaf.spec
     try:
-        tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)  # type: ignore[union-attr]
+        tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
     except (TypeError, ValueError) as error:
         raise ArgumentMismatch(str(error)) from None
-    if tensor.dtype is not leaf.spec.dtype:  # type: ignore[union-attr]
-        expected, actual = type_name(leaf.spec.dtype), type_name(tensor.dtype)  # type: ignore[union-attr]
+    if tensor.dtype is not spec.dtype:
+        expected, actual = type_name(spec.dtype), type_name(tensor.dtype)
         raise InvalidArgumentError(
             None,
             None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -324,11 +324,17 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self._replay(tensors, variables, own_streams)
 
     def _replay(
-        self, tensors: Sequence[Tensor], variables: Sequence[Variable], instead: Mapping[int, Variable] | None = None
+        self,
+        tensors: Sequence[Tensor],
+        variables: Sequence[Variable],
+        replacements: Mapping[int, Variable] | None = None,
     ) -> Any:
-        """Binds the function's primitives again; see `inline`.
+        """Binds the function's primitives again, and returns its result; see `inline`.
 
-        ``instead`` are the Variables that replace captured ones, by the identity of these.
+        Args:
+          tensors: the tensor arguments, in the order of the argument specs.
+          variables: the Variable arguments.
+          replacements: the Variables that replace captured ones, by the identity of the captured ones.
         """
         trace = state.trace
         if trace is None:  # under vectorized_map
@@ -340,14 +346,14 @@ class ConcreteFunction(function_types.ConcreteFunction):
         trace.root.python.join(python_calls, trace.parent is not None)
         if python_calls.barriers:
             trace.flush_assignments()  # the function's Python reads Variables from their memory
-        outer = [self.bound(capture, variables) for capture in self.captures]
-        if instead:
-            outer = [instead.get(id(capture), capture) for capture in outer]
-        captured = [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
-        computed = inlined(self.graph.module(), tensors, outer, captured)
+        captures = [self.bound(capture, variables) for capture in self.captures]
+        if replacements:
+            captures = [replacements.get(id(capture), capture) for capture in captures]
+        values = [capture._as_tensor() if isinstance(capture, Variable) else capture for capture in captures]
+        computed = inlined(self.graph.module(), tensors, captures, values)
         if python_calls.barriers:
             trace.root.python.barriers += 1
-        return self.results.assemble_values(computed, tensors, captured, variables, instead)
+        return self.results.assemble_values(computed, tensors, values, variables, replacements)
 
     def instance(
         self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]] | None = None
@@ -386,11 +392,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """
         try:
             if not self._has_instance_per_shape:
-                try:
-                    return self._instance_for(self.arguments.of_ranks(tensors), Level.RANKS, ranks, tensors)
-                except UnknownSize:
-                    pass  # the ranks are not enough: instantiate for the sizes
-            instance = self._instance_for(self.arguments.of_sizes(tensors), Level.SHAPES, ranks, tensors)
+                of_ranks = self.arguments.of_ranks(tensors)
+                # If the ranks are not enough, an instance for the sizes is traced below.
+                with suppress(UnknownSize):
+                    return self._instance_for(of_ranks, Level.RANKS, ranks, tensors)
+            of_sizes = self.arguments.of_sizes(tensors)
+            instance = self._instance_for(of_sizes, Level.SHAPES, ranks, tensors)
             self._has_instance_per_shape = True  # later calls don't try the ranks alone
             return instance
         except (TypeError, ValueError) as error:
@@ -561,8 +568,8 @@ def specialization_for(
       level: whether the trace is for specs, for ranks or for shapes.
       python_ranks: the ranks of the tensors that calls of Python return.
     """
-    enclosing_may = state.trace is not None and state.trace.specialization.may_know_more
-    is_refinable = level is Level.RANKS or enclosing_may or arguments.are_refined_by(tensors)
+    is_enclosing_refinable = state.trace is not None and state.trace.specialization.may_know_more
+    is_refinable = level is Level.RANKS or is_enclosing_refinable or arguments.are_refined_by(tensors)
     return Specialization(level, is_refinable, arguments.are_of_sizes, python_ranks)
 
 
@@ -626,20 +633,22 @@ def _text(value: Any) -> str:
     if nest.is_record(value) and nest.metadata_of(value) is not None:
         components = tuple(_Text(_text(part)) for part in nest.parts_of(value))
         return f"CustomNestTraceType [metadata={nest.metadata_of(value)!r}, components={components!r}]"
-    # Structures with named parts: a dict, a named tuple, a dataclass or a class made by `attrs`.
-    named_parts: Any = None
     if isinstance(value, Mapping):
-        type_name, named_parts = "Dict", value.items()
-    elif hasattr(value, "_fields"):
-        type_name, named_parts = type(value).__name__, zip(value._fields, value)
-    elif nest.is_record(value):
-        type_name, named_parts = type(value).__name__, nest.named_parts(value)
-    if named_parts is not None:
-        return f"{type_name}[{', '.join(f'[{name!r}, {_text(part)}]' for name, part in named_parts)}]"
+        return _text_of_named_parts("Dict", value.items())
+    if hasattr(value, "_fields"):  # a named tuple
+        return _text_of_named_parts(type(value).__name__, zip(value._fields, value))
+    if nest.is_record(value):  # a dataclass or a class made by `attrs`
+        return _text_of_named_parts(type(value).__name__, nest.named_parts(value))
     if isinstance(value, (list, tuple)):
         type_name = "List" if isinstance(value, list) else "Tuple"
         return f"{type_name}[{', '.join(map(_text, value))}]"
     return str(value)
+
+
+def _text_of_named_parts(type_name: str, named_parts: Iterable[tuple[Any, Any]]) -> str:
+    """Formats a structure with named parts, such as ``Dict[['a', TensorSpec(...)]]``."""
+    part_texts = [f"[{name!r}, {_text(part)}]" for name, part in named_parts]
+    return f"{type_name}[{', '.join(part_texts)}]"
 
 
 def _described(value: Any) -> Any:
@@ -744,22 +753,30 @@ class Results:
         self.structure = nest.map_structure(spec_if_composite, structure)
         self.computed: list[SymbolicTensor] = []
         self._index: dict[Any, int] = {}
-        captures = list(trace.captures.values())
         self._param_index = {param._var: i for i, param in enumerate(trace.all_params)}
         self.updates = [(variable, self._computed(value)) for variable, value in trace.assigned()]
         self.flushed = list(trace.root.python.flushed.values())
-        variable_params = {id(outer): inner._var for outer, inner in captures if isinstance(outer, Variable)}
-        written_variables = [*(variable for variable, _ in self.updates), *self.flushed]
-        written_params = [variable_params[id(variable)] for variable in written_variables]
-        self.written = {self._param_index[var] for var in written_params}
-        # Python that the code calls may assign any Variable.
-        self._may_change = set(variable_params.values() if trace.root.python.is_called else written_params)
+        self._find_written(trace)
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
         self.is_nested = nest.is_nested_or_composite(structure)
         self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested_or_composite, structure))
         # Whether the result is a single tensor that the code computes: it is returned as it is.
         self.is_single_tensor = self.leaves == [("computed", 0)] and not self.is_nested
+
+    def _find_written(self, trace: Trace) -> None:
+        """Determines the parameters whose memory the code writes, because they are values of Variables.
+
+        Sets ``written``, their indices, and ``_may_change``, the Relax variables of the parameters that may have
+        another value at the end of the program.
+        """
+        captures = trace.captures.values()
+        variable_params = {id(outer): inner._var for outer, inner in captures if isinstance(outer, Variable)}
+        updated_variables = [variable for variable, _ in self.updates]
+        written_params = [variable_params[id(variable)] for variable in (*updated_variables, *self.flushed)]
+        self.written = {self._param_index[var] for var in written_params}
+        # Python that the code calls may assign any Variable.
+        self._may_change = set(variable_params.values() if trace.root.python.is_called else written_params)
 
     @property
     def hidden(self) -> set[int]:
@@ -805,7 +822,7 @@ class Results:
         tensors: Sequence[Tensor],
         captured: Sequence[Any],
         variables: Sequence[Variable],
-        instead: Mapping[int, Variable] | None = None,
+        replacements: Mapping[int, Variable] | None = None,
     ) -> Any:
         """Builds the function's result in another trace or under gradient tapes, and assigns the Variables' new values.
 
@@ -814,7 +831,7 @@ class Results:
           tensors: the tensor arguments of the call.
           captured: the values of the captures.
           variables: the Variable arguments of the call.
-          instead: the Variables that replace captured ones in the call, by the identity of these.
+          replacements: the Variables that replace captured ones in the call, by the identity of the captured ones.
         """
         params = [*tensors, *captured]
         leaves = []
@@ -828,8 +845,8 @@ class Results:
         result = self.packed(leaves)
         for variable, index in self.updates:
             assigned = ConcreteFunction.bound(variable, variables)
-            if instead:
-                assigned = instead.get(id(assigned), assigned)
+            if replacements:
+                assigned = replacements.get(id(assigned), assigned)
             assigned.assign(computed[index], read_value=False)
         return result
 

@@ -104,8 +104,8 @@ class Example(NamedTuple):
         Returns None if the dtypes of the results depend on the sizes, because a dtype must be known while tracing.
         """
         _, first = examples[0]
-        dtypes = {tuple(t.dtype for t in example.types) for _, example in examples}
-        if len(dtypes) > 1:
+        dtypes_of_examples = {tuple(tensor_type.dtype for tensor_type in example.types) for _, example in examples}
+        if len(dtypes_of_examples) > 1:
             return None
         types, known = [], []
         for i in range(len(first.types)):
@@ -176,15 +176,18 @@ class Call:
         self.specialization = state.trace.specialization
         arguments = [_with_known_dims(x._type, x.known) for x in inputs]
         self.examples = Examples(lambda index: self._traced_example(arguments, index))
-        has_unknown_rank = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
+        has_unknown_rank = any(
+            isinstance(known, AnyValue) or self._varies(tensor_type.shape) for tensor_type, known in arguments
+        )
         self.has_examples = has_unknown_rank or self._calls_functions
         first = self._first_example()
         second = self._example_or_none(1) if self.has_examples else first
         self.result = first.structure
-        result_indices = range(len(first.types))
-        second_types = second.types if second else [None] * len(first.types)
-        self.types = [self._type(i, first.types[i], second_types[i]) for i in result_indices]
-        self.known = [self._value(i, first, second) for i in result_indices]
+        self.types, self.known = [], []
+        for i, first_type in enumerate(first.types):
+            second_type = second.types[i] if second else None
+            self.types.append(self._type(i, first_type, second_type))
+            self.known.append(self._value(i, first, second))
 
     def _varies(self, shape: Any) -> bool:
         """Returns whether a shape depends on an unknown rank."""
@@ -273,18 +276,28 @@ class Call:
         return picked.example(index) if isinstance(picked, Examples) else picked
 
     def _traced_example(self, arguments: Sequence[tuple[TensorType, Any]], example: int) -> Example:
-        """Traces the call for one example of the arguments' ranks. If the call needs sizes, sample sizes are tried."""
-        inputs = [_argument_in_example(*argument, example, self.specialization.dim_examples) for argument in arguments]
+        """Traces the call for one example of the arguments' ranks. If the call needs sizes, sample sizes are tried.
+
+        Args:
+          arguments: the types and known values of the tensor arguments.
+          example: the index of the example.
+        """
+        specialization = self.specialization
+        inputs = [
+            _argument_in_example(tensor_type, known, example, specialization.dim_examples)
+            for tensor_type, known in arguments
+        ]
         try:
-            is_refinable = self.specialization.may_know_more or self.specialization.runs_eagerly
+            is_refinable = specialization.may_know_more or specialization.runs_eagerly
             return self._example(inputs, example, is_refinable)
         except UnknownSize as needed:
-            merged = self._for_any_sizes(inputs, example) if self.specialization.defers_sizes else None
-            if merged is not None:
-                return merged
-            if needed.is_required and not self.specialization.defers_sizes:
+            if specialization.defers_sizes:
+                merged = self._for_any_sizes(inputs, example)
+                if merged is not None:
+                    return merged
+            elif needed.is_required:
                 raise
-            if not self.specialization.runs_eagerly:  # a graph can't be traced again
+            if not specialization.runs_eagerly:  # a graph can't be traced again
                 self.needed = needed
             raise needed.error from None
 
@@ -355,10 +368,15 @@ class Call:
     def checked(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
         """Runs the call and checks that its results have the inferred types.
 
-        Types that were inferred from several sample sizes may not hold for all sizes.
+        Types that were inferred from several sample sizes may not hold for all sizes; other types need no check.
+
+        Raises:
+          ValueError: a result has another shape.
         """
         outputs = self(inputs)
-        for expected, output in zip(self.types, outputs) if self.needs_sizes else ():
+        if not self.needs_sizes:
+            return outputs
+        for expected, output in zip(self.types, outputs):
             if not _may_be_same_shape(expected.shape, output._type.shape):
                 name = getattr(self.function, "__name__", self.function)
                 raise ValueError(
@@ -538,20 +556,21 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     """
     if of_any_rank():
         raise UnknownRank("a gradient")
-    if (rule := calls[key].vjp) is not None:
-        return rule(ct, y, inputs)
+    call = calls[key]
+    if call.vjp is not None:
+        return call.vjp(ct, y, inputs)  # type: ignore[no-any-return]
     recorder = Recorder()
     # One tensor may be several operands, each with a cotangent of its own.
-    inputs = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
-    for x in inputs:
+    operands = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
+    for x in operands:
         recorder.watch(x)
     outer_tapes = state.tapes
-    state.tapes = [*state.tapes, recorder]
+    state.tapes = [*outer_tapes, recorder]
     try:
-        outputs = calls[key](inputs)
+        outputs = call(operands)
     finally:
         state.tapes = outer_tapes
-    return sweep(recorder.records, zip(outputs, as_tuple(ct)), inputs)
+    return sweep(recorder.records, zip(outputs, as_tuple(ct)), operands)
 
 
 def _with_new_identity(x: Tensor) -> Tensor:

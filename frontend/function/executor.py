@@ -126,10 +126,14 @@ class GraphFunction:
         code = self._forward_backward_for(watched)
         # The code overwrites the memory of `written` inputs, but the tapes need the values from before the call.
         arguments = [_memory_before_call(x) if i in self.written else x for i, x in enumerate(inputs)]
-        # The tapes record the residuals, or without gradients the graph itself, which then reports the missing one.
-        outputs, call = (self.run(arguments), self) if code is None else code.run(arguments, inputs)
+        recorded: GraphFunction | Residuals
+        if code is None:
+            # An op has no gradient: the tapes record the graph itself, which reports the missing gradient when asked.
+            outputs, recorded = self.run(arguments), self
+        else:
+            outputs, recorded = code.run(arguments, inputs)
         for tape in state.tapes:
-            tape.record(call, inputs, outputs, {})
+            tape.record(recorded, inputs, outputs, {})
         return outputs
 
     def _forward_backward_for(self, watched: tuple[int, ...]) -> ForwardBackward | None:
@@ -430,14 +434,15 @@ def _check_inferred_sizes(graph: Graph, arguments: Sequence[Any]) -> None:
 
     Compiled code takes an inferred size for granted and doesn't check the argument.
     """
-    for position, axis, size in graph.inferred_sizes:
-        if arguments[position].shape[axis] != size:
+    for position, axis, inferred_size in graph.inferred_sizes:
+        size = arguments[position].shape[axis]
+        if size != inferred_size:
             var = graph.all_params[position]._var
-            shape = ", ".join(str(graph.root.known_dim(d)) for d in var.ty.shape.values)
+            shape = ", ".join(str(graph.root.known_dim(dim)) for dim in var.ty.shape.values)
             raise InvalidArgumentError(
                 None,
                 graph.name,
-                f"{graph.name}: Incompatible shapes: {var.name!r} has size {arguments[position].shape[axis]} in dim {axis}, but the "
+                f"{graph.name}: Incompatible shapes: {var.name!r} has size {size} in dim {axis}, but the "
                 f"program needs the shape [{shape}]",
             )
 
@@ -690,13 +695,18 @@ class Compiled:
         """
         code = self._codes.get(state.device)
         if code is None:
-            # A function without computed results and effects needs no code.
-            executable = executable_for(self.module()) if self.output_count or not self.graph.pure else None
-            constants = [handle_of(c) for c in self.captures if is_constant(c)]
-            prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
-            outputs = executable.outputs(self.output_count) if executable else []
-            code = self._codes[state.device] = Code(executable, prepared, outputs)
+            code = self._codes[state.device] = self._new_code()
         return code
+
+    def _new_code(self) -> Code:
+        """Compiles the function for the device in use, or finds its code in the cache."""
+        needs_code = self.output_count or not self.graph.pure
+        if not needs_code:  # neither computed results nor side effects
+            return Code(None, [], [])
+        executable = executable_for(self.module())
+        constants = [handle_of(capture) for capture in self.captures if is_constant(capture)]
+        prepared = list(executable.function(PREPARE)(*constants)) if constants else []
+        return Code(executable, prepared, executable.outputs(self.output_count))
 
     def forget(self) -> None:
         """Drops the compiled code. The next call compiles it again, with the tuning records found by then."""

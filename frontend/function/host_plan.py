@@ -80,29 +80,41 @@ class Plan:
           NeedsCompilation: a part of the function needs compiled code.
         """
         self.concrete = concrete
-        self.constants = [c.eager_array() for c in concrete.captures]
+        self.constants = [capture.eager_array() for capture in concrete.captures]
         self.initial_values: Values = []
         self.slots: dict[Any, Slots] = {}
         self.dims: dict[Any, int] = {}
         if len(mod.functions) > 1:  # the others are of branches and loops, which NumPy doesn't run
             raise NeedsCompilation
         main = mod["main"]
+        argument_count = len(main.params) - len(self.constants)  # the captures follow the arguments
+        argument_types = [param.ty for param in main.params[:argument_count]]
         for param in main.params:
             self.slots[param] = self._new_slot()
-        argument_types = [param.ty for param in main.params[: len(main.params) - len(self.constants)]]
         self.params = [_Param(ty) for ty in argument_types]
         self.equal_sizes = _equal_sizes(argument_types)
-        bindings = bindings_of(main.body)
-        self.steps = [step for b in bindings if (step := self._step(b)) is not None]
-        self.sizes = [size for param in main.params for size in self._sizes(param.ty, self.slots[param])]
-        for step in self.steps:
-            step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
+        self._build_steps(main)
         self.is_pure = all(step.prim.pure for step in self.steps)
         self.is_single_tensor = concrete.results.is_single_tensor
         self.is_nonblocking = all(self._is_nonblocking(step) for step in self.steps)
         outputs = as_tuple(self._slots(main.body.body))
-        self.leaves = [self._leaf(kind, which, outputs) for kind, which in concrete.results.leaves]
+        self.leaves = [self._leaf(kind, source, outputs) for kind, source in concrete.results.leaves]
         self.values_after_arguments = [*self.constants, *self.initial_values[len(main.params) :]]
+
+    def _build_steps(self, main: Any) -> None:
+        """Builds the steps of the function ``main``, and lists the sizes that attributes of the steps use.
+
+        The sizes are listed last, because only the attributes of all steps show which dims are used.
+        """
+        steps = map(self._step, bindings_of(main.body))
+        self.steps = [step for step in steps if step is not None]
+        self.sizes: list[tuple[int, int, int]] = []
+        for param in main.params:
+            self.sizes += self._sizes(param.ty, self.slots[param])
+        for step in self.steps:
+            step.sizes = []
+            for result_type, slot in zip(step.types, step.outputs):
+                step.sizes += self._sizes(result_type, slot)
 
     def _leaf(self, kind: str, source: Any, outputs: Sequence[Slots]) -> tuple[str, Any]:
         """Returns the kind of a leaf of the result, as in ``Results.leaves``, and its slot, position or value in the plan."""
@@ -113,9 +125,9 @@ class Plan:
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         """Runs the plan's steps on tensors; runs compiled code instead if an argument doesn't fit or a check fails."""
         arrays = [t._array for t in tensors]
-        fits = all(param.fits(array) for param, array in zip(self.params, arrays)) and all(
-            arrays[i].shape[axis] == arrays[j].shape[other] for (i, axis), (j, other) in self.equal_sizes
-        )
+        fits = all(param.fits(array) for param, array in zip(self.params, arrays))
+        for (first, first_axis), (second, second_axis) in self.equal_sizes:
+            fits = fits and arrays[first].shape[first_axis] == arrays[second].shape[second_axis]
         if not fits:
             return self.concrete.code()(tensors, variables)
         try:
@@ -127,7 +139,8 @@ class Plan:
                 callback(state.depth)
             raise
         if self.is_single_tensor:
-            return EagerTensor(values[self.leaves[0][1]])
+            _, slot = self.leaves[0]
+            return EagerTensor(values[slot])
         return self.concrete.results.packed([_LEAVES[kind](source, values, tensors) for kind, source in self.leaves])
 
     def _run(self, *arrays: np.ndarray) -> Values:
@@ -177,7 +190,11 @@ class Plan:
         raise NeedsCompilation
 
     def _step(self, binding: Any) -> Step | None:
-        """Builds the step that computes a binding, or returns None if the binding only names other values."""
+        """Builds the step that computes a binding, or returns None if the binding only names other values.
+
+        Raises:
+          NeedsCompilation: NumPy can't compute the binding, or would be slower than compiled code.
+        """
         if not dialect.is_dialect(binding.value):
             self.slots[binding.var] = self._slots(binding.value)
             return None
@@ -188,9 +205,10 @@ class Plan:
         input_slots = [self._slots(x) for x in primitive_call.inputs]
         dtypes = dialect.dtypes_of(binding.value, primitive_call)  # of the inputs, then of the results
         result_dtypes = [dtype.np for dtype in dtypes[len(input_slots) :]]
-        step_class = PythonStep if primitive_call.primitive.name == "call_python" else Step
+        calls_python = primitive_call.primitive.name == "call_python"
+        step_class = PythonStep if calls_python else Step
         step = step_class(primitive_call, input_slots, result_dtypes, result_types)
-        step.is_on_host = host.runs_on_host(primitive_call.primitive, dtypes) or step_class is PythonStep
+        step.is_on_host = calls_python or host.runs_on_host(primitive_call.primitive, dtypes)
         if not step.is_on_host:
             _require_small(primitive_call, result_types)  # compiled code is faster on large tensors
         step.attrs = {name: self._attribute(value) for name, value in primitive_call.attrs.items()}
@@ -311,18 +329,19 @@ def _equal_sizes(types: Sequence[Any]) -> list[tuple[tuple[int, int], tuple[int,
     Raises:
       NeedsCompilation: a size is an expression of others, which compiled code checks.
     """
-    first: dict[Any, tuple[int, int]] = {}
+    first_place: dict[Any, tuple[int, int]] = {}  # by symbol
     pairs = []
-    for i, ty in enumerate(types):
+    for argument, ty in enumerate(types):
         for axis, dim in enumerate(ty.shape.values):
             if isinstance(dim, tirx.IntImm):
                 continue
             if not isinstance(dim, tirx.Var):
                 raise NeedsCompilation
-            if dim in first:
-                pairs.append((first[dim], (i, axis)))
+            place = (argument, axis)
+            if dim in first_place:
+                pairs.append((first_place[dim], place))
             else:
-                first[dim] = i, axis
+                first_place[dim] = place
     return pairs
 
 
@@ -330,11 +349,15 @@ def _is_static(ty: Any) -> bool:
     return all(isinstance(d, tirx.IntImm) for d in ty.shape.values)
 
 
-def _require_small(bound: dialect.Bound, types: Sequence[Any]) -> None:
-    """Raises NeedsCompilation if NumPy would be slower than compiled code, or would check less."""
-    prim = bound.primitive
-    sizes = [size_of(t.shape) for t in map(dialect.from_relax_type, types) if t.dtype.is_floating]
-    are_small = all(isinstance(n, int) and n <= MAX_FLOATS for n in sizes)
+def _require_small(primitive_call: dialect.Bound, types: Sequence[Any]) -> None:
+    """Raises NeedsCompilation if NumPy would be slower than compiled code, or would check less.
+
+    ``types`` are the Relax types of the call's results.
+    """
+    prim = primitive_call.primitive
+    result_types = [dialect.from_relax_type(ty) for ty in types]
+    float_counts = [size_of(t.shape) for t in result_types if t.dtype.is_floating]
+    are_small = all(isinstance(count, int) and count <= MAX_FLOATS for count in float_counts)
     if prim.heavy == "always" or not prim.pure or not are_small:
         raise NeedsCompilation
 

@@ -49,12 +49,17 @@ class Inlined(SizedInstance):
         return result
 
     def _with_memory(self, inputs: list[Any], functions: Sequence[Subfunction]) -> list[Any]:
-        """Replaces operands of control flow that its functions assign by the Variables' memory in the calling trace."""
-        assigned_indices = {
-            len(inputs) + i
-            for function in functions
-            for i in variable_memory_params(function.mod, function.mod[function.name])
-        }
+        """Replaces operands of control flow that its functions assign by the Variables' memory in the calling trace.
+
+        Args:
+          inputs: the operands of the control flow.
+          functions: its branches, or its condition and body.
+        """
+        assigned_indices: set[int] = set()
+        for function in functions:
+            # Counted from the last parameter, as negative indices: the functions have the last operands in common.
+            indices_from_end = variable_memory_params(function.mod, function.mod[function.name])
+            assigned_indices.update(len(inputs) + i for i in indices_from_end)
         return [self._memory_of(x) if i in assigned_indices else x for i, x in enumerate(inputs)]
 
     def _memory_of(self, value: Tensor) -> Tensor:

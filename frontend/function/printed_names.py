@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from tvtf.core import nest
@@ -95,13 +96,14 @@ def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
       arguments: the arguments of a trace.
       names: the names in the IR of all tensors among the arguments.
     """
-    are_tensors = iter([leaf.spec is not None for leaf in arguments.leaves])
+    remaining_leaves = iter(arguments.leaves)
     remaining_names = iter(names)
     readable_names: dict[str, str] = {}
     for argument in nest.flatten(arguments.structure):
         is_composite = nest.is_composite(argument)
         leaf_count = len(nest.flatten(argument, expand_composites=True)) if is_composite else 1
-        ir_names = [next(remaining_names) for _ in range(leaf_count) if next(are_tensors)]
+        leaves = list(islice(remaining_leaves, leaf_count))
+        ir_names = [next(remaining_names) for leaf in leaves if leaf.spec is not None]
         if is_composite and len(ir_names) == leaf_count:
             for ir_name, field in zip(ir_names, component_names(argument)):
                 readable_names[ir_name] = f"{ir_names[0]}.{field}"  # the first component has the argument's name

@@ -140,11 +140,12 @@ class RetraceLog:
     def record(self, arguments: Arguments, earlier: list[Arguments]) -> None:
         """Records a trace with its reason: how its arguments differ from the closest earlier trace."""
         self.count += 1
-        reason = self.reason = self._reason(arguments, earlier)
+        self.reason = reason = self._reason(arguments, earlier)
         if reason:
             self.retraces.append(Retrace(self.count, reason, remedy(reason)))
         if debug_settings.debug >= 1:
-            print(f"tvtf: {self.name} trace {self.count}{f': {reason}' if reason else ''}", file=sys.stderr)
+            reason_text = f": {reason}" if reason else ""
+            print(f"tvtf: {self.name} trace {self.count}{reason_text}", file=sys.stderr)
 
     def count_second_trace(self) -> None:
         """Counts a second first trace: one that created Variables is repeated, and TensorFlow counts both."""

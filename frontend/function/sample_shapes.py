@@ -101,7 +101,8 @@ def common_type(samples: Sequence[tuple[Sizes, TensorType]]) -> TensorType:
     """Returns the type that a result has for any sizes, given its types for the sample sizes."""
     base, first = samples[0]
     shapes = [sample_type.shape for _, sample_type in samples]
-    if len(shapes) < 2 or any(isinstance(s, AnyShape) or len(s) != len(first.shape) for s in shapes):
+    have_one_rank = all(not isinstance(shape, AnyShape) and len(shape) == len(first.shape) for shape in shapes)
+    if len(shapes) < 2 or not have_one_rank:
         return first._replace(shape=_any_shape(samples))
     are_all_varied = all(any(_changes_only(sizes, base, symbol) for sizes, _ in samples) for symbol in base)
     return first._replace(shape=tuple(_common_dim(dims, are_all_varied) for dims in zip(*shapes)))
@@ -125,11 +126,16 @@ def _common_dim(sample_dims: Sequence[Any], are_all_varied: bool) -> Any:
 def _any_shape(samples: Sequence[tuple[Sizes, TensorType]]) -> AnyShape:
     """Returns the shape of a result whose rank varies between samples: an example of it per size in ``SIZES``."""
     # Samples in which all symbols have one size come first.
-    shape_by_size = {next(iter(sizes.values()), 0): t.shape for sizes, t in samples if len(set(sizes.values())) < 2}
+    shape_by_size = {}
+    for sizes, sample_type in samples:
+        if len(set(sizes.values())) < 2:
+            size = next(iter(sizes.values()), 0)
+            shape_by_size[size] = sample_type.shape
     shapes = [shape_by_size.get(size) for size in SIZES]
-    if shapes[0] is None or shapes[1] is None:
-        shapes_in_order = [sample_type.shape for _, sample_type in samples]
-        shapes = [*shapes_in_order, *[None] * len(SIZES)][: len(SIZES)]
+    if shapes[0] is None or shapes[1] is None:  # the call accepts none of these: the samples come in any order
+        all_shapes = [sample_type.shape for _, sample_type in samples]
+        padding = [None] * len(SIZES)
+        shapes = [*all_shapes, *padding][: len(SIZES)]
     shapes = _distinct_ranks_first(shapes)
     return AnyShape(lambda index: _with_unknown_sizes(shapes[index], index))
 

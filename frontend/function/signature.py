@@ -99,7 +99,10 @@ class Leaf:
 
     def of_sizes(self, tensor: Any) -> Leaf:
         """Returns the leaf with a spec of the shape of ``tensor``."""
-        return self if self.is_dataset else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
+        if self.is_dataset:
+            return self
+        spec: Any = self.spec
+        return self.with_spec(TensorSpec(tensor.shape, spec.dtype, spec.name))
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
         """Returns a copy of the leaf with another spec."""
@@ -112,15 +115,17 @@ class Leaf:
         """Returns the leaf's trace type as TensorFlow prints it."""
         if self.is_dataset:
             return repr(self.value.argument_spec())
-        return (
-            repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
-        )
+        if self.spec is None:
+            return f"Literal[{self.value!r}]"
+        return repr(TensorSpec(self.spec.shape, self.spec.dtype))
 
     def describe(self) -> str:
         """Returns a short text for messages about retracing."""
         if self.is_dataset:
             return repr(self.value.argument_spec())
-        return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
+        if self.spec is None:
+            return repr(self.value)
+        return f"{self.spec.dtype.name}{list(self.spec.shape)}"
 
 
 def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
@@ -132,9 +137,8 @@ def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
         return True
     if wide.shape.rank != narrow.shape.rank:
         return False
-    return all(
-        wide_size is None or wide_size == narrow_size for wide_size, narrow_size in zip(wide.shape, narrow.shape)
-    )
+    size_pairs = zip(wide.shape, narrow.shape)
+    return all(wide_size is None or wide_size == narrow_size for wide_size, narrow_size in size_pairs)
 
 
 def value_key(value: Any) -> Any:
@@ -260,9 +264,10 @@ class Arguments:
           tensors: the tensors, in the order of the leaves.
           variables: the Variables, in the order of the leaves; the original ones if None.
         """
-        remaining, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
-        flat = [self._replaced(leaf, remaining, stand_ins) for leaf in self.leaves]
-        return nest.pack_sequence_as(self.structure, flat, expand_composites=True)
+        remaining_tensors = iter(tensors)
+        remaining_variables = iter(self.variables if variables is None else variables)
+        leaves = [self._replaced(leaf, remaining_tensors, remaining_variables) for leaf in self.leaves]
+        return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
 
     def described(self, describe: Callable[[Leaf], Any]) -> Any:
         """Returns ``(args, kwargs)`` with ``describe(leaf)`` for each leaf; composite tensors are their specs."""
@@ -307,11 +312,11 @@ def structure_key(structure: Any) -> Any:
     if not nest.is_nested(structure):
         return type(structure) if nest.is_composite(structure) else "."
     if isinstance(structure, Mapping):
-        return type(structure).__name__, tuple(
-            (key, structure_key(structure[key])) for key in nest.sorted_keys(structure)
-        )
-    is_record = nest.is_record(structure)
-    container_key = (type(structure), nest.metadata_of(structure)) if is_record else type(structure).__name__
+        named_keys = tuple((name, structure_key(structure[name])) for name in nest.sorted_keys(structure))
+        return type(structure).__name__, named_keys
+    container_key: Any = type(structure).__name__
+    if nest.is_record(structure):
+        container_key = type(structure), nest.metadata_of(structure)
     return container_key, tuple(map(structure_key, nest.parts_of(structure)))
 
 
