@@ -320,6 +320,11 @@ def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
     return Listed(tensor_elements, spec)
 
 
+def _zeros_of(spec: Any) -> EagerTensor:
+    """Returns a tensor of zeros with the shape and dtype of a spec."""
+    return EagerTensor(np.zeros(spec.shape.as_list(), spec.dtype.np))
+
+
 @export("data.experimental.pad_to_cardinality")
 def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformation:
     """For ``apply``: adds a bool under ``mask_key`` to each dict, and appends zeros up to ``cardinality`` elements.
@@ -338,7 +343,7 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
     def padded(dataset: Dataset) -> Dataset:
         """Appends elements of zeros until there are ``cardinality``.
 
-        The entry ``mask_key`` says which are the dataset's own.
+        The entry ``mask_key`` is True in the dataset's own elements.
         """
         if dataset.size < 0:
             raise ValueError(
@@ -351,12 +356,11 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
             )
         if not isinstance(dataset.element_spec, Mapping):
             raise ValueError("`pad_to_cardinality` requires its input dataset to be a dictionary.")
-        zeros = nest.map_structure(
-            lambda spec: EagerTensor(np.zeros(spec.shape.as_list(), spec.dtype.np)), dataset.element_spec
-        )
-        filler = {**zeros, mask_key: convert_to_tensor(False)}
-        valid = Map(dataset, lambda element: {**element, mask_key: convert_to_tensor(True)})
-        return Concatenate(valid, ElementList([filler] * (cardinality - dataset.size), spec_of(filler)))
+        filler = nest.map_structure(_zeros_of, dict(dataset.element_spec))
+        filler[mask_key] = convert_to_tensor(False)
+        fillers = ElementList([filler] * (cardinality - dataset.size), spec_of(filler))
+        marked = Map(dataset, lambda element: {**element, mask_key: convert_to_tensor(True)})
+        return Concatenate(marked, fillers)
 
     return padded
 

@@ -117,26 +117,29 @@ class Dataset(NumberedObject, abc.ABC):
     def _upstream(self) -> tuple[list[SeedGenerator | RandomFunction], int]:
         """The random parts of this dataset and of all that it depends on, and the length of the longest chain of datasets.
 
-        The datasets are walked without recursion, for which a chain can be too long.
+        This is a depth-first search with a stack of its own: a chain can be too long for recursion.
         """
         parts: dict[int, SeedGenerator | RandomFunction] = {}
         lengths: dict[int, int] = {}  # of the chain that ends with a dataset, by the dataset's identity
         unfinished = [(self, _attributes(self))]
         while unfinished:
             dataset, attributes = unfinished[-1]
-            for each in attributes:
-                if not isinstance(each, Dataset):
-                    parts[id(each)] = each
-                elif "_upstream" in vars(each):
-                    known, lengths[id(each)] = each._upstream
-                    parts.update((id(part), part) for part in known)
-                elif id(each) not in lengths:
-                    unfinished.append((each, _attributes(each)))
+            unvisited = None
+            for attribute in attributes:
+                if not isinstance(attribute, Dataset):
+                    parts[id(attribute)] = attribute
+                elif "_upstream" in vars(attribute):
+                    known_parts, lengths[id(attribute)] = attribute._upstream
+                    parts.update((id(part), part) for part in known_parts)
+                elif id(attribute) not in lengths:
+                    unvisited = attribute
                     break
-            else:
-                sources = (lengths[id(each)] for each in _attributes(dataset) if isinstance(each, Dataset))
-                lengths[id(dataset)] = 1 + max(sources, default=0)
-                unfinished.pop()
+            if unvisited is not None:  # its chain must be known before the search goes on with this dataset
+                unfinished.append((unvisited, _attributes(unvisited)))
+                continue
+            source_lengths = [lengths[id(source)] for source in _attributes(dataset) if isinstance(source, Dataset)]
+            lengths[id(dataset)] = 1 + max(source_lengths, default=0)
+            unfinished.pop()
         return list(parts.values()), lengths[id(self)]
 
     def _allow_recursion(self) -> None:
@@ -156,17 +159,23 @@ class Dataset(NumberedObject, abc.ABC):
         return self._elements_from(position)
 
     def _elements_from(self, position: int) -> Iterator[Element]:
-        return self._values(itertools.islice(self.handles(), position, None)) if position else self.elements()
+        """Starts an iteration at the element ``position``. The elements before it are not computed."""
+        if not position:
+            return self.elements()
+        return self._values(itertools.islice(self.handles(), position, None))
 
     def example_elements(self) -> Iterator[Element]:
-        """Yields the first element, if there is one, from an iteration that changes no order of later ones."""
+        """Yields the first element, if there is one. Later iterations have the same order as without this call.
+
+        The states of the seed generators are restored, because an iteration draws seeds from them.
+        """
         self._allow_recursion()
-        before = [(g, g.pair, g.drawn) for g in self._seed_generators]
+        states = [(generator, generator.pair, generator.drawn) for generator in self._seed_generators]
         with trying():
-            first = list(itertools.islice(self.elements(), 1))
-        for generator, pair, drawn in before:
+            first_elements = list(itertools.islice(self.elements(), 1))
+        for generator, pair, drawn in states:
             generator.restore(pair, drawn)
-        return iter(first)
+        return iter(first_elements)
 
     def __iter__(self) -> OwnedIterator:
         if state.trace is not None:
@@ -257,9 +266,10 @@ def _attributes(dataset: Dataset) -> Iterator[Dataset | SeedGenerator | RandomFu
     for name, attribute in list(vars(dataset).items()):  # a copy: another thread may set an attribute
         if name == CACHED_ELEMENTS:
             continue
-        for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
-            if isinstance(each, (Dataset, SeedGenerator, RandomFunction)):
-                yield each
+        values = attribute if isinstance(attribute, (tuple, list)) else [attribute]
+        for value in values:
+            if isinstance(value, (Dataset, SeedGenerator, RandomFunction)):
+                yield value
 
 
 Handles = Callable[[Any], Iterator[Any]]
@@ -345,11 +355,11 @@ class OwnedIterator(NumberedObject, Trackable):
 
     def _restore_from_tensors(self, tensors: Mapping[str, Any]) -> None:
         """Restores a saved position and seeds. It skips handles up to the position without computing their elements."""
+        self.position, *self._start = map(int, tensors[_STATE])
         # Each generator has stored three numbers: a pair of seeds and the number of pairs drawn from it.
-        self.position, *self._start = (int(n) for n in tensors[_STATE])
-        for at, generator in enumerate(self._generators):
-            first, second, drawn = self._start[3 * at : 3 * at + 3]
-            generator.restore((first, second), drawn)
+        for index, generator in enumerate(self._generators):
+            first_seed, second_seed, drawn = self._start[3 * index : 3 * index + 3]
+            generator.restore((first_seed, second_seed), drawn)
         self._elements = self._dataset.new_elements(self.position)
 
     @property

@@ -301,10 +301,14 @@ class Window(Dataset):
             if argument < 1:
                 raise ArgumentError(f"Window {name} must be greater than zero.").for_op("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
+        # The number of source elements that a window needs: all up to its last one, or only its first.
+        needed = (size - 1) * stride + 1 if drop_remainder else 1
+
+        def window_count(element_count: int) -> int:
+            return max(0, ceil_div(element_count - needed + 1, shift))
+
         spec = nest.map_structure(DatasetSpec, source.element_spec)
-        # The number of source elements that a window must cover: all up to its last one, or only its first.
-        reach = (size - 1) * stride + 1 if drop_remainder else 1
-        super().__init__(spec, map_known_size(source.size, lambda n: max(0, ceil_div(n - reach + 1, shift))))
+        super().__init__(spec, map_known_size(source.size, window_count))
 
     @started
     def handles(self) -> Iterator[Any]:
@@ -313,30 +317,40 @@ class Window(Dataset):
         For example, length 2, shift 3, stride 2 on 0..9 give (0, 2), (3, 5) ... ``stride`` is the distance between a
         window's elements. ``shift`` is the distance between the starts of windows.
         """
-        source, buffered = self.source.elements(), list[Element]()
+        source = self.source.elements()
+        buffered: list[Element] = []
         yield
-        reach = (self.length - 1) * self.stride + 1
+        span = (self.length - 1) * self.stride + 1  # from a window's first element to its last
         while True:
-            buffered += itertools.islice(source, max(reach - len(buffered), 0))
-            window = buffered[: reach : self.stride]
+            buffered += itertools.islice(source, max(span - len(buffered), 0))
+            window = buffered[: span : self.stride]
             if not window or (self.drop and len(window) < self.length):
                 return
             yield self._window(window)
-            # With shift > reach, elements between two windows have not been read yet and are skipped.
-            missing = self.shift - len(buffered)
+            # With shift > span, elements between two windows have not been read yet and are skipped.
+            unread = self.shift - len(buffered)
             buffered = buffered[self.shift :]
-            if missing > 0:
-                next(itertools.islice(source, missing, missing), None)
+            if unread > 0:
+                _skip(source, unread)
 
     def _window(self, elements: list[Element]) -> Any:
         """Returns a window as a dataset; if elements have several components, as a nest with a dataset for each."""
         spec = self.source.element_spec
         if type(spec) is TensorSpec:
             return ElementList(elements, spec)
-        columns = [
-            ElementList(list(column), s) for column, s in zip(zip(*map(nest.flatten, elements)), nest.flatten(spec))
+        component_specs = nest.flatten(spec)
+        components = zip(*map(nest.flatten, elements))  # of all elements, a tuple per component
+        datasets = [
+            ElementList(list(component), component_spec)
+            for component, component_spec in zip(components, component_specs)
         ]
-        return nest.pack_sequence_as(spec, columns)
+        return nest.pack_sequence_as(spec, datasets)
+
+
+def _skip(iterator: Iterator[Any], count: int) -> None:
+    """Advances an iterator by up to ``count`` items."""
+    for _ in itertools.islice(iterator, count):
+        pass
 
 
 @method
@@ -345,7 +359,7 @@ def window(
 ) -> Dataset:
     """Returns datasets of ``size`` elements ``stride`` apart.
 
-    Each window starts ``shift`` elements after the previous one.
+    Each window starts ``shift`` elements after the previous one; ``size`` elements if None.
 
     Raises:
       InvalidArgumentError: ``size``, ``shift`` or ``stride`` is not positive.
@@ -353,13 +367,8 @@ def window(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#window
     """
     length = int_argument(size)
-    return Window(
-        self,
-        length,
-        length if shift is None else int_argument(shift),
-        int_argument(stride),
-        bool_argument(drop_remainder),
-    )
+    distance = length if shift is None else int_argument(shift)
+    return Window(self, length, distance, int_argument(stride), bool_argument(drop_remainder))
 
 
 class GroupByWindow(Dataset):
@@ -388,17 +397,19 @@ class GroupByWindow(Dataset):
 
     def _spec_of_reduced(self) -> Any:
         """Returns the element spec of the datasets that ``reduce`` returns, from a trace, or from a call on an empty group."""
-        group_spec = DatasetSpec(self.source.element_spec)
-        if (traced_spec := self.reduce.traced_spec((TensorSpec([], int64), group_spec))) is not None:
+        key_spec, group_spec = TensorSpec([], int64), DatasetSpec(self.source.element_spec)
+        traced_spec = self.reduce.traced_spec((key_spec, group_spec))
+        if traced_spec is not None:
             return traced_spec
+        key, empty_group = EagerTensor(np.array(0, np.int64)), ElementList([], self.source.element_spec)
         with trying():
-            probe = self.reduce(EagerTensor(np.array(0, np.int64)), ElementList([], self.source.element_spec))
-        if not isinstance(probe, Dataset):
+            reduced = self.reduce(key, empty_group)
+        if not isinstance(reduced, Dataset):
             raise TypeError(
                 "Invalid `reduce_func`. `reduce_func` must return a single `tf.data.Dataset` object but its return type is "
-                f"{spec_of(tensors_of(probe))}."
+                f"{spec_of(tensors_of(reduced))}."
             )
-        return probe.element_spec
+        return reduced.element_spec
 
     @started
     def handles(self) -> Iterator[Any]:

@@ -173,19 +173,23 @@ def _weights(of_original: Tensor) -> Tensor:
 
 
 def _estimated_frequencies(classes: Dataset, count: int) -> Dataset:
-    """Returns the frequency of each of ``count`` classes among the elements so far, for each element."""
+    """Returns the frequency of each of ``count`` classes among the elements so far, for each element.
 
-    def estimated(seen: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
-        new = bind.reduce_sum(one_hot(batch, count, dtype=int64), axis=(0,), keepdims=False)
-        seen = bind.add(seen, new)
-        total = bind.reduce_sum(seen, axis=(0,), keepdims=False)
-        frequencies = bind.cast(
-            bind.divide(bind.cast(seen, dtype=float64), bind.cast(total, dtype=float64)), dtype=float32
-        )
-        return seen, broadcast_to(frequencies, [ESTIMATION_BATCH, count])
+    The frequencies are updated after a batch of elements, as in TensorFlow.
+    """
 
-    start = np.full([count], SMOOTHING, np.int64)
-    return Unbatch(Scan(Batch(classes, ESTIMATION_BATCH, False), start, estimated))
+    def update_counts(counts: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds a batch to the counts of the classes; returns the counts, and the frequencies for each element."""
+        batch_counts = bind.reduce_sum(one_hot(batch, count, dtype=int64), axis=(0,), keepdims=False)
+        new_counts = bind.add(counts, batch_counts)
+        total = bind.reduce_sum(new_counts, axis=(0,), keepdims=False)
+        ratios = bind.divide(bind.cast(new_counts, dtype=float64), bind.cast(total, dtype=float64))
+        frequencies = bind.cast(ratios, dtype=float32)
+        return new_counts, broadcast_to(frequencies, [ESTIMATION_BATCH, count])
+
+    initial_counts = np.full([count], SMOOTHING, np.int64)
+    batches = Batch(classes, ESTIMATION_BATCH, False)
+    return Unbatch(Scan(batches, initial_counts, update_counts))
 
 
 @method
@@ -287,10 +291,12 @@ def _with_log_weights(datasets: list[Dataset], weights: Any) -> tuple[list[Datas
             "Invalid `weights`. `weights` should have the same length as `datasets` but got "
             f"`len(weights)={len(weights)}` vs. `len(datasets)={len(datasets)}`."
         )
-    pairs = [(dataset, weight) for dataset, weight in zip(datasets, weights) if weight > 0]
-    if not pairs:
-        pairs = [(Take(datasets[0], 0), 1.0)]
-    return [dataset for dataset, _ in pairs], _logits([weight for _, weight in pairs])
+    positive_weights = [weight for weight in weights if weight > 0]
+    if not positive_weights:
+        empty_dataset = Take(datasets[0], 0)
+        return [empty_dataset], _logits([1.0])
+    weighted_datasets = [dataset for dataset, weight in zip(datasets, weights) if weight > 0]
+    return weighted_datasets, _logits(positive_weights)
 
 
 def _logits(weights: Any) -> Tensor:

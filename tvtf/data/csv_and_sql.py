@@ -183,7 +183,10 @@ class _ColumnProbe:
         Raises ValueError if one does not have ``width`` fields.
         """
         for path in self.paths:
-            for number, row in enumerate(itertools.islice(self.rows(path), int(self.header), None), 1 + self.header):
+            numbered_rows = enumerate(self.rows(path), 1)
+            if self.header:
+                next(numbered_rows, None)
+            for number, row in numbered_rows:
                 if len(row) != width:
                     raise ValueError(
                         f"Problem inferring types: CSV row {number} has {len(row)} number of fields. Expected: {width}. "
@@ -219,23 +222,27 @@ def _column_indices(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
       names: the names of all columns of the file, in order.
 
     Raises:
-      ValueError: a column doesn't exist, or is selected twice. The texts are TensorFlow's, whose "> 0  and <=" means
-        "at least 0 and less than".
+      ValueError: a column doesn't exist, or is selected twice.
     """
-    indices = []
-    for column in columns:
-        if isinstance(column, int) and not 0 <= column < len(names):
-            raise ValueError(
-                f"Column index {column} specified in `select_columns` should be > 0  and <= {len(names)}, which is the number "
-                "of columns."
-            )
-        if not isinstance(column, int) and column not in names:
+    indices = [_column_index(column, names) for column in columns]
+    _require_unique(indices, "The `select_columns` argument contains duplicate columns")
+    return sorted(indices)
+
+
+def _column_index(column: Any, names: Sequence[str]) -> int:
+    """Returns the index of a column that is given by its name or its index; raises ValueError if there is none."""
+    if not isinstance(column, int):
+        if column not in names:
             raise ValueError(
                 f"Column {column} specified in `select_columns` must be of one of the columns: {dict.fromkeys(names).keys()}."
             )
-        indices.append(column if isinstance(column, int) else names.index(column))
-    _require_unique(indices, "The `select_columns` argument contains duplicate columns")
-    return sorted(indices)
+        return names.index(column)
+    if not 0 <= column < len(names):  # in TensorFlow's text, "> 0  and <=" means "at least 0 and less than"
+        raise ValueError(
+            f"Column index {column} specified in `select_columns` should be > 0  and <= {len(names)}, which is the number "
+            "of columns."
+        )
+    return column
 
 
 def _require_unique(values: Sequence[Any], message: str) -> None:

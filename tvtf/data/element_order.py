@@ -112,14 +112,17 @@ class Repeat(PassThrough):
     @started
     def handles(self) -> Iterator[Any]:
         """Yields the source's handles ``count`` times, starting a new iteration each time; endlessly if negative."""
-        handles = self.source.handles() if self.count else iter(())
+        is_endless = self.count < 0
+        handles = self.source.handles() if self.count else iter(())  # before the `yield`: see `started`
         yield
-        for repetition in itertools.count() if self.count < 0 else range(self.count):
-            empty = True
-            for handle in self.source.handles() if repetition else handles:
-                empty = False
+        for repetition in itertools.count() if is_endless else range(self.count):
+            if repetition > 0:
+                handles = self.source.handles()
+            is_empty = True
+            for handle in handles:
+                is_empty = False
                 yield handle
-            if empty and self.count < 0:  # repeating nothing endlessly would never return
+            if is_empty and is_endless:  # repeating nothing endlessly would never return
                 return
 
 
@@ -158,17 +161,17 @@ class Shuffle(PassThrough):
 
         As in TensorFlow, the drawn handle is swapped with the first one, which then leaves the buffer.
         """
-        random = words(self.seeds.next_pair())
+        random_words = words(self.seeds.next_pair())
         yield
-        source = self.source.handles()  # which TensorFlow, too, starts with the first element
+        source = self.source.handles()  # after the `yield`: TensorFlow starts the source with the first element, too
         buffer: deque[Any] = deque()
         while True:
-            missing = None if self.buffer_size == UNKNOWN else self.buffer_size - len(buffer)
-            buffer.extend(itertools.islice(source, missing))
+            free_slots = None if self.buffer_size == UNKNOWN else self.buffer_size - len(buffer)
+            buffer.extend(itertools.islice(source, free_slots))
             if not buffer:
                 return
-            chosen = next(random) % len(buffer)
-            buffer[0], buffer[chosen] = buffer[chosen], buffer[0]
+            drawn = next(random_words) % len(buffer)
+            buffer[0], buffer[drawn] = buffer[drawn], buffer[0]
             yield buffer.popleft()
 
 

@@ -67,19 +67,25 @@ class Traced(Eager):
     def __init__(self, user: Callable[..., Any], source: Dataset, *state: Any) -> None:
         """Traces a user's function of the elements of ``source``, and infers the spec of the function's result.
 
-        ``state`` holds the specs of arguments before the element, such as the state of ``scan``.
+        Args:
+          user: the function. If it can't be traced, it is called on an element to find the spec.
+          source: the dataset of the elements.
+          *state: the specs of arguments before the element, such as the state of ``scan``.
         """
         super().__init__(user)
         specs = (*state, source.element_spec)
         all_dense = all(type(spec) is TensorSpec for spec in nest.flatten(specs))
         self._flatten = nest.flattener(specs) if all_dense else None
+        self._traced = None
+        if debug.on or _needs_values(specs):
+            self.spec = self._eager_spec(source)
+            return
         try:
-            self._traced = None if debug.on or _needs_values(specs) else self._trace(specs)
+            self._traced = self._trace(specs)
         except (TypeError, ValueError, NotImplementedError) as error:
-            self._traced = None
             self.spec = self._eager_spec(source, error)
         else:
-            self.spec = self._eager_spec(source) if self._traced is None else _result_spec(self._traced)
+            self.spec = _result_spec(self._traced)
 
     def _trace(self, specs: tuple[Any, ...]) -> Any:
         """Traces the user's function for arguments with these specs, and returns the concrete function."""
@@ -97,13 +103,17 @@ class Traced(Eager):
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
         """Infers the spec of the function's result by a call on the first element, as Python.
 
-        All dims of the spec are unknown, because they may differ for other elements. ``trace_error`` is the error that
-        tracing raised. This error is raised again if the call fails, too.
+        All dims of the spec are unknown, because they may differ for other elements.
+
+        Args:
+          source: the dataset of the elements.
+          trace_error: the error that tracing raised; it is raised again if the call fails, too.
         """
         for element in source.example_elements():
             try:
                 with trying():
-                    result_spec = nest.map_structure(_with_unknown_dims, spec_of(super().__call__(element)))
+                    spec_of_first = spec_of(super().__call__(element))
+                result_spec = nest.map_structure(_with_unknown_dims, spec_of_first)
             except Exception as error:
                 raise trace_error or error from None
             if trace_error is not None:
@@ -113,9 +123,10 @@ class Traced(Eager):
             return result_spec
         if trace_error is not None:
             raise trace_error
+        blank_element = nest.map_structure(_blank, source.element_spec)
         try:
             with trying():
-                return spec_of(super().__call__(nest.map_structure(_blank, source.element_spec)))
+                return spec_of(super().__call__(blank_element))
         except Exception:  # the user's Python may raise any error on an element that is none
             return source.element_spec
 
@@ -149,9 +160,12 @@ class DatasetFunction(Eager):
     def traced_spec(self, specs: tuple[Any, ...]) -> Any:
         """Returns the element spec of the datasets that the function returns for elements with these specs.
 
-        The function is traced for it: what it returns for one element has sizes that others don't have. Returns None if
-        the function can't be traced. If an outer function makes the dataset for each of its elements, and the function
-        doesn't depend on the element, it is traced for the first one alone.
+        The spec comes from a trace, because the dataset for one element has sizes that those for others don't have. If
+        an outer function makes this dataset for each of its elements, the spec is cached, unless the function captures
+        objects.
+
+        Returns:
+          the spec, or None if the function can't be traced.
         """
         captured = _captured_numbers(self.user)
         if captured is None:
@@ -164,23 +178,30 @@ class DatasetFunction(Eager):
         return spec
 
     def _spec_of_trace(self, specs: tuple[Any, ...]) -> Any:
-        user, found = convert(self.user, is_explicit=False), []
+        """Traces the function for elements with these specs, and returns the element spec of the returned dataset.
+
+        Returns None if the function can't be traced.
+        """
+        user = convert(self.user, is_explicit=False)
         tensor_specs = [spec for spec in nest.flatten(specs) if not isinstance(spec, NumberedSpec)]
+        result_specs: list[Any] = []
 
         def run(*tensors: Any) -> None:
             """Calls the function on symbolic tensors, and on datasets without elements for windows."""
-            rest = iter(tensors)
-            element = nest.map_structure(
-                lambda spec: ElementList([], spec.element_spec) if isinstance(spec, DatasetSpec) else next(rest), specs
-            )
-            found.append(user(*_arguments(element)).element_spec)
+            remaining_tensors = iter(tensors)
+
+            def argument_of(spec: Any) -> Any:
+                return ElementList([], spec.element_spec) if isinstance(spec, DatasetSpec) else next(remaining_tensors)
+
+            element = nest.map_structure(argument_of, specs)
+            result_specs.append(user(*_arguments(element)).element_spec)
 
         try:
             with trying(), calling(FunctionStreams(self.streams.global_seed)):
                 function(run).get_concrete_function(*tensor_specs)
-        except Exception:  # whatever the user's Python raises on symbolic tensors: it is called on elements instead
+        except Exception:  # the user's Python may raise any error on symbolic tensors: it is called on elements instead
             return None
-        return found[-1]
+        return result_specs[-1]
 
 
 def _blank(spec: Any) -> Any:
@@ -191,7 +212,7 @@ def _blank(spec: Any) -> Any:
 
 
 def _captured_numbers(user: Any) -> list[tuple[type, Any]] | None:
-    """Returns the numbers and texts that a Python function captures, with their types, as 1 equals 1.0.
+    """Returns the numbers and texts that a Python function captures, each with its type, because 1 equals 1.0.
 
     Returns None if it captures other objects, or isn't a Python function.
     """
@@ -201,8 +222,9 @@ def _captured_numbers(user: Any) -> list[tuple[type, Any]] | None:
         captured = [cell.cell_contents for cell in user.__closure__ or ()]
     except ValueError:  # a cell is empty
         return None
-    typed = [(type(value), value) for value in captured]
-    return typed if all(kind in (int, float, bool, str) for kind, _ in typed) else None
+    if any(type(value) not in (int, float, bool, str) for value in captured):
+        return None
+    return [(type(value), value) for value in captured]
 
 
 def _with_new_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -395,7 +417,8 @@ class Interleave(Dataset):
 
     def _inner_spec(self) -> Any:
         """Returns the element spec of the datasets that the function returns, from a trace, or for the first element."""
-        if (traced_spec := self.function.traced_spec((self.source.element_spec,))) is not None:
+        traced_spec = self.function.traced_spec((self.source.element_spec,))
+        if traced_spec is not None:
             return traced_spec
         for element in self.source.example_elements():
             with trying():
@@ -418,12 +441,15 @@ class Interleave(Dataset):
         source = self.source.elements()
         yield
         open_iterators = self._initial_iterators(source)
-        exhausted, slot = False, 0
-        while not exhausted or any(o is not None for o in open_iterators):
-            if open_iterators[slot] is None and not exhausted:
+        is_source_exhausted = False
+        slot = 0
+        while not is_source_exhausted or any(iterator is not None for iterator in open_iterators):
+            if open_iterators[slot] is None and not is_source_exhausted:
                 element = next(source, None)
-                exhausted = element is None
-                open_iterators[slot] = None if exhausted else self._open(element)
+                if element is None:
+                    is_source_exhausted = True
+                else:
+                    open_iterators[slot] = self._open(element)
             yield from self._block(open_iterators, slot)
             slot = (slot + 1) % self.cycle
 
@@ -559,22 +585,30 @@ def _trace_with_stable_state(
 ) -> tuple[Traced, Any]:
     """Traces a function of a state and an element until the spec of the state no longer changes.
 
-    If a call changes a dim of the state, the dim becomes unknown, and the function is traced again. ``state_of``
-    extracts the new state from the result. Returns the traced function and the spec of its state.
+    If a call changes a dim of the state, the dim becomes unknown, and the function is traced again.
+
+    Args:
+      user: the function.
+      source: the dataset of the elements.
+      spec: the spec of the initial state.
+      state_of: extracts the spec of the new state from that of the function's result.
+
+    Returns:
+      the traced function and the spec of its state.
     """
     while True:
         step = Traced(user, source, spec)
-        new = state_of(step.spec)
-        for old, changed in zip(nest.flatten(spec), nest.flatten(new)):
-            if isinstance(old, TensorSpec) and isinstance(changed, TensorSpec) and old.dtype is not changed.dtype:
+        new_spec = state_of(step.spec)
+        for old, new in zip(nest.flatten(spec), nest.flatten(new_spec)):
+            if isinstance(old, TensorSpec) and isinstance(new, TensorSpec) and old.dtype is not new.dtype:
                 raise TypeError(
                     "The element types for the new state must match the initial state. Expected "
-                    f"{old.dtype} but got {changed.dtype}."
+                    f"{old.dtype} but got {new.dtype}."
                 )
-        wider = relaxed(spec, new)
-        if wider == spec:
+        wider_spec = relaxed(spec, new_spec)
+        if wider_spec == spec:
             return step, spec
-        spec = wider
+        spec = wider_spec
 
 
 @method

@@ -96,14 +96,18 @@ class Pace:
         LONG_SECONDS.
         """
         is_first, self._is_first = self._is_first, False
+        is_cheap = elapsed < CHEAP_SECONDS
+        suits_other = is_cheap if self.is_threaded else not is_cheap
         # The first element may be slow only because it prepared the others. Threads started for it would stay, and
         # next to compiled code, which uses all cores, even cheap elements would take longer in threads.
-        if is_first or self.may_block or (elapsed < CHEAP_SECONDS) is not self.is_threaded:
+        if is_first or self.may_block or not suits_other:
             self._streak = 0
             return
         self._streak += 1
-        if self._streak == STREAK or (elapsed > LONG_SECONDS and not self.is_threaded):
-            self.is_threaded, self._streak = not self.is_threaded, 0
+        is_long = elapsed > LONG_SECONDS and not self.is_threaded
+        if self._streak == STREAK or is_long:
+            self.is_threaded = not self.is_threaded
+            self._streak = 0
 
 
 class _Results(Iterator[Any]):

@@ -28,15 +28,17 @@ def seed_pair(seed: Any) -> tuple[int, int]:
 
     If neither is set, both results are random. If only one is set, a default replaces the other.
     """
-    of_program = global_seed()
-    if of_program is None and seed is None:
+    graph_seed = global_seed()
+    if graph_seed is None and seed is None:
         first, second = np.random.SeedSequence().generate_state(2, np.uint32)
         return int(first), int(second)
-    if of_program is None:
+    if graph_seed is None:
         return DEFAULT_SEED, _as_31_bit_int(seed)
     op_seed = next_op_seed() if seed is None else _as_31_bit_int(seed)
-    pair = of_program % MAX_INT32, op_seed % MAX_INT32
-    return (0, MAX_INT32) if pair == (0, 0) else pair  # TensorFlow's kernels take (0, 0) for no seeds
+    pair = graph_seed % MAX_INT32, op_seed % MAX_INT32
+    if pair == (0, 0):  # TensorFlow's kernels take these for no seeds
+        return 0, MAX_INT32
+    return pair
 
 
 def _as_31_bit_int(seed: Any) -> int:

@@ -6,6 +6,7 @@ import abc
 import csv
 import glob
 import io
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -34,20 +35,21 @@ from tvtf.ops.strings.numbers import number_of
 def file_names(names: Any) -> list[str]:
     """Returns file names as a list.
 
-    They may be a string, several strings or paths, a string tensor, or a dataset of strings.
+    Args:
+      names: a string, several strings or paths, a string tensor, or a dataset of strings.
     """
-
-    def path_as_text(name: Any) -> Any:
-        return str(name) if hasattr(name, "__fspath__") else name  # such as a `pathlib.Path`
-
     if isinstance(names, Dataset):
-        found: list[str] = []
-        for element in names:
-            found += file_names(element)
-        return found
-    names = list(map(path_as_text, names)) if isinstance(names, (list, tuple)) else path_as_text(names)
-    values = convert_to_tensor(names, string).numpy()
-    return [name.decode() for name in np.atleast_1d(np.asarray(values, object)).tolist()]
+        names_of_elements = map(file_names, names)
+        return list(itertools.chain.from_iterable(names_of_elements))
+    texts = list(map(_path_as_text, names)) if isinstance(names, (list, tuple)) else _path_as_text(names)
+    values = convert_to_tensor(texts, string).numpy()
+    encoded_names = np.atleast_1d(np.asarray(values, object)).tolist()
+    return [name.decode() for name in encoded_names]
+
+
+def _path_as_text(name: Any) -> Any:
+    """Converts a path, such as a ``pathlib.Path``, to a string; other values stay as they are."""
+    return str(name) if hasattr(name, "__fspath__") else name
 
 
 def opened(path: str, compression: Any) -> Any:

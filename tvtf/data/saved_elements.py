@@ -129,13 +129,15 @@ def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
     A manifest contains the name, size and digest of the data file. The new file has another name than the old
     one. Thus the old dataset stays valid until the new manifest replaces the old manifest.
     """
-    content, manifest_path = _records(elements), os.path.join(folder, MANIFEST)
+    content = _records(elements)
+    manifest_path = os.path.join(folder, MANIFEST)
     name, obsolete_name = _new_and_old_file_names(manifest_path)
     file_entry = {"file": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     manifest = _encode_spec(spec) | {"elements": file_entry}
+    sealed_manifest = manifest | {SEAL: _digest(manifest)}
     with atomic_file.Replacement() as replacement:
         replacement.add(os.path.join(folder, name), [content])
-        replacement.add(manifest_path, [json.dumps(manifest | {SEAL: _digest(manifest)}).encode()])
+        replacement.add(manifest_path, [json.dumps(sealed_manifest).encode()])
         replacement.commit()
     atomic_file.remove(os.path.join(folder, obsolete_name))
 
@@ -197,12 +199,21 @@ def _manifest(path: str) -> dict[str, Any]:
         manifest = json.loads(atomic_file.read(path))
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"invalid JSON: {error}") from error
-    digest = manifest.pop(SEAL, None) if isinstance(manifest, dict) else None
-    if not isinstance(manifest, dict) or (
-        digest != _digest(manifest) if digest is not None else set(manifest) not in _UNSEALED
-    ):
+    if not _is_intact(manifest):
         raise _damaged(path, "its digest does not match its content")
-    return manifest
+    manifest.pop(SEAL, None)
+    return manifest  # type: ignore[no-any-return]
+
+
+def _is_intact(manifest: Any) -> bool:
+    """Returns whether a manifest has the digest of its entries, or the entries of a manifest without a digest."""
+    if not isinstance(manifest, dict):
+        return False
+    entries = {name: value for name, value in manifest.items() if name != SEAL}
+    digest = manifest.get(SEAL)
+    if digest is None:
+        return set(entries) in _UNSEALED
+    return bool(digest == _digest(entries))
 
 
 def _verified_data_file(folder: str, manifest: dict[str, Any], manifest_path: str) -> str:
@@ -243,14 +254,15 @@ def _encode_spec(spec: Any) -> dict[str, Any]:
     A spec of tensors becomes a list of shapes and dtypes, with their positions in the nested structure. A spec with
     composite tensors becomes text, for error messages, and also JSON if all parts can be encoded.
     """
-    if not any(map(nest.is_composite, nest.flatten(spec))):
-        shapes_and_dtypes = [[leaf.shape.as_list(), leaf.dtype.name] for leaf in nest.flatten(spec)]
-        positions = nest.pack_sequence_as(spec, list(range(len(shapes_and_dtypes)))) if nest.is_nested(spec) else 0
-        return {"specs": shapes_and_dtypes, "form": _encode_structure(positions)}
-    try:
-        return {"told": str(spec), "form": value_json.encode(spec)}
-    except value_json.NotPlain:
-        return {"told": str(spec)}
+    leaves = nest.flatten(spec)
+    if any(map(nest.is_composite, leaves)):
+        try:
+            return {"told": str(spec), "form": value_json.encode(spec)}
+        except value_json.NotPlain:
+            return {"told": str(spec)}
+    shapes_and_dtypes = [[leaf.shape.as_list(), leaf.dtype.name] for leaf in leaves]
+    positions = nest.pack_sequence_as(spec, list(range(len(leaves)))) if nest.is_nested(spec) else 0
+    return {"specs": shapes_and_dtypes, "form": _encode_structure(positions)}
 
 
 def _encode_structure(form: Any) -> Any:

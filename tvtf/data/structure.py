@@ -24,7 +24,8 @@ def tensors_of(value: Any) -> Element:
     Tuples and dicts stay nests, lists become tensors.
     """
     if isinstance(value, tuple) or nest.is_record(value):
-        return nest.with_parts(value, list(map(tensors_of, nest.parts_of(value))))
+        parts = [tensors_of(part) for part in nest.parts_of(value)]
+        return nest.with_parts(value, parts)
     if isinstance(value, dict):
         converted = {key: tensors_of(child) for key, child in value.items()}
         return OrderedDict(converted) if isinstance(value, OrderedDict) else converted

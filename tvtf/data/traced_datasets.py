@@ -139,15 +139,20 @@ def _with_example_values(leaf: Any, example: int) -> Any:
 
 
 def _example_of(tensor: SymbolicTensor, example: int) -> EagerTensor:
-    """Returns a tensor for an example, given by its number: its unknown dims and its elements are the example's number.
+    """Returns a value of a traced tensor for an example: its unknown dims and its elements are the example's number.
 
-    The elements may be sizes, which therefore differ, too. Strings are empty.
+    The elements may be sizes, so they differ between examples, as the dims do. Strings are empty.
+
+    Args:
+      tensor: the traced tensor.
+      example: the index of the example's number in ``EXAMPLES``.
     """
     if tensor.shape.rank is None:
         raise NotImplementedError(
             f"a dataset depends on {tensor}, whose rank is unknown during tracing: set the rank in the input_signature"
         )
-    dims = [EXAMPLES[example] if dim is None else dim for dim in tensor.shape.as_list()]
-    return EagerTensor(
-        np.full(dims, b"", object) if tensor.dtype is string else np.full(dims, EXAMPLES[example], tensor.dtype.np)
-    )
+    number = EXAMPLES[example]
+    dims = [number if dim is None else dim for dim in tensor.shape.as_list()]
+    if tensor.dtype is string:
+        return EagerTensor(np.full(dims, b"", object))
+    return EagerTensor(np.full(dims, number, tensor.dtype.np))
