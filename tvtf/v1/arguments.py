@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -178,8 +179,11 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Cons
     requested = tuple(int(dim or 0) for dim in as_shape(shape).as_list())
     in_graph = state.trace is not None and state.trace.has_keys
     if verify_shape and array.shape != requested:
-        subject = "Tensor's shape:" if in_graph else f"Tensor {array} (converted from {value}) with shape"
-        raise TypeError(f"Expected {subject} {requested}, but got {'' if in_graph else 'shape '}{array.shape}.")
+        if in_graph:
+            raise TypeError(f"Expected Tensor's shape: {requested}, but got {array.shape}.")
+        raise TypeError(
+            f"Expected Tensor {array} (converted from {value}) with shape {requested}, but got shape {array.shape}."
+        )
     # a single element is broadcast to the shape
     if in_graph and array.size != 1:
         return make_constant(_extended_by_last_element(array, math.prod(requested)), shape=requested, name=name)
@@ -275,10 +279,15 @@ def cond(
 def case(
     pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case"
 ) -> Any:
-    """Same as ``tf.case``, but the pairs of predicate and function may also be a dict."""
-    pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
-    # the keys of a dict may be references to tensors: tensor.ref()
-    pairs = [(pred.deref() if hasattr(pred, "deref") else pred, fn) for pred, fn in pairs]
+    """Same as ``tf.case``, but the pairs of predicate and function may also be a dict.
+
+    The keys of a dict may be references to tensors (``tensor.ref()``), because tensors are no keys in TensorFlow 2.
+    """
+    given_pairs = pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs
+    pairs = []
+    for pred, fn in given_pairs:
+        is_reference = hasattr(pred, "deref")
+        pairs.append((pred.deref() if is_reference else pred, fn))
     return tf_("case")(pairs, default, exclusive)
 
 
@@ -296,13 +305,15 @@ def print_tensor(
     It prints at most ``first_n`` times. ``summarize`` is the number of elements to print of each tensor. A negative
     number prints all elements.
     """
-    # by default as often as the tensor is computed
-    remaining_prints = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
+    # by default it prints as often as the tensor is computed
+    is_unlimited = first_n is None or first_n < 0
+    remaining_prints: Iterator[int] = itertools.count() if is_unlimited else iter(range(int(first_n)))  # type: ignore[arg-type]
     limit = 3 if summarize is None else summarize
 
     def write_to_stderr(*arrays: Any) -> list[Any]:
         if next(remaining_prints, None) is not None:
-            sys.stderr.write((message or "") + "".join(f"[{_first_elements(a, limit)}]" for a in arrays) + "\n")
+            texts = [f"[{_first_elements(array, limit)}]" for array in arrays]
+            sys.stderr.write(f"{message or ''}{''.join(texts)}\n")
         return []
 
     tensors = [convert_to_tensor(x) for x in data]
@@ -335,8 +346,8 @@ def _as_text(value: Any) -> str:
     """Formats an element of an array as ``tf.Print`` does: bools in lower case, floats with six significant digits."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    is_float = not isinstance(value, (bool, int)) and value.dtype.kind == "f"
-    if is_float:
+    is_python_value = isinstance(value, (bool, int))
+    if not is_python_value and value.dtype.kind == "f":
         return f"{float(value):g}"
     text = str(value)  # an integer, a bool or text
     return text.lower() if text in ("True", "False") else text
@@ -385,14 +396,23 @@ def string_split(
     if delimiters is None:
         words = tf_("strings.split")(source)
     else:
-        texts = convert_to_tensor(source)
-        for char in delimiters[1:]:  # strings.split takes one delimiter: replace all others by the first
-            texts = tf_("strings.regex_replace")(texts, re.escape(char), delimiters[0])
-        # Without a delimiter (an empty string) each byte is a word.
-        words = tf_("strings.split")(texts, delimiters[:1]) if delimiters else tf_("strings.bytes_split")(texts)
+        words = _split_at_any(convert_to_tensor(source), delimiters)
         if skip_empty:
             words = tf_("ragged.boolean_mask")(words, tf_("math.not_equal")(words, ""))
     return words if result_type == "RaggedTensor" else words.to_sparse()
+
+
+def _split_at_any(texts: Any, delimiters: str) -> Any:
+    """Splits strings at any of several characters, and returns the words as a ragged tensor.
+
+    Without a delimiter (an empty string), each byte is a word.
+    """
+    if not delimiters:
+        return tf_("strings.bytes_split")(texts)
+    first = delimiters[0]
+    for char in delimiters[1:]:  # strings.split takes one delimiter: replace all others by the first
+        texts = tf_("strings.regex_replace")(texts, re.escape(char), first)
+    return tf_("strings.split")(texts, first)
 
 
 @v1("strings.split")
@@ -467,15 +487,16 @@ def sparse_to_dense(
     The indices are a scalar, a vector of positions in a vector, or a matrix with an index vector in each row. A scalar
     value is stored at all positions.
     """
-    indices = convert_to_tensor(sparse_indices)
+    index_vectors = convert_to_tensor(sparse_indices)
     values = convert_to_tensor(sparse_values)
-    # a scalar becomes one index vector
-    positions = tf_("reshape")(indices, [1, 1]) if indices.shape.rank == 0 else indices
-    # each element of a vector becomes an index vector
-    positions = positions[:, None] if positions.shape.rank == 1 else positions
-    updates = tf_("broadcast_to")(values, tf_("shape")(positions)[:1])
+    if index_vectors.shape.rank == 0:
+        index_vectors = tf_("reshape")(index_vectors, [1, 1])
+    elif index_vectors.shape.rank == 1:  # each element becomes an index vector
+        index_vectors = index_vectors[:, None]
+    count = tf_("shape")(index_vectors)[:1]
+    updates = tf_("broadcast_to")(values, count)
     defaults = tf_("fill")(output_shape, convert_to_tensor(default_value, values.dtype))
-    return tf_("tensor_scatter_nd_update")(defaults, positions, updates)
+    return tf_("tensor_scatter_nd_update")(defaults, index_vectors, updates)
 
 
 @v1("setdiff1d")

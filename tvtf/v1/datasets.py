@@ -73,11 +73,13 @@ class GraphDataset:
         if not self._inputs:
             return self.built({}).element_spec
         with _eagerly():
-            first, second = (
-                self._make({id(tensor): _example(tensor, size) for tensor in self._inputs}).element_spec
-                for size in (2, 3)
-            )
+            first, second = self._example_spec(2), self._example_spec(3)
         return nest.map_structure(_covering_spec, first, second)
+
+    def _example_spec(self, size: int) -> Any:
+        """Returns the element spec of the dataset that is built from example values with unknown dims of ``size``."""
+        examples = {id(tensor): _example(tensor, size) for tensor in self._inputs}
+        return self._make(examples).element_spec
 
     def __getattr__(self, name: str) -> Any:
         """Returns the dataset's method ``name``, such as ``map``, or an attribute of TensorFlow 1's datasets.
@@ -93,9 +95,11 @@ class GraphDataset:
         if name in ("output_types", "output_shapes", "output_classes"):
             return _STRUCTURES[name](self.element_spec)
         getattr(Dataset, name)  # raises AttributeError if datasets have no such method
-        return lambda *args, **kwargs: _declare_call(
-            lambda values: getattr(self.built(values), name), self._inputs, args, kwargs
-        )
+
+        def method_for(values: _ValuesById) -> Any:
+            return getattr(self.built(values), name)
+
+        return lambda *args, **kwargs: _declare_call(method_for, self._inputs, args, kwargs)
 
 
 def _covering_spec(a: Any, b: Any) -> Any:
@@ -168,14 +172,15 @@ def _with_values(argument: Any, values: _ValuesById) -> Any:
     if isinstance(argument, SymbolicTensor):
         return values[id(argument)] if id(argument) in values else _constant(argument)
     if is_function(argument):
-        return with_values(argument, {id(t): _with_values(t, values) for t in captured_tensors(argument)})
+        captured_values = {id(tensor): _with_values(tensor, values) for tensor in captured_tensors(argument)}
+        return with_values(argument, captured_values)
+    container: Any = type(argument)
     if isinstance(argument, Mapping):
-        container: Any = type(argument)
         return container((key, _with_values(item, values)) for key, item in argument.items())
-    if isinstance(argument, tuple) and hasattr(argument, "_fields"):  # a named tuple takes its fields one by one
-        return type(argument)(*(_with_values(item, values) for item in argument))
     if isinstance(argument, (list, tuple)):
-        return type(argument)(_with_values(item, values) for item in argument)
+        items = [_with_values(item, values) for item in argument]
+        is_named_tuple = hasattr(argument, "_fields")  # it takes its fields one by one
+        return container(*items) if is_named_tuple else container(items)
     if nest.is_composite(argument):
         components = [_with_values(item, values) for item in nest.flatten(argument, expand_composites=True)]
         return nest.pack_sequence_as(argument, components, expand_composites=True)
@@ -384,18 +389,17 @@ def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = 
     When the op runs, it builds the dataset from the fed values, and sets the iterator to the first element.
     """
     declared = dataset if isinstance(dataset, GraphDataset) else GraphDataset(lambda _: dataset, [], dataset)
+    inputs = list(declared._inputs)
     graph = current_graph()
 
     def begin(*values: Any) -> np.ndarray:
         """Builds the dataset from the ``values`` of its inputs, and sets the iterator to the first element."""
-        values_by_id = {
-            id(tensor): convert_to_tensor(value, tensor.dtype) for tensor, value in zip(declared._inputs, values)
-        }
+        values_by_id = {id(tensor): convert_to_tensor(value, tensor.dtype) for tensor, value in zip(inputs, values)}
         iterator.begin(declared.built(values_by_id))
         return np.array(True)  # an op needs a result
 
     with graph.trace.without_op_names(), graph.trace.one_operation() as effects:
-        numpy_function(begin, list(declared._inputs), TensorSpec([], "bool"))
+        numpy_function(begin, inputs, TensorSpec([], "bool"))
     return Operation("MakeIterator", name or "MakeIterator", graph, effects)
 
 
@@ -460,14 +464,16 @@ for _name in _STRUCTURES:
 
 
 def _spec_of(types: Any, shapes: Any, classes: Any) -> Any:
-    """Returns the element spec with the structure of ``types``, which are nested dtypes, and with their ``shapes``."""
-    if shapes is None:  # then they are unknown
+    """Returns the element spec with the structure of ``types``, which are nested dtypes, and with their ``shapes``.
+
+    If ``shapes`` is None, all shapes are unknown. ``classes`` is not used.
+    """
+    if shapes is None:
         return nest.map_structure(lambda dtype: TensorSpec(None, dtype), types)
-    flat = nest.flatten_up_to(types, shapes) if hasattr(nest, "flatten_up_to") else _flat_shapes(shapes)
-    specs = [
-        TensorSpec(None if shape is None else TensorShape(shape), dtype)
-        for shape, dtype in zip(flat, nest.flatten(types))
-    ]
+    flat_shapes = nest.flatten_up_to(types, shapes) if hasattr(nest, "flatten_up_to") else _flat_shapes(shapes)
+    specs = []
+    for shape, dtype in zip(flat_shapes, nest.flatten(types)):
+        specs.append(TensorSpec(None if shape is None else TensorShape(shape), dtype))
     return nest.pack_sequence_as(types, specs)
 
 

@@ -49,7 +49,9 @@ def _exponential(
     """
     rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
     exponent = step / steps
-    return rate * _tf("pow", decay, _tf("floor", exponent) if staircase else exponent)  # type: ignore[no-any-return]
+    if staircase:
+        exponent = _tf("floor", exponent)
+    return rate * _tf("pow", decay, exponent)  # type: ignore[no-any-return]
 
 
 def _natural(
@@ -60,9 +62,8 @@ def _natural(
     ``staircase`` rounds ``global_step / decay_steps`` down.
     """
     # exp(-decay_rate) ** t is exp(-decay_rate * t)
-    return _exponential(
-        learning_rate, global_step, decay_steps, _tf("exp", -convert_to_tensor(float(decay_rate))), staircase
-    )
+    base = _tf("exp", -convert_to_tensor(float(decay_rate)))
+    return _exponential(learning_rate, global_step, decay_steps, base, staircase)
 
 
 def _inverse(
@@ -74,7 +75,9 @@ def _inverse(
     """
     rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
     periods = step / steps
-    return rate / (1 + decay * (_tf("floor", periods) if staircase else periods))  # type: ignore[no-any-return]
+    if staircase:
+        periods = _tf("floor", periods)
+    return rate / (1 + decay * periods)  # type: ignore[no-any-return]
 
 
 def _polynomial(
@@ -91,12 +94,13 @@ def _polynomial(
     """
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
-        # the period that contains step 0 is the first one, too
-        periods = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
+        is_start = _tf("equal", step, 0)  # step 0 belongs to the first period
+        periods = _tf("where", is_start, _tf("ones_like", step), _tf("math.ceil", step / steps))
         steps = steps * periods
     else:
         step = _tf("minimum", step, steps)
-    return (rate - end) * _tf("pow", 1 - step / steps, power) + end  # type: ignore[no-any-return]
+    remaining = 1 - step / steps
+    return (rate - end) * _tf("pow", remaining, power) + end  # type: ignore[no-any-return]
 
 
 def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0) -> Tensor:
@@ -207,8 +211,8 @@ class ExponentialMovingAverage:
                     _, average = self._averages[id(value)]
                     factor = _tf("cast", decay, average.dtype)
                     old = average._as_tensor()
-                    # old * factor + value * (1 - factor)
-                    average.assign(old - (average._as_tensor() - convert_to_tensor(value)) * (1 - factor))
+                    difference = old - convert_to_tensor(value)
+                    average.assign(old - difference * (1 - factor))  # old * factor + value * (1 - factor)
         return Operation("NoOp", self._name, trace.graph, effects)
 
     def _create_average(self, value: Any) -> None:
@@ -248,15 +252,17 @@ class ExponentialMovingAverage:
 
         A variable that has a moving average receives the value of the average. The averages themselves are not restored.
         """
-        with_average = (
-            [value for value, _ in self._averages.values()]
-            if moving_avg_variables is None
-            else list(moving_avg_variables)
-        )
-        restored_from_average = {self.average_name(v): v for v in with_average}
-        excluded_ids = {*map(id, with_average), *(id(average) for _, average in self._averages.values())}
-        others = {v._shared_name: v for v in global_variables() if id(v) not in excluded_ids}
-        return restored_from_average | others
+        averages = [average for _, average in self._averages.values()]
+        if moving_avg_variables is None:
+            averaged = [value for value, _ in self._averages.values()]
+        else:
+            averaged = list(moving_avg_variables)
+        restored = {self.average_name(variable): variable for variable in averaged}
+        excluded_ids = {*map(id, averaged), *map(id, averages)}
+        for variable in global_variables():
+            if id(variable) not in excluded_ids:
+                restored[variable._shared_name] = variable
+        return restored
 
 
 def _eager_average(average: ExponentialMovingAverage) -> Any:

@@ -119,8 +119,11 @@ def _point(x: Any, shape: Any, value: Any) -> np.ndarray:
         if np.shape(value) != sizes:
             raise ValueError(f"x_shape = {list(sizes)}, but x_init_value has shape {list(np.shape(value))}")
         return np.array(value, x.dtype.np)
-    array = np.random.random_sample(sizes).astype(x.dtype.np)
-    return array + 1j * np.random.random_sample(sizes).astype(x.dtype.real_dtype.np) if x.dtype.is_complex else array
+    real_part = np.random.random_sample(sizes).astype(x.dtype.np)
+    if not x.dtype.is_complex:
+        return real_part
+    imaginary_part = np.random.random_sample(sizes).astype(x.dtype.real_dtype.np)
+    return real_part + 1j * imaginary_part
 
 
 def _reals(array: np.ndarray, dtype: Any) -> np.ndarray:

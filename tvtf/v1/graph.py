@@ -302,8 +302,10 @@ class GraphTrace(Trace):
         """Records the assignment of ``value`` to a variable as an effect. The effect runs when the op is fetched."""
         new = self.own(value)
         _, source = self.bindings[-1].value.args  # the operands of the assignment, which was just bound
-        self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
-        self._note_assignment(new._var, self.effects[-1])
+        update = source if source in self._updates else None
+        effect = Effect(new._var, variable, new, update)
+        self.effects.append(effect)
+        self._note_assignment(new._var, effect)
         if self._own_assignments is not None:
             self._own_assignments[id(variable)] = new
 
@@ -402,7 +404,8 @@ class GraphTrace(Trace):
         first_binding, first_effect = len(self.bindings), len(self.effects)
         yield
         new_effects = self.effects[first_effect:]
-        for var in [*(v._var for v in values), *(b.var for b in self.bindings[first_binding:])]:
+        new_vars = [binding.var for binding in self.bindings[first_binding:]]
+        for var in [*(value._var for value in values), *new_vars]:
             self.implied[var] = [*self.implied.get(var, ()), *new_effects]
             for effect in new_effects:
                 if effect.variable is not None:
@@ -414,7 +417,9 @@ class GraphTrace(Trace):
 
         Yields a list that is filled when the block ends.
         """
-        first_effect, collected, outer_assignments = len(self.effects), list[Effect](), self._own_assignments
+        first_effect = len(self.effects)
+        outer_assignments = self._own_assignments
+        collected: list[Effect] = []
         try:
             with self._seeing(()) as self._own_assignments:
                 yield collected
@@ -578,7 +583,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         _check_scope(name or "", inner=bool(state.name_scopes))
         if not name:
             return []
-        return (name.rstrip("/") if name.endswith("/") else self.unique_name(name)).split("/")
+        full_name = name.rstrip("/") if name.endswith("/") else self.unique_name(name)
+        return full_name.split("/")
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
@@ -620,16 +626,15 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             return obj
         if ":" in obj:  # tensors are named "<op>:<output index>"
             return self._tensor_by_name(obj, allow_tensor)
+        operation = self.operations.get(obj)
         if not allow_operation:
-            reason = (
-                "refers to an Operation, not a Tensor"
-                if obj in self.operations
-                else "looks like an (invalid) Operation name"
-            )
+            reason = "looks like an (invalid) Operation name"
+            if operation is not None:
+                reason = "refers to an Operation, not a Tensor"
             raise ValueError(f'The name {obj!r} {reason}. Tensor names must be of the form "<op_name>:<output_index>".')
-        if obj not in self.operations:
+        if operation is None:
             raise KeyError(f"The name {obj!r} refers to an Operation not in the graph.")
-        return self.operations[obj]
+        return operation
 
     def _tensor_by_name(self, name: str, allow_tensor: bool) -> Any:
         """Returns the tensor or variable that has a name of the form "<op>:<output index>".
@@ -767,7 +772,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         ``grad_ys`` are the gradients of ``ys``, by default ones. No gradient flows through the tensors in ``stop``.
         """
         with self.trace.without_op_names():
-            seeds = [ones_like(y) for y in ys] if grad_ys is None else [convert_to_tensor(g) for g in grad_ys]
+            if grad_ys is None:
+                seeds = [ones_like(y) for y in ys]
+            else:
+                seeds = [convert_to_tensor(gradient) for gradient in grad_ys]
             gradients = sweep(self._records_without(stop), zip(ys, seeds), xs)
         self.trace.name_results(gradients, name, "Gradients", ys)
         return gradients

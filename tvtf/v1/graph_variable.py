@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from tvtf.core.graph_operation import Operation
-from tvtf.core.shape import as_shape
+from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
-from tvtf.dtypes import as_dtype, string
+from tvtf.dtypes import DType, as_dtype, string
 from tvtf.errors import FailedPreconditionError
 from tvtf.frontend.host.python_call import numpy_function
 from tvtf.state.trackable import TensorSpecs
@@ -211,8 +211,7 @@ def create(
         initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
         symbol = graph.trace.own(initial_tensor)
     shape, value_dtype = initial_tensor.shape, initial_tensor.dtype
-    sizes = [] if shape.rank is None else [1 if dim is None else dim for dim in shape.as_list()]
-    placeholder = np.full(sizes, b"", object) if value_dtype is string else np.zeros(sizes, value_dtype.np)
+    placeholder = _placeholder_value(shape, value_dtype)
     outer, scopes = state.trace, state.name_scopes
     state.trace, state.name_scopes = None, []
     try:
@@ -228,6 +227,13 @@ def create(
         keys.append(GraphKeys.TRAINABLE_VARIABLES)
     graph.add_to_collections(keys, variable)
     return variable
+
+
+def _placeholder_value(shape: TensorShape, dtype: DType) -> np.ndarray:
+    """Returns an array that stands for a variable's value outside of sessions: zeros, with unknown dims of size 1."""
+    dims = [] if shape.rank is None else shape.as_list()
+    sizes = [1 if dim is None else dim for dim in dims]
+    return np.full(sizes, b"", object) if dtype is string else np.zeros(sizes, dtype.np)
 
 
 def computed_when_run(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:

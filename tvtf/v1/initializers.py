@@ -143,8 +143,8 @@ class VarianceScaling(Initializer):
         ``mode`` selects the fan: the number of inputs, the number of outputs, or their mean.
         """
         fan_in, fan_out = _fans(shape)
-        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
-        variance = self.scale / max(1.0, fan)
+        fans = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}
+        variance = self.scale / max(1.0, fans[self.mode])
         if self.distribution == "uniform":
             limit = math.sqrt(3.0 * variance)  # a uniform distribution in [-limit, limit] has the variance limit**2 / 3
             return _tf("random.uniform", shape, -limit, limit, dtype=dtype, seed=self.seed)
@@ -215,8 +215,10 @@ class Orthogonal(Initializer):
                 f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"
             )
         rows, columns = math.prod(shape[:-1]), shape[-1]
-        q, r = _tf(
-            "linalg.qr", _tf("random.normal", [max(rows, columns), min(rows, columns)], dtype=dtype, seed=self.seed)
-        )
-        q = q * _tf("sign", _tf("linalg.diag_part", r))
-        return self.gain * _tf("reshape", _tf("transpose", q) if rows < columns else q, shape)
+        tall_shape = [max(rows, columns), min(rows, columns)]
+        random_matrix = _tf("random.normal", tall_shape, dtype=dtype, seed=self.seed)
+        q, r = _tf("linalg.qr", random_matrix)
+        matrix = q * _tf("sign", _tf("linalg.diag_part", r))
+        if rows < columns:
+            matrix = _tf("transpose", matrix)
+        return self.gain * _tf("reshape", matrix, shape)

@@ -54,8 +54,7 @@ def _row_queue(
     An epoch has every row once, in random order with ``shuffle``. The runner stops after ``max_epochs``. None means
     that it never stops.
     """
-    trace = current_graph().trace
-    with trace.without_op_names():
+    with current_graph().trace.without_op_names():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
         is_single = len(specs) == 1
         next_epoch = _epoch_function(max_epochs, shuffle, seed)
@@ -63,9 +62,8 @@ def _row_queue(
         queue = FIFOQueue(capacity, [t.dtype for t in tensors], [t.shape[1:] for t in tensors], name=name)
         if max_epochs is not None:
             # TensorFlow counts epochs in this local variable; here next_epoch counts them
-            Variable(
-                convert_to_tensor(0, "int64"), trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], name="epochs"
-            )
+            zero = convert_to_tensor(0, "int64")
+            Variable(zero, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], name="epochs")
         enqueue = queue.enqueue_many([rows] if is_single else rows)
     add_queue_runner(QueueRunner(queue, [enqueue]))
     return queue
@@ -90,9 +88,10 @@ def string_input_producer(
     Raises:
       ValueError: the list is empty.
     """
-    if not isinstance(string_tensor, (list, tuple)) or string_tensor:
-        return _row_queue([convert_to_tensor(string_tensor, string)], num_epochs, shuffle, seed, capacity, name)
-    raise ValueError("string_input_producer requires a non-null input tensor")
+    if isinstance(string_tensor, (list, tuple)) and not string_tensor:
+        raise ValueError("string_input_producer requires a non-null input tensor")
+    strings = convert_to_tensor(string_tensor, string)
+    return _row_queue([strings], num_epochs, shuffle, seed, capacity, name)
 
 
 @v1("train.range_input_producer")
@@ -180,7 +179,10 @@ def batch(
     Threads run the input tensors and enqueue the values. Batches keep the order of the queue.
     """
     queue_class = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-    make_queue = lambda dtypes, shapes: queue_class(capacity, dtypes, shapes, name=name or "batch")  # noqa: E731
+
+    def make_queue(dtypes: Any, element_shapes: Any) -> Any:
+        return queue_class(capacity, dtypes, element_shapes, name=name or "batch")
+
     return _batched(tensors, make_queue, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
 
 
@@ -197,9 +199,11 @@ def shuffle_batch(
     """
     if capacity <= min_after_dequeue:
         raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
-    make_queue = lambda dtypes, shapes: RandomShuffleQueue(  # noqa: E731
-        capacity, min_after_dequeue, dtypes, shapes, seed=seed, name=name or "shuffle_batch"
-    )
+
+    def make_queue(dtypes: Any, element_shapes: Any) -> RandomShuffleQueue:
+        queue_name = name or "shuffle_batch"
+        return RandomShuffleQueue(capacity, min_after_dequeue, dtypes, element_shapes, seed=seed, name=queue_name)
+
     return _batched(tensors, make_queue, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
 
 

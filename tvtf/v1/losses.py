@@ -55,10 +55,11 @@ def compute_weighted_loss(
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     losses = convert_to_tensor(losses)
     dtype = losses.dtype
-    losses, weights = _tf("cast", losses, "float32"), _tf("cast", convert_to_tensor(weights), "float32")
+    losses = _tf("cast", losses, "float32")
+    weights = _tf("cast", convert_to_tensor(weights), "float32")
     check_weights(losses, weights)
-    weighted = losses * weights
-    result = _tf("cast", _reduce(weighted, losses, weights, reduction), dtype)
+    reduced = _reduce(losses * weights, losses, weights, reduction)
+    result = _tf("cast", reduced, dtype)
     add_loss(result, loss_collection)
     return result
 
@@ -73,14 +74,13 @@ def _reduce(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
     total = _tf("reduce_sum", weighted)
     if reduction == Reduction.SUM:
         return total
-    ones = _tf("ones_like", losses)
+    divisors = _tf("ones_like", losses)
     if reduction == Reduction.MEAN:
-        count = _tf("reduce_sum", ones * weights)
-    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
-        count = _tf("reduce_sum", ones)
-    else:
-        count = _tf("reduce_sum", ones * _tf("cast", _tf("not_equal", weights, 0.0), "float32"))
-    return _tf("math.divide_no_nan", total, count)
+        divisors = divisors * weights
+    elif reduction != Reduction.SUM_OVER_BATCH_SIZE:
+        is_weighted = _tf("not_equal", weights, 0.0)
+        divisors = divisors * _tf("cast", is_weighted, "float32")
+    return _tf("math.divide_no_nan", total, _tf("reduce_sum", divisors))
 
 
 @v1("losses.add_loss")
@@ -143,15 +143,13 @@ def _declare_loss(name: str, function: Any) -> None:
         """
         own_names = _OWN_ARGUMENTS.get(name, ())
         positional_names = ("weights", *own_names, "scope", "loss_collection", "reduction")
-        options = {
-            "weights": weights,
-            "scope": scope,
-            "loss_collection": loss_collection,
-            "reduction": reduction,
-        } | more
+        options = {"weights": weights, "scope": scope, "loss_collection": loss_collection, "reduction": reduction}
+        options |= more
         options |= dict(zip(positional_names, args))
         own_options = {key: options.pop(key) for key in own_names if key in options}
-        return compute_weighted_loss(function(*_float_pair(labels, predictions), **own_options), **options)
+        float_labels, float_predictions = _float_pair(labels, predictions)
+        losses = function(float_labels, float_predictions, **own_options)
+        return compute_weighted_loss(losses, **options)
 
     loss.__name__ = name
     v1(f"losses.{name}")(loss)
@@ -220,15 +218,16 @@ def mean_pairwise_squared_error(
     check_weights(labels, weights)
     delta = predictions - labels
     axes = list(range(1, delta.shape.rank))  # all but the batch axis
-    squares = _tf("reduce_sum", delta * delta, axes, True)
+    square_sum = _tf("reduce_sum", delta * delta, axes, True)
+    squared_sum = _tf("square", _tf("reduce_sum", delta, axes, True))
     has_weight = _tf("ones_like", delta) * _tf("cast", _tf("not_equal", weights, 0.0), "float32")
     count = _tf("reduce_sum", has_weight, axes, True)
     if state.trace is None and not weights.ndim:
         # In eager mode TensorFlow counts the elements of all examples for a scalar weight; its graphs, those of one.
         count = _tf("reduce_sum", has_weight)
-    squares_term = 2.0 * _tf("math.divide_no_nan", squares, count - 1)
-    sum_term = 2.0 * _tf("math.divide_no_nan", _tf("square", _tf("reduce_sum", delta, axes, True)), count * (count - 1))
-    total = _tf("reduce_sum", (squares_term - sum_term) * weights)
+    square_term = 2.0 * _tf("math.divide_no_nan", square_sum, count - 1)
+    sum_term = 2.0 * _tf("math.divide_no_nan", squared_sum, count * (count - 1))
+    total = _tf("reduce_sum", (square_term - sum_term) * weights)
     result = _tf("where", _tf("reduce_sum", count) > 0, total, 0.0)
     add_loss(result, loss_collection)
     return result  # type: ignore[no-any-return]
@@ -246,8 +245,8 @@ def softmax_cross_entropy(
     logits = convert_to_tensor(logits)
     probabilities = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
     logits.shape.assert_is_compatible_with(probabilities.shape)
-    # without smoothing, the number of classes may be unknown
-    probabilities = _smooth(probabilities, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
+    if label_smoothing > 0:  # without smoothing, the number of classes may be unknown
+        probabilities = _smooth(probabilities, label_smoothing, 1.0 / logits.shape[-1])
     losses = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", probabilities), logits)
     return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 

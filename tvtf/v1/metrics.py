@@ -69,8 +69,10 @@ def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
     weights = _broadcast_weights(weights, values)
-    sums = _tf("reduce_sum", values * weights), _tf("reduce_sum", weights)
-    return tuple(_tf("ensure_shape", x, []) for x in sums)  # known to be scalars, whatever the rank of the values
+    weighted_sum = _tf("reduce_sum", values * weights)
+    sum_of_weights = _tf("reduce_sum", weights)
+    # scalars, whatever the rank of the values
+    return _tf("ensure_shape", weighted_sum, []), _tf("ensure_shape", sum_of_weights, [])
 
 
 def _broadcast_weights(weights: Any, values: Any) -> Any:
@@ -82,8 +84,9 @@ def _broadcast_weights(weights: Any, values: Any) -> Any:
     Raises:
       ValueError: the weights are no scalar, and a size of theirs is neither 1 nor that of the values.
     """
+    fitted_weights = _of_values_rank(_floats(weights), values)
     # Weights of unknown rank don't fit at all ranks: tracing doesn't find that the result always has the values' shape.
-    return _tf("ensure_shape", _of_values_rank(_floats(weights), values), values.shape)
+    return _tf("ensure_shape", fitted_weights, values.shape)
 
 
 @defer_unknown_rank
@@ -112,11 +115,13 @@ def _mean_of(
     Returns the metric's value and the op that updates it.
     """
     with current_graph().trace.without_op_names():
-        total, count = _weighted_sums(values, weights)
-    sums = {"total": total, "count": count}
-    return _Metric(
-        name, default_name, sums, lambda total, count: transform(_ratio(total, count)), collections
-    ).value_and_update
+        batch_total, batch_count = _weighted_sums(values, weights)
+
+    def value(total: Any, count: Any) -> Any:
+        return transform(_ratio(total, count))
+
+    batch_sums = {"total": batch_total, "count": batch_count}
+    return _Metric(name, default_name, batch_sums, value, collections).value_and_update
 
 
 @v1("metrics.mean")
@@ -145,11 +150,12 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any) -> tuple[Any, An
     """
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     label_rank, prediction_rank = labels.shape.rank, predictions.shape.rank
-    if label_rank is not None and prediction_rank is not None and abs(label_rank - prediction_rank) == 1:
-        longer = predictions if prediction_rank > label_rank else labels
-        if longer.shape[-1] in (1, None):  # an unknown dim is checked when the graph runs
-            squeezed = _tf("squeeze", longer, [-1])
-            labels, predictions = (labels, squeezed) if longer is predictions else (squeezed, predictions)
+    if label_rank is not None and prediction_rank is not None:
+        # a last dim that is unknown is checked when the graph runs
+        if label_rank == prediction_rank + 1 and labels.shape[-1] in (1, None):
+            labels = _tf("squeeze", labels, [-1])
+        elif prediction_rank == label_rank + 1 and predictions.shape[-1] in (1, None):
+            predictions = _tf("squeeze", predictions, [-1])
     predictions.shape.assert_is_compatible_with(labels.shape)
     return labels, predictions
 
@@ -212,8 +218,10 @@ def mean_relative_error(
     labels, predictions = remove_squeezable_dimensions(labels, predictions)
     normalizer, predictions = remove_squeezable_dimensions(normalizer, predictions)
     with current_graph().trace.without_op_names():
-        values = _tf("math.divide_no_nan", _tf("abs", _floats(predictions) - _floats(labels)), _floats(normalizer))
-    return _mean_of(name, "mean_relative_error", values, weights, (metrics_collections, updates_collections))
+        absolute_errors = _tf("abs", _floats(predictions) - _floats(labels))
+        relative_errors = _tf("math.divide_no_nan", absolute_errors, _floats(normalizer))
+    collections = (metrics_collections, updates_collections)
+    return _mean_of(name, "mean_relative_error", relative_errors, weights, collections)
 
 
 @v1("metrics.percentage_below")
@@ -240,10 +248,11 @@ def _weighted_count(labels: Any, predictions: Any, weights: Any, kind: str) -> A
 
     With weights, this is the sum of these predictions' weights.
     """
-    is_label, is_predicted = _COUNTS[kind]
-    labels, predictions = (_tf("cast", t, "bool") for t in remove_squeezable_dimensions(labels, predictions))
-    is_counted = _tf("logical_and", _tf("equal", labels, is_label), _tf("equal", predictions, is_predicted))
-    weighted_count, _ = _weighted_sums(is_counted, weights)
+    counted_label, counted_prediction = _COUNTS[kind]
+    labels, predictions = remove_squeezable_dimensions(labels, predictions)
+    has_label = _tf("equal", _tf("cast", labels, "bool"), counted_label)
+    has_prediction = _tf("equal", _tf("cast", predictions, "bool"), counted_prediction)
+    weighted_count, _ = _weighted_sums(_tf("logical_and", has_label, has_prediction), weights)
     return weighted_count
 
 
@@ -254,6 +263,10 @@ def _declare_prediction_count(kind: str) -> None:
     `_COUNTS`.
     """
 
+    def value(count: Any) -> Any:
+        """Returns a new tensor, which can get the metric's name: the variable's tensor has its own."""
+        return _tf("identity", count)
+
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
@@ -261,10 +274,7 @@ def _declare_prediction_count(kind: str) -> None:
         """Creates the metric. Returns the number of predictions, and the op that adds a batch's number to it."""
         with current_graph().trace.without_op_names():
             sums = {"count": _weighted_count(labels, predictions, weights, kind)}
-        # `identity` makes a new tensor, which can get the metric's name: the variable's tensor has its own.
-        return _Metric(
-            name, kind, sums, lambda count: _tf("identity", count), (metrics_collections, updates_collections)
-        ).value_and_update
+        return _Metric(name, kind, sums, value, (metrics_collections, updates_collections)).value_and_update
 
     v1(f"metrics.{kind}")(metric)
 
@@ -279,6 +289,9 @@ def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> No
     Precision has ``false_positives`` as the other kind of predictions, and recall has ``false_negatives``.
     """
 
+    def value(true_positives: Any, others: Any) -> Any:
+        return _ratio(true_positives, true_positives + others)
+
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
@@ -289,8 +302,7 @@ def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> No
                 f"{kind}/count": _weighted_count(labels, predictions, weights, kind)
                 for kind in ("true_positives", other_kind)
             }
-        share = lambda positives, others: _ratio(positives, positives + others)  # noqa: E731
-        return _Metric(name, name_of_metric, sums, share, (metrics_collections, updates_collections)).value_and_update
+        return _Metric(name, name_of_metric, sums, value, (metrics_collections, updates_collections)).value_and_update
 
     v1(f"metrics.{name_of_metric}")(metric)
 
@@ -341,10 +353,9 @@ def mean_iou(
         """
         intersection = _tf("linalg.diag_part", matrix)
         union = _tf("reduce_sum", matrix, 0) + _tf("reduce_sum", matrix, 1) - intersection
-        return _ratio(
-            _tf("reduce_sum", _ratio(intersection, union)),
-            _tf("reduce_sum", _tf("cast", _tf("not_equal", union, 0.0), "float32")),
-        )
+        occurs = _tf("cast", _tf("not_equal", union, 0.0), "float32")
+        iou_of_classes = _ratio(intersection, union)
+        return _ratio(_tf("reduce_sum", iou_of_classes), _tf("reduce_sum", occurs))
 
     with current_graph().trace.without_op_names():
         sums = {"total_confusion_matrix": _confusion_matrix(labels, predictions, num_classes, weights)}
@@ -357,14 +368,15 @@ def mean_per_class_accuracy(
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Creates a metric, the mean of the accuracies of all classes. Returns the mean and the op that updates it."""
+
+    def value(correct: Any, total: Any) -> Any:
+        return _tf("reduce_mean", _ratio(correct, total))
+
     with current_graph().trace.without_op_names():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
         # correct predictions are on the diagonal; the sum of a row is the number of labels of a class
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
-    collections = (metrics_collections, updates_collections)
-    return _Metric(
-        name, "mean_accuracy", sums, lambda c, t: _tf("reduce_mean", _ratio(c, t)), collections
-    ).value_and_update
+    return _Metric(name, "mean_accuracy", sums, value, (metrics_collections, updates_collections)).value_and_update
 
 
 @v1("metrics.auc")

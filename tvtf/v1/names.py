@@ -158,7 +158,9 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     graph_seed = get_default_graph().seed
     if graph_seed is None and op_seed is None:
         return None, None
-    return 87654321 if graph_seed is None else graph_seed, 0 if op_seed is None else op_seed
+    if graph_seed is None:
+        graph_seed = 87654321
+    return graph_seed, 0 if op_seed is None else op_seed
 
 
 @v1("print")
@@ -190,27 +192,30 @@ def gradients(
     graph = current_graph()
     with graph.trace.without_op_names():
         flat_ys = [convert_to_tensor(y) for y in nest.flatten(ys)]
-    seeds = None if grad_ys is None else nest.flatten(grad_ys)
     sources = nest.flatten(xs)
-    stop = nest.flatten([] if stop_gradients is None else stop_gradients)
-    gradients_of_xs = graph.gradients(flat_ys, sources, seeds, name, stop)
-    is_zero_if_unconnected = str(getattr(unconnected_gradients, "value", unconnected_gradients)) == "zero"
-    return [
-        public_names()["zeros_like"](x) if gradient is None and is_zero_if_unconnected else gradient
-        for gradient, x in zip(gradients_of_xs, sources)
-    ]
+    seeds = None if grad_ys is None else nest.flatten(grad_ys)
+    stop = [] if stop_gradients is None else nest.flatten(stop_gradients)
+    results = graph.gradients(flat_ys, sources, seeds, name, stop)
+    unconnected = str(getattr(unconnected_gradients, "value", unconnected_gradients))
+    if unconnected != "zero":
+        return results
+    zeros_like = public_names()["zeros_like"]
+    return [zeros_like(x) if gradient is None else gradient for gradient, x in zip(results, sources)]
 
 
 @v1("hessians")
 def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
     """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
+    sources = xs if isinstance(xs, (list, tuple)) else [xs]
     matrices = []
-    for x in xs if isinstance(xs, (list, tuple)) else [xs]:
+    for x in sources:
         (gradient,) = gradients(ys, [x])
+        flat_gradient = tf_("reshape")(gradient, [-1])
+        rows = []
+        for i in range(flat_gradient.shape[0]):  # a row of the matrix is the gradient of one element of the gradient
+            (row,) = gradients(flat_gradient[i], [x])
+            rows.append(row)
         shape = x.shape.as_list()
-        # a row of the Hessian matrix: the gradient of one element of the gradient
-        flat = tf_("reshape")(gradient, [-1])
-        rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
         matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
     return matrices
 
@@ -244,14 +249,14 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
 
     def run(*args: Any) -> Any:
         """Calls the function. The first call creates the function's Variables, and later calls reuse them."""
-        existing = iter(list(variables))
+        existing = iter(list(variables))  # in the order in which each call of the function creates them
 
         def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:
-            # the function creates its Variables in the same order in each call
-            if (variable := next(existing, None)) is not None:
-                return variable
-            variables.append(create(**kwargs))
-            return variables[-1]
+            variable = next(existing, None)
+            if variable is None:
+                variable = create(**kwargs)
+                variables.append(variable)
+            return variable
 
         with public_names()["variable_creator_scope"](reuse_or_create):
             return fn(*args)

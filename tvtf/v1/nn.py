@@ -140,16 +140,13 @@ def dropout(
 
     Instead of ``rate``, ``keep_prob`` may be given, which is ``1 - rate``.
     """
-    if (keep_prob is None) == (rate is None):
-        raise ValueError(
-            "rate must be a scalar in the range [0, 1)."
-            if rate is None
-            else "Cannot specify both 'rate' and 'keep_prob'"
-        )
-    if rate is None and isinstance(keep_prob, (int, float)):
-        rate = 1 - keep_prob
-    elif rate is None:
-        rate = 1 - tf_("cast")(keep_prob, convert_to_tensor(x).dtype)
+    if keep_prob is None and rate is None:
+        raise ValueError("rate must be a scalar in the range [0, 1).")
+    if keep_prob is not None and rate is not None:
+        raise ValueError("Cannot specify both 'rate' and 'keep_prob'")
+    if rate is None:
+        is_number = isinstance(keep_prob, (int, float))
+        rate = 1 - (keep_prob if is_number else tf_("cast")(keep_prob, convert_to_tensor(x).dtype))
     return tf_("nn.dropout")(x, rate, noise_shape, seed)
 
 
@@ -243,12 +240,13 @@ def _resize(
     images = convert_to_tensor(images)
     new_size = [int(dim) for dim in _static(size)]
     if keep_ratio:
-        new_size = [*fit_aspect_ratio(images._type.shape[-3:-1], (new_size[0], new_size[1]))]
-    if name == "area":
-        if align_corners:
-            raise NotImplementedError("tf.compat.v1.image.resize_area with align_corners=True")
-        return tf_("image.resize")(images, new_size, name)
-    return _interpolate(images, new_size, name, align_corners, half_pixel_centers)
+        old_size = images._type.shape[-3:-1]
+        new_size = list(fit_aspect_ratio(old_size, (new_size[0], new_size[1])))
+    if name != "area":
+        return _interpolate(images, new_size, name, align_corners, half_pixel_centers)
+    if align_corners:
+        raise NotImplementedError("tf.compat.v1.image.resize_area with align_corners=True")
+    return tf_("image.resize")(images, new_size, name)
 
 
 def _static(size: Any) -> Any:
@@ -280,19 +278,22 @@ def _resize_axis(
     ``half_pixel_centers``, the center of a pixel is at 0.5, otherwise at 0.
     """
     old_size = images.shape.as_list()[axis]
-    scale = (old_size - 1) / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
-    coordinates = np.float32(scale) * (
-        np.arange(new_size, dtype="float32") + np.float32(0.5 if half_pixel_centers else 0)
-    )
+    last = old_size - 1
+    scale = last / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
+    center = np.float32(0.5 if half_pixel_centers else 0)
+    # of the new pixels' centers, in pixels of the old image
+    coordinates = np.float32(scale) * (np.arange(new_size, dtype="float32") + center)
     if name == "nearest":
         nearest = np.round(coordinates) if align_corners else np.floor(coordinates)
-        return tf_("gather")(images, np.minimum(nearest, old_size - 1).astype("int32"), axis=axis)
-    coordinates = np.maximum(coordinates - np.float32(0.5), 0) if half_pixel_centers else coordinates
-    low = np.minimum(np.floor(coordinates), old_size - 1).astype("int32")
-    fraction = (coordinates - low).astype("float32").reshape([-1 if i == axis else 1 for i in range(4)])
+        return tf_("gather")(images, np.minimum(nearest, last).astype("int32"), axis=axis)
+    if half_pixel_centers:
+        coordinates = np.maximum(coordinates - center, 0)
+    low = np.minimum(np.floor(coordinates), last).astype("int32")
+    high = np.minimum(low + 1, last)
+    broadcast_shape = [-1 if i == axis else 1 for i in range(4)]
+    fraction = (coordinates - low).astype("float32").reshape(broadcast_shape)
     floats = tf_("cast")(images, "float32")
-    high = np.minimum(low + 1, old_size - 1)
-    low_values, high_values = (tf_("gather")(floats, positions, axis=axis) for positions in (low, high))
+    low_values, high_values = tf_("gather")(floats, low, axis=axis), tf_("gather")(floats, high, axis=axis)
     return low_values + (high_values - low_values) * fraction
 
 

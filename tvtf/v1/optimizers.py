@@ -119,10 +119,10 @@ class Optimizer:
 
         ``pairs`` are pairs of a gradient and its variable.
         """
-        self._create_slots([v for _, v in pairs])
+        self._create_slots([variable for _, variable in pairs])
         for gradient, variable in pairs:
-            value = self._constrained(variable, self._updated_value(gradient, variable, variable._as_tensor()))
-            variable.assign(value)
+            updated_value = self._updated_value(gradient, variable, variable._as_tensor())
+            variable.assign(self._constrained(variable, updated_value))
         self._after_updates()
         if global_step is not None:
             global_step.assign_add(1)
@@ -244,7 +244,8 @@ class MomentumOptimizer(Optimizer):
 
         Also updates the slot variable with the accumulated gradients.
         """
-        rate, momentum = (self._as_scalar(setting, value.dtype) for setting in (self._rate, self._momentum))
+        rate = self._as_scalar(self._rate, value.dtype)
+        momentum = self._as_scalar(self._momentum, value.dtype)
         slot = self._slot(variable, "momentum")
         accumulated = slot._as_tensor() * momentum + gradient
         slot.assign(accumulated)
@@ -313,11 +314,8 @@ class AdagradDAOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Stores the settings of AdagradDA (Adagrad with dual averaging), with the strengths of L1 and L2 regularization."""
         super().__init__(use_locking, name)
-        self._rate, self._global_step, self._initial_accumulator = (
-            learning_rate,
-            global_step,
-            initial_gradient_squared_accumulator_value,
-        )
+        self._rate, self._global_step = learning_rate, global_step
+        self._initial_accumulator = initial_gradient_squared_accumulator_value
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
@@ -330,19 +328,17 @@ class AdagradDAOptimizer(Optimizer):
 
         L1 and L2 penalties are included. Dual averaging doesn't use the variable's current value.
         """
-        rate, step = (
-            self._as_scalar(self._rate, value.dtype),
-            _tf("cast", self._global_step._as_tensor() + 1, value.dtype),  # the number of this step, counted from 1
-        )
+        rate = self._as_scalar(self._rate, value.dtype)
+        step = _tf("cast", self._global_step._as_tensor() + 1, value.dtype)  # the number of this step, counted from 1
         sum_slot = self._slot(variable, "gradient_accumulator")
         square_sum_slot = self._slot(variable, "gradient_squared_accumulator")
         total = sum_slot._as_tensor() + gradient
         square_total = square_sum_slot._as_tensor() + gradient * gradient
         sum_slot.assign(total)
         square_sum_slot.assign(square_total)
-        if self._l1 > 0:
-            zeros = _tf("zeros_like", total)
-            total = _tf("sign", total) * _tf("maximum", _tf("abs", total) - self._l1 * step, zeros)
+        if self._l1 > 0:  # soft thresholding
+            magnitude = _tf("maximum", _tf("abs", total) - self._l1 * step, _tf("zeros_like", total))
+            total = _tf("sign", total) * magnitude
         return -rate * total / (self._l2 * step * rate + _tf("sqrt", square_total))
 
 
@@ -372,12 +368,13 @@ class AdadeltaOptimizer(Optimizer):
 
         The gradient is multiplied by the root mean square of earlier updates and divided by that of gradients.
         """
-        rate, rho, epsilon = (
-            self._as_scalar(setting, value.dtype) for setting in (self._rate, self._rho, self._epsilon)
-        )
+        rate = self._as_scalar(self._rate, value.dtype)
+        rho = self._as_scalar(self._rho, value.dtype)
+        epsilon = self._as_scalar(self._epsilon, value.dtype)
         gradient_slot, update_slot = self._slot(variable, "accum"), self._slot(variable, "accum_update")
         mean_square = gradient_slot._as_tensor() * rho + gradient * gradient * (1 - rho)
-        update = _tf("sqrt", update_slot._as_tensor() + epsilon) * _tf("math.rsqrt", mean_square + epsilon) * gradient
+        root_of_updates = _tf("sqrt", update_slot._as_tensor() + epsilon)
+        update = root_of_updates * _tf("math.rsqrt", mean_square + epsilon) * gradient
         gradient_slot.assign(mean_square)
         update_slot.assign(update_slot._as_tensor() * rho + update * update * (1 - rho))
         return value - update * rate
@@ -393,13 +390,8 @@ class RMSPropOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Stores the settings of RMSProp. The moving average of squared gradients decays by the factor ``decay``."""
         super().__init__(use_locking, name)
-        self._rate, self._decay, self._momentum, self._epsilon, self._centered = (
-            learning_rate,
-            decay,
-            momentum,
-            epsilon,
-            centered,
-        )
+        self._rate, self._decay, self._momentum = learning_rate, decay, momentum
+        self._epsilon, self._centered = epsilon, centered
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         """Creates the slots: the mean squares, which start with 1, the means if centered, and the momentum."""
@@ -458,16 +450,16 @@ class AdamOptimizer(Optimizer):
         if graph not in self._powers:
             # the names don't depend on the current name scope
             with graph.name_scope(None) if graph else nullcontext():
-                power1, power2 = (
-                    Variable(
-                        convert_to_tensor(beta() if callable(beta) else beta, first.dtype),
-                        trainable=False,
-                        name=f"beta{i}_power",
-                    )
-                    for i, beta in ((1, self._beta1), (2, self._beta2))
-                )
-            self._powers[graph] = power1, power2
+                beta1_power = self._new_power("beta1_power", self._beta1, first.dtype)
+                beta2_power = self._new_power("beta2_power", self._beta2, first.dtype)
+            self._powers[graph] = beta1_power, beta2_power
         return self._powers[graph]
+
+    @staticmethod
+    def _new_power(name: str, beta: Any, dtype: Any) -> Any:
+        """Creates the variable for the powers of ``beta``, a number or a function that returns it."""
+        initial_value = convert_to_tensor(beta() if callable(beta) else beta, dtype)
+        return Variable(initial_value, trainable=False, name=name)
 
     def _updated_value(self, gradient: Any, variable: Any, value: Any) -> Any:
         """Computes a variable's new value by Adam, and updates the moments ``m`` and ``v`` of the gradient.
@@ -508,11 +500,8 @@ class FtrlOptimizer(Optimizer):
         ``accum_name`` and ``linear_name`` are the names of its slot variables.
         """
         super().__init__(use_locking, name)
-        self._rate, self._power, self._initial_accumulator = (
-            learning_rate,
-            learning_rate_power,
-            initial_accumulator_value,
-        )
+        self._rate, self._power = learning_rate, learning_rate_power
+        self._initial_accumulator = initial_accumulator_value
         self._l1, self._l2, self._beta = l1_regularization_strength, l2_regularization_strength, beta or 0.0
         self._shrinkage, self._names = l2_shrinkage_regularization_strength, (accum_name, linear_name)
 
@@ -527,15 +516,14 @@ class FtrlOptimizer(Optimizer):
         ``accum`` is the sum of the squared gradients. ``linear`` is called z in the paper on FTRL.
         """
         rate = self._as_scalar(self._rate, value.dtype)
+        exponent = convert_to_tensor(-self._power, value.dtype)
         accum, linear = self._slot(variable, "accum"), self._slot(variable, "linear")
+        old_total = accum._as_tensor()
+        new_total = old_total + gradient * gradient
+        old_power, new_power = _tf("pow", old_total, exponent), _tf("pow", new_total, exponent)
         shrunk = gradient + 2 * self._shrinkage * value
-        total = accum._as_tensor() + gradient * gradient
-        old_power, new_power = (
-            _tf("pow", square_sum, convert_to_tensor(-self._power, value.dtype))
-            for square_sum in (accum._as_tensor(), total)
-        )
         z = linear._as_tensor() + shrunk - (new_power - old_power) / rate * value
-        accum.assign(total)
+        accum.assign(new_total)
         linear.assign(z)
         l2 = self._l2 + self._beta / (2.0 * rate)
         soft_thresholded = _tf("clip_by_value", z, -self._l1, self._l1) - z

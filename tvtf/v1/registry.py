@@ -107,10 +107,9 @@ def find(path: str) -> Any:
         value = _value_in_tf2(value.target)
     if isinstance(value, LazyValue):
         return value.make()
-    if isinstance(value, ModuleType) and value.__name__.startswith("tvtf.v1."):
-        return value
     if isinstance(value, ModuleType):
-        return _wrapped_values.setdefault(path, Space(path))
+        is_module_of_v1 = value.__name__.startswith("tvtf.v1.")
+        return value if is_module_of_v1 else _wrapped_values.setdefault(path, Space(path))
     if not isfunction(value) and not isinstance(value, Primitive):
         return value
     wrapper = _wrapped_values.get(path)
@@ -130,19 +129,22 @@ def _value_in_tf2(path: str) -> Any:
     for name in PATHS.get(path, path).split("."):
         try:
             value = getattr(value, name)
-        except AttributeError as error:
-            raise error if isinstance(error, NotImplementedError) else missing(path) from None
+        except NotImplementedError:  # a name that tvtf refuses: the error says why
+            raise
+        except AttributeError:
+            raise missing(path) from None
     return value
 
 
 def listed(path: str) -> list[str]:
     """Returns the declared names in ``tf.compat.v1.<path>``."""
-    prefix = path and f"{path}."
+    prefix = f"{path}." if path else ""
     declared = {name.removeprefix(prefix).partition(".")[0] for name in (*names, *PATHS) if name.startswith(prefix)}
     space: Any = sys.modules["tvtf"]
-    for name in filter(None, path.split(".")):
-        space = getattr(space, name, None)  # a namespace that only TensorFlow 1 has
-    return sorted({*declared, *(name for name in dir(space or object()) if not name.startswith("_"))})
+    for name in path.split(".") if path else ():
+        space = getattr(space, name, None)  # None for a namespace that only TensorFlow 1 has
+    public_in_tf2 = {name for name in dir(space or object()) if not name.startswith("_")}
+    return sorted(declared | public_in_tf2)
 
 
 OP_NAMES = {
@@ -198,9 +200,8 @@ def _wrapped_to_name_results(function: Any, path: str) -> Any:
     implementation = public_names().get(function.target) if hasattr(function, "target") else function
     primitive_name = implementation.tf_name if isinstance(implementation, Primitive) else function_name
     op_type = KINDS.get(function_name) or primitive_name
-    default_name = OP_NAMES.get(function_name) or (
-        op_type.removesuffix("V2").removesuffix("V3") if op_type != function_name else function_name
-    )
+    unversioned_type = op_type if op_type == function_name else op_type.removesuffix("V2").removesuffix("V3")
+    default_name = OP_NAMES.get(function_name) or unversioned_type
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -45,14 +45,13 @@ class Saver:
         """Returns a dict from names to the variables to save: ``var_list``, by default all variables of the graph."""
         graph = get_default_graph()
         variables = self._var_list
-        if variables is None and not isinstance(state.trace, GraphTrace):
-            raise RuntimeError(
-                "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
-            )
         if variables is None:
-            variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES) + graph.get_collection(
-                GraphKeys.SAVEABLE_OBJECTS
-            )
+            if not isinstance(state.trace, GraphTrace):
+                raise RuntimeError(
+                    "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
+                )
+            global_variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+            variables = global_variables + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)
         by_name = dict(variables) if isinstance(variables, Mapping) else {v._shared_name: v for v in variables}
         if not by_name and not self._allow_empty:
             raise ValueError("No variables to save")
@@ -117,7 +116,8 @@ class Saver:
         if filename is None:
             return
         graph = graph or get_default_graph()
-        atomic_file.replace(filename, "\n".join(f"{op.name} {op.type}" for op in graph.get_operations()).encode())
+        lines = [f"{op.name} {op.type}" for op in graph.get_operations()]
+        atomic_file.replace(filename, "\n".join(lines).encode())
         _graphs[os.path.abspath(filename)] = graph
 
     def restore(self, sess: Any, save_path: str | None) -> None:

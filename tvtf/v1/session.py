@@ -136,18 +136,17 @@ class _PrunedGraph:
         """
         graph_trace = self.graph.trace
         trace = Trace("run")
-        trace.params = [self._params_of_constants.get(t._var, t) for t in self.feeds]
+        trace.params = [self._params_of_constants.get(tensor._var, tensor) for tensor in self.feeds]
         trace.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
         trace.bindings = list(self._bindings())
-        trace.subgraphs, trace.assumptions, trace.holds_texts = (
-            graph_trace.subgraphs,
-            graph_trace.assumptions,
-            graph_trace.holds_texts,
-        )
+        trace.subgraphs = graph_trace.subgraphs
+        trace.assumptions = graph_trace.assumptions
+        trace.holds_texts = graph_trace.holds_texts
         trace.speculated_equalities = graph_trace.speculated_equalities
-        trace.pure = not any(e.var in self.needed for e in graph_trace.effects if e.variable is None)
-        new_values = [e.value for e in self.effects if e.value is not None]
-        fetched = [self._params_of_constants.get(t._var, t) for t in self.tensors]
+        side_effects = [effect for effect in graph_trace.effects if effect.variable is None]
+        trace.pure = not any(effect.var in self.needed for effect in side_effects)
+        new_values = [effect.value for effect in self.effects if effect.value is not None]
+        fetched = [self._params_of_constants.get(tensor._var, tensor) for tensor in self.tensors]
         return GraphFunction(Function(trace, [*fetched, *new_values]))
 
     def _bindings(self) -> Iterator[relax.VarBinding]:
@@ -156,18 +155,20 @@ class _PrunedGraph:
         An update such as ``assign_add`` uses the variable's value at run time. If a previous assignment is needed, too,
         its value replaces the update's first input.
         """
-        updates = {e.update: e for e in self.effects if e.update is not None}
-        assignments = {e.var: e for e in self.effects}
-        latest_values: dict[int, relax.Var] = {}
+        effect_of_update = {effect.update: effect for effect in self.effects if effect.update is not None}
+        effect_of_assignment = {effect.var: effect for effect in self.effects}
+        latest_values: dict[int, relax.Var] = {}  # by the id of a tf.Variable
         for binding in self.graph.trace.bindings:
             if binding.var not in self.needed or binding.var in self.fed:
                 continue
-            effect = updates.get(binding.var)
-            previous = None if effect is None else latest_values.get(id(effect.variable))
-            value = binding.value if previous is None else _with_first_input(previous, binding.value)
+            value = binding.value
+            updating = effect_of_update.get(binding.var)
+            if updating is not None and id(updating.variable) in latest_values:
+                value = _with_first_input(latest_values[id(updating.variable)], value)
             yield relax.VarBinding(binding.var, self._with_fed_constants(value))
-            if binding.var in assignments:
-                latest_values[id(assignments[binding.var].variable)] = binding.var
+            assigning = effect_of_assignment.get(binding.var)
+            if assigning is not None:
+                latest_values[id(assigning.variable)] = binding.var
 
     def _with_fed_constants(self, value: Any) -> Any:
         """Returns an expression with the parameters of fed constants in place of the constants."""
@@ -193,7 +194,8 @@ class _PrunedGraph:
         if not any(isinstance(t._type.shape, AnyShape) for t in self.function.graph.all_params):
             return self.function.run(inputs)
         specialized = self._specialized(inputs)
-        return specialized.run([*inputs, *(outer for outer, _ in specialized.graph.captures)])
+        own_captures = [outer for outer, _ in specialized.graph.captures]
+        return specialized.run([*inputs, *own_captures])
 
     @cached_property
     def _calls_python_of_any_rank(self) -> bool:
@@ -350,16 +352,17 @@ class Session:
         ``callable_options`` is a ``CallableOptions`` message: the names of the feeds, of the fetched tensors and of the ops
         to run, and pairs of a computed tensor and the placeholder to which its value is fed.
         """
-        feeds, fetches, targets = (
-            list(each) for each in (callable_options.feed, callable_options.fetch, callable_options.target)
-        )
-        connections = [(pair.from_tensor, pair.to_tensor) for pair in callable_options.tensor_connection]
+        feeds, fetches = list(callable_options.feed), list(callable_options.fetch)
+        targets = list(callable_options.target)
+        sources = [pair.from_tensor for pair in callable_options.tensor_connection]
+        placeholders = [pair.to_tensor for pair in callable_options.tensor_connection]
 
         def run(*values: Any, run_metadata: Any = None) -> list[Any]:
             """Runs the fetches and targets, and returns the values of the fetches."""
-            computed = self.run([source for source, _ in connections])
-            fed = {**dict(zip(feeds, values)), **{name: value for (_, name), value in zip(connections, computed)}}
-            return self.run([*fetches, *targets], fed)[: len(fetches)]  # type: ignore[no-any-return]
+            connected_values = self.run(sources)
+            fed = dict(zip(feeds, values)) | dict(zip(placeholders, connected_values))
+            results = self.run([*fetches, *targets], fed)
+            return results[: len(fetches)]  # type: ignore[no-any-return]
 
         return run
 
@@ -407,14 +410,16 @@ class Session:
         """
         if fetches is None:
             raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
-        flat_fetches = [self._fetch(f) for f in nest.flatten(fetches, expand_composites=True)]
+        flat_fetches = [self._fetch(fetch) for fetch in nest.flatten(fetches, expand_composites=True)]
         pruned_graph = self._pruned_graph(flat_fetches, fed)
-        inputs = [_fed_value(t, values[t._var]) for t in pruned_graph.feeds] + [
-            self._value_of(outer, inner._var in pruned_graph.read) for outer, inner in pruned_graph.captures
-        ]
+        inputs = [_fed_value(tensor, values[tensor._var]) for tensor in pruned_graph.feeds]
+        for outer, inner in pruned_graph.captures:
+            inputs.append(self._value_of(outer, inner._var in pruned_graph.read))
         outputs = iter(pruned_graph.run(inputs))
-        results = [next(outputs).numpy() if isinstance(f, Tensor) else None for f in flat_fetches]
-        self._store([id(effect.variable) for effect in pruned_graph.effects], list(outputs), inputs)
+        # the outputs are the fetched tensors, then the new values of variables
+        results = [next(outputs).numpy() if isinstance(fetch, Tensor) else None for fetch in flat_fetches]
+        assigned = [id(effect.variable) for effect in pruned_graph.effects]
+        self._store(assigned, list(outputs), inputs)
         return _pack_results(fetches, iter(results))
 
     def _store(self, keys: Sequence[int], values: Sequence[EagerTensor], inputs: Sequence[Tensor]) -> None:
@@ -487,7 +492,8 @@ class Session:
         Raises:
           InvalidArgumentError: the part needs a placeholder that is not fed.
         """
-        key = tuple(id(fetch) if isinstance(fetch, Operation) else fetch._var for fetch in flat_fetches), frozenset(fed)
+        fetch_keys = tuple(id(fetch) if isinstance(fetch, Operation) else fetch._var for fetch in flat_fetches)
+        key = fetch_keys, frozenset(fed)
         if key not in self._pruned_graphs:
             tensors = [fetch for fetch in flat_fetches if isinstance(fetch, SymbolicTensor)]
             effects = [effect for fetch in flat_fetches for effect in self.graph.trace.effects_of(fetch)]
@@ -518,13 +524,16 @@ class Session:
         is.
         """
         if isinstance(key, tuple):  # a structure; lists and dicts can't be keys
-            tensors, parts = nest.flatten(key), nest.flatten(value)
-            if len(tensors) != len(parts):
+            keys, parts = nest.flatten(key), nest.flatten(value)
+            if len(keys) != len(parts):
                 raise ValueError(
-                    f"Could not flatten dictionary. Key had {len(tensors)} elements, but value had {len(parts)} elements. "
-                    f"Key: {tensors}, value: {parts}."
+                    f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(parts)} elements. "
+                    f"Key: {keys}, value: {parts}."
                 )
-            return [pair for tensor, part_value in zip(tensors, parts) for pair in self._fed_pairs(tensor, part_value)]
+            pairs = []
+            for part_key, part_value in zip(keys, parts):
+                pairs += self._fed_pairs(part_key, part_value)
+            return pairs
         if not nest.is_composite(key):
             return [(self._fed(key), value)]
         tensors = nest.flatten(key, expand_composites=True)
@@ -575,15 +584,16 @@ def _pack_results(fetches: Any, values: Iterator[Any]) -> Any:
     """
     if nest.is_composite(fetches):
         return fetched(fetches, [next(values) for _ in nest.flatten(fetches, expand_composites=True)])
+    container: Any = type(fetches)
     if isinstance(fetches, Mapping):
-        container: Any = type(fetches)
         results = {key: _pack_results(fetches[key], values) for key in sorted(fetches)}  # nest.flatten sorts keys
         pairs = [(key, results[key]) for key in fetches]
         return container(fetches.default_factory, pairs) if isinstance(fetches, defaultdict) else container(pairs)
-    if nest.is_record(fetches) or isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
+    is_named_tuple = isinstance(fetches, tuple) and hasattr(fetches, "_fields")
+    if is_named_tuple or nest.is_record(fetches):
         return nest.with_parts(fetches, [_pack_results(part, values) for part in nest.parts_of(fetches)])
     if isinstance(fetches, (list, tuple)):
-        return type(fetches)(_pack_results(fetch, values) for fetch in fetches)
+        return container(_pack_results(fetch, values) for fetch in fetches)
     return next(values)
 
 
@@ -599,7 +609,8 @@ def _fed_value(fed: SymbolicTensor, value: Any) -> Tensor:
     """Converts a value from ``feed_dict`` to the dtype and shape of the tensor ``fed``.
 
     Raises:
-      TypeError: the value is a tensor of a graph. ValueError: the value's shape does not match.
+      TypeError: the value is a tensor of a graph.
+      ValueError: the value's shape does not match.
     """
     if isinstance(value, SymbolicTensor):
         raise TypeError(
@@ -607,8 +618,9 @@ def _fed_value(fed: SymbolicTensor, value: Any) -> Tensor:
             f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} which was passed to the argument "
             f"`feed_dict` with key {fed}."
         )
-    is_array_like = not isinstance(value, Tensor) and fed.dtype is not string
-    tensor = convert_to_tensor(np.asarray(value, fed.dtype.np) if is_array_like else value, fed.dtype)
+    if not isinstance(value, Tensor) and fed.dtype is not string:
+        value = np.asarray(value, fed.dtype.np)
+    tensor = convert_to_tensor(value, fed.dtype)
     if not fed.shape.is_compatible_with(tensor.shape):
         raise ValueError(
             f"Cannot feed value of shape {tensor.shape} for Tensor {fed.name}, which has shape {fed.shape}"

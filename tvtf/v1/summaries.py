@@ -39,9 +39,11 @@ def _summary_op(name: str, tensor: Any, collections: Any, fill: Any, family: Any
     ``fill(summary, tag, array)`` writes the tensor's value to the message. The tag is unique in the graph.
     """
     graph = current_graph()
-    tag = graph.unique_name(f"{family}/{name.replace(' ', '_')}" if family else name.replace(" ", "_"))
-    # as in TensorFlow, the family is in front of the tag twice
-    tag = f"{family}/{tag}" if family else tag
+    tag = name.replace(" ", "_")
+    if family:  # as in TensorFlow, the family is in front of the tag twice
+        tag = f"{family}/{graph.unique_name(f'{family}/{tag}')}"
+    else:
+        tag = graph.unique_name(tag)
 
     def serialized(value: np.ndarray) -> np.ndarray:
         summary = _messages().Summary()
@@ -96,16 +98,13 @@ def _fill_histogram(message: Any, values: np.ndarray) -> None:
     counts = np.bincount(buckets, minlength=len(limits))
     message.min, message.max = (values.min(), values.max()) if values.size else (0.0, 0.0)
     message.num, message.sum, message.sum_squares = values.size, values.sum(), (values**2).sum()
-    index = 0
-    while index < len(limits):
-        limit, count = limits[index], counts[index]
-        index += 1
-        if count <= 0:  # consecutive empty buckets become one, as TensorFlow writes them
-            while index < len(limits) and counts[index] <= 0:
-                limit, count = limits[index], counts[index]
-                index += 1
-        message.bucket_limit.append(limit)
-        message.bucket.append(count)
+    last = len(limits) - 1
+    for index, (limit, count) in enumerate(zip(limits, counts)):
+        # consecutive empty buckets become one with the last one's limit, as TensorFlow writes them
+        is_followed_by_empty = index < last and counts[index + 1] == 0
+        if count > 0 or not is_followed_by_empty:
+            message.bucket_limit.append(limit)
+            message.bucket.append(count)
 
 
 @v1("summary.image", "image_summary")
@@ -114,11 +113,14 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
 
     def fill(summary: Any, tag: str, pictures: np.ndarray) -> None:
         """Adds the images to the summary. Their tags are numbered unless ``max_outputs`` is 1."""
-        for i, picture in enumerate(_to_bytes(p) for p in pictures[:max_outputs]):
-            value = summary.value.add(tag=f"{tag}/image/{i}" if max_outputs > 1 else f"{tag}/image").image
+        encode_png = public_names()["io.encode_png"]
+        for i, picture in enumerate(pictures[:max_outputs]):
+            picture_in_bytes = _to_bytes(picture)
+            image_tag = f"{tag}/image/{i}" if max_outputs > 1 else f"{tag}/image"
+            message = summary.value.add(tag=image_tag).image
             # the message's code of a color space is the number of channels
-            value.height, value.width, value.colorspace = picture.shape
-            value.encoded_image_string = public_names()["io.encode_png"](convert_to_tensor(picture)).numpy()
+            message.height, message.width, message.colorspace = picture_in_bytes.shape
+            message.encoded_image_string = encode_png(convert_to_tensor(picture_in_bytes)).numpy()
 
     return _summary_op(name, tensor, collections, fill, family)
 

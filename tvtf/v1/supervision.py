@@ -174,12 +174,10 @@ class StopAtStepHook(SessionRunHook):
 
         Exactly one of them must be given.
         """
-        if (num_steps is None) == (last_step is None):
-            raise ValueError(
-                "Only one of num_steps or last_step can be specified."
-                if last_step is not None
-                else "One of num_steps or last_step must be specified."
-            )
+        if num_steps is None and last_step is None:
+            raise ValueError("One of num_steps or last_step must be specified.")
+        if num_steps is not None and last_step is not None:
+            raise ValueError("Only one of num_steps or last_step can be specified.")
         self._count, self._last = num_steps, last_step
 
     def begin(self) -> None:
@@ -240,11 +238,14 @@ class _Timer:
 
         The timer is due in the first run, then every few runs or seconds.
         """
-        count, self._count = self._count, self._count + 1
+        run_index = self._count
+        self._count += 1
         if self._runs:
-            return count % self._runs == 0
-        is_due = time.monotonic() - self._last_due >= (self._seconds or 0)
-        self._last_due = time.monotonic() if is_due else self._last_due
+            return run_index % self._runs == 0
+        now = time.monotonic()
+        is_due = now - self._last_due >= (self._seconds or 0)
+        if is_due:
+            self._last_due = now
         return is_due
 
 
@@ -472,14 +473,17 @@ class MonitoredSession:
             raise RuntimeError("Run called even after should_stop requested.")
         original = SessionRunArgs(fetches, feed_dict, options)
         contexts = [SessionRunContext(original, self._session) for _ in self._hooks]
-        hook_args = [hook.before_run(context) for hook, context in zip(self._hooks, contexts)]
         feeds = dict(feed_dict or {})
-        for args in hook_args:
-            feeds |= (args.feed_dict or {}) if args is not None else {}
-        hook_fetches = [args.fetches if args is not None else [] for args in hook_args]
-        values, results = self._session.run([fetches, hook_fetches], feeds)
-        for hook, context, args, result in zip(self._hooks, contexts, hook_args, results):
-            hook.after_run(context, SessionRunValues(result if args is not None else None, options, run_metadata))
+        hook_fetches: list[Any] = []
+        for hook, context in zip(self._hooks, contexts):
+            args = hook.before_run(context) or SessionRunArgs(None)
+            feeds |= args.feed_dict or {}
+            hook_fetches.append(args.fetches)
+        requested = [[] if hook_fetch is None else hook_fetch for hook_fetch in hook_fetches]
+        values, hook_results = self._session.run([fetches, requested], feeds)
+        for hook, context, hook_fetch, result in zip(self._hooks, contexts, hook_fetches, hook_results):
+            hook_result = None if hook_fetch is None else result
+            hook.after_run(context, SessionRunValues(hook_result, options, run_metadata))
             if context.stop_requested:
                 self._coord.request_stop()
         return values

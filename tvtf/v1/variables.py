@@ -463,7 +463,9 @@ def report_uninitialized_variables(var_list: Any = None, name: str = "report_uni
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 
     def names() -> np.ndarray:
-        return np.array([v._shared_name.encode() for v in variables if not running().has_value(v)], object)
+        session = running()
+        uninitialized = [variable for variable in variables if not session.has_value(variable)]
+        return np.array([variable._shared_name.encode() for variable in uninitialized], object)
 
     return computed_when_run(names, "string", [None])
 

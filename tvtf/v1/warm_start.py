@@ -33,12 +33,10 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     shapes = reader.get_variable_to_shape_map()
     pairs = assignment_map.items() if isinstance(assignment_map, Mapping) else assignment_map
     known = made_by_name(get_default_graph())
-    # all pairs are found and checked before the first variable changes
-    names_and_variables = [
-        pair
-        for name, target in sorted(pairs, key=lambda pair: pair[0])
-        for pair in _checked_assignments(name, target, known, shapes, ckpt_dir_or_file)
-    ]
+    names_and_variables: list[tuple[str, Any]] = []
+    for name, target in sorted(pairs, key=lambda pair: pair[0]):
+        names_and_variables += _checked_assignments(name, target, known, shapes, ckpt_dir_or_file)
+    # all pairs have been found and checked before the first variable changes
     for name, variable in names_and_variables:
         _set_initial_value(variable, reader.get_tensor(name))
 
