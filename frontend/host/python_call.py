@@ -194,7 +194,7 @@ def traced(
       is_barrier: whether the function may use Variables.
     """
     trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
-    if trace.has_keys or not (is_barrier or python.barriers):
+    if trace.root.has_keys or not (is_barrier or python.barriers):
         python.add(trace.parent is not None)
         return bound_call(function, inputs, specs)
     trace.flush_assignments()
