@@ -14,7 +14,7 @@ from tvtf.core.shape import Dim, TensorType
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
-from tvtf.frontend.control_flow.cond_while import _bound_cond
+from tvtf.frontend.control_flow.cond_while import bound_cond
 from tvtf.frontend.control_flow.vectorized_map import Batched, level, unwrapped
 from tvtf.ops.control import call
 from tvtf.ops.control import while_ as while_primitive
@@ -74,7 +74,7 @@ def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else
             for f in branches
         ]
         shared = lift(traced_branches)
-        return _bound_cond(pred, shared, [branch.graph() for branch in traced_branches])
+        return bound_cond(pred, shared, [branch.graph() for branch in traced_branches])
 
 
 def _is_pure(function: Any) -> bool:

@@ -104,11 +104,15 @@ def cond(
 def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
     """Wraps a branch of a cond: the wrapper returns ``value`` in place of each graph operation that ``branch`` returns.
 
-    A cond returns tensors only. Its result can still be passed to ``tf.control_dependencies``.
+    A cond returns tensors only. Its result can still be passed to ``tf.control_dependencies``. As in TensorFlow, an
+    operation of the graph around the cond runs before it, whichever branch is taken.
     """
 
     def replace_operation(leaf: Any) -> Any:
-        return value if isinstance(leaf, Operation) else leaf
+        if not isinstance(leaf, Operation):
+            return leaf
+        state.trace.root.waits_for([leaf])
+        return value
 
     return lambda: nest.map_structure(replace_operation, branch(), expand_composites=True)
 
@@ -147,7 +151,7 @@ def traced_cond(
     graphs = [branch.graph(values) for branch, values in zip(branches, updates)]
     count = len(branches[0].leaves)
     with state.trace.together():
-        outputs = _bound_cond(pred, captured, graphs)
+        outputs = bound_cond(pred, captured, graphs)
         for variable, value in zip(variables, outputs[count:]):
             traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
@@ -235,7 +239,7 @@ def _zeros_like_leaf(leaf: Tensor | None) -> Tensor | None:
     return zeros([size if isinstance(size, int) else 0 for size in leaf._type.shape], leaf.dtype)
 
 
-def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
+def bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
     """Emits the ``cond`` primitive over the graphs of its two branches, and returns the results.
 
     If a branch returns tensors of unknown rank, the cond is deferred until the ranks are known.
@@ -274,7 +278,7 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
     except ValueError as error:  # known sizes may decide which branch is taken
         raise unknown_size(error, is_required=False) from None
     sized = lift(branches)  # tensors with dims that the operands have only in products and sums
-    return _bound_cond(pred, [*captured, *sized], [branch.graph() for branch in branches])
+    return bound_cond(pred, [*captured, *sized], [branch.graph() for branch in branches])
 
 
 def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> tuple[Any, ...]:

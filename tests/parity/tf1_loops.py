@@ -1,6 +1,7 @@
-"""Programs of TensorFlow 1 with gradients in loops and branches, and with Variables that start from the same value."""
+"""Programs of TensorFlow 1 with Variables and gradients in loops and branches, and with Variables of the same value."""
 
 import numpy as np
+from parity_calls import result_or_kind
 from tf1_support import rounded, scripts
 
 
@@ -63,5 +64,61 @@ def programs(tf):
                 print(rounded(sess.run([v, w])))
             sess.run(increased)
             print([float(x[0]) for x in sess.run([large, other, constant])])
+
+    def without_values(print):
+        """Variables without a value, which only branches and loops' bodies read or assign."""
+        p, k, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, [None])
+
+        def assigned_first(v):
+            with tf.control_dependencies([v.assign(x * 2.0)]):
+                return v.read_value()
+
+        def each(v, w):
+            square = tf.cond(p, lambda: tf.reduce_sum(v * v * x), lambda: tf.reduce_sum(x))
+            return {
+                "read": tf.cond(p, v.read_value, lambda: x),
+                "unless initialized": tf.cond(tf.is_variable_initialized(v), v.read_value, lambda: v.assign(x)),
+                "assigned": tf.cond(p, lambda: v.assign(x), lambda: x),
+                "assigned and read": tf.cond(p, lambda: assigned_first(v), lambda: x),
+                "nested": tf.cond(p, lambda: tf.cond(k > 0, lambda: v + w, lambda: x + w), lambda: x),
+                "a loop": tf.while_loop(lambda i, _: i < k, lambda i, s: (i + 1, s + v), (0, x))[1],
+                "a condition": tf.while_loop(lambda i: tf.cast(i, tf.float32) < w, lambda i: i + 1, (0,)),
+                "assigned in a loop": tf.while_loop(
+                    lambda i, _: i < k, lambda i, s: (i + 1, s + tf.reduce_sum(v.assign(x))), (0, 0.0)
+                )[1],
+                "a map": tf.map_fn(lambda i: v + tf.cast(i, tf.float32), tf.range(k), tf.float32),
+                "a gradient": tf.gradients(square, [v])[0],
+                "the predicate": tf.cond(w > 0.0, lambda: x, lambda: v + x),
+            }
+
+        v, w = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+        initialized = [tf.is_variable_initialized(v), tf.is_variable_initialized(w)]
+        for name, op in each(v, w).items():
+            with tf.Session() as sess:
+                for initializer in (None, w.initializer, v.initializer):
+                    if initializer is not None:
+                        sess.run(initializer)
+                    for taken, count in ((False, 0), (True, 2)):
+                        feeds = {p: taken, k: count, x: [3.0, 5.0]}
+                        answer = result_or_kind(lambda op=op, feeds=feeds: rounded(sess.run(op, feeds)))
+                        print(name, answer, sess.run(initialized))
+
+    def after_python(print):
+        """Variables read in branches and loops that call Python, and after them."""
+        v, p, x = tf.Variable([1.0, 2.0]), tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [None])
+
+        def doubled(call):
+            return tf.reshape(call(lambda a: a * 2.0, [v * 1.0], tf.float32), [2])
+
+        ops = [
+            tf.cond(p, lambda: doubled(tf.py_function), lambda: x),
+            tf.cond(p, lambda: doubled(tf.numpy_function) + v, lambda: x),
+            tf.while_loop(lambda i, _: i < 2, lambda i, s: (i + 1, s + v + doubled(tf.numpy_function)), (0, x))[1],
+            v * 2.0,
+        ]
+        with tf.Session() as sess:
+            sess.run(v.initializer)
+            for op in ops:
+                print([rounded(sess.run(op, {p: taken, x: [1.0, 1.0]})) for taken in (True, False)])
 
     return scripts(tf, locals())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,18 @@ from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.function.deferred_call import calls
 from tvtf.frontend.function.executor import GraphFunction
+from tvtf.frontend.function.sized_instance import SizedInstance
 from tvtf.frontend.host.host_rank import Assignments, PythonCall, RankEvaluation, recording_effects
-from tvtf.ir.dialect import is_dialect, read, write
+from tvtf.ir.dialect import bindings_of, is_dialect, read, write
 from tvtf.ir.graph import Graph as Function
-from tvtf.ir.interpreter import Evaluation, Instance, evaluate
+from tvtf.ir.interpreter import CONTROL, Evaluation, evaluate
 from tvtf.ir.trace import Trace, trace_graph
 from tvtf.passes.analysis.dead_code import defining_vars, defining_vars_of
 from tvtf.state.variable import Variable
 from tvtf.v1.composites import fetched
 from tvtf.v1.default_session import defaults
 from tvtf.v1.graph import Effect, Graph, get_default_graph
+from tvtf.v1.unset_variables import MSG_UNSET, graph_with_unset
 
 
 class _PrunedGraph:
@@ -68,6 +71,7 @@ class _PrunedGraph:
             placeholder for var, placeholder in graph.placeholders.items() if var in self.needed and var not in fed
         ]
         self._by_ranks: dict[tuple[int, ...], GraphFunction] = {}
+        self._without_values: dict[tuple[Any, ...], GraphFunction] = {}
 
     def _reachable(self, fetched: Sequence[relax.Var], effects: Sequence[Effect]) -> set[relax.Var]:
         """Returns the bindings on which fetches and effects depend: by uses, control dependencies and symbolic dims.
@@ -179,6 +183,12 @@ class _PrunedGraph:
         return write(bound.primitive, inputs, bound.attrs, value.ty, value.span)
 
     @cached_property
+    def read_at_once(self) -> set[relax.Var]:
+        """The tensors whose values are used whichever branches the run takes."""
+        used = (v for b in self._bindings() if not _is_control(b.value) for v in _read(b.value))
+        return {*used, *(t._var for t in self.tensors)}
+
+    @cached_property
     def read(self) -> set[relax.Var]:
         """The tensors whose values are used; a variable that is only assigned to is not among them."""
         used = (v for b in self._bindings() for v in _read(b.value))
@@ -189,7 +199,7 @@ class _PrunedGraph:
 
         If feeds or variables have unknown ranks, one function is compiled for each combination of ranks.
         """
-        if self._calls_python_of_any_rank:
+        if self.calls_python_of_any_rank:
             return self._run_uncompiled(inputs)
         if not any(isinstance(t._type.shape, AnyShape) for t in self.function.graph.all_params):
             return self.function.run(inputs)
@@ -197,9 +207,32 @@ class _PrunedGraph:
         own_captures = [outer for outer, _ in specialized.graph.captures]
         return specialized.run([*inputs, *own_captures])
 
+    def run_without_values(self, inputs: Sequence[Any], unset: Mapping[int, str]) -> tuple[Sequence[Any], list[bool]]:
+        """Same as ``run``, where the inputs at the positions in ``unset`` stand for variables of these names without a value.
+
+        Returns:
+          the results of ``run``, and whether each of the variables' new values was assigned.
+
+        Raises:
+          FailedPreconditionError: the run reads one of the variables.
+        """
+        types = [p._type for p in self.function.graph.all_params]
+        if any(isinstance(each.shape, AnyShape) for each in types):
+            types = [x._type for x in inputs]
+        key = (*types, *unset)
+        if key not in self._without_values:
+            module = self.function.graph.module()
+            graph = graph_with_unset(module, types, unset, len(self.tensors))
+            self._without_values[key] = GraphFunction(graph)
+        checked = self._without_values[key]
+        outputs = checked.run([*inputs, *(outer for outer, _ in checked.graph.captures)])
+        count = len(outputs) - len(self.effects)
+        return outputs[:count], [bool(flag) for flag in outputs[count:]]
+
     @cached_property
-    def _calls_python_of_any_rank(self) -> bool:
-        return any(_is_python(b.value) or _needs_sizes(b.value) for b in self._bindings())
+    def calls_python_of_any_rank(self) -> bool:
+        functions = {var.name_hint: function for var, function in self.function.graph.reachable().items()}
+        return any(_is_python(b.value) or _needs_sizes(b.value) for b in _with_inner(self._bindings(), functions))
 
     def _run_uncompiled(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Same as ``run``, without compiling: for graphs whose Python functions return tensors of unknown rank."""
@@ -212,7 +245,7 @@ class _PrunedGraph:
         if ranks not in self._by_ranks:
             module = self.function.graph.module()
             types = [x._type for x in inputs]
-            graph = trace_graph("run", lambda *arguments: evaluate(module, "main", arguments, Instance), types)
+            graph = trace_graph("run", lambda *arguments: evaluate(module, "main", arguments, SizedInstance), types)
             self._by_ranks[ranks] = GraphFunction(graph)
         return self._by_ranks[ranks]
 
@@ -226,6 +259,20 @@ def _symbolic_dims(tensor: SymbolicTensor) -> list[tirx.Var]:
     """Returns the dims of a tensor that are symbols, and so are known wherever the tensor is."""
     shape = tensor._type.shape
     return [] if isinstance(shape, AnyShape) else [dim for dim in shape if isinstance(dim, tirx.Var)]
+
+
+def _with_inner(bindings: Iterable[Any], functions: Mapping[str, Any]) -> Iterator[Any]:
+    """Yields bindings and those of the ``functions``, by name, that they call: branches, loops' bodies."""
+    for binding in bindings:
+        yield binding
+        for value in read(binding.value).attrs.values() if is_dialect(binding.value) else ():
+            if isinstance(value, ir.GlobalVar):
+                yield from _with_inner(bindings_of(functions[value.name_hint].body), functions)
+
+
+def _is_control(call: Any) -> bool:
+    """Returns whether a call is a cond or a loop."""
+    return is_dialect(call) and read(call).primitive.name in CONTROL
 
 
 def _read(call: Any) -> list[relax.Var]:
@@ -413,13 +460,17 @@ class Session:
         flat_fetches = [self._fetch(fetch) for fetch in nest.flatten(fetches, expand_composites=True)]
         pruned_graph = self._pruned_graph(flat_fetches, fed)
         inputs = [_fed_value(tensor, values[tensor._var]) for tensor in pruned_graph.feeds]
-        for outer, inner in pruned_graph.captures:
-            inputs.append(self._value_of(outer, inner._var in pruned_graph.read))
-        outputs = iter(pruned_graph.run(inputs))
+        inputs += [self._value_of(outer, inner, pruned_graph) for outer, inner in pruned_graph.captures]
+        unset = self._without_value(pruned_graph)
+        if unset:
+            all_outputs, are_assigned = pruned_graph.run_without_values(inputs, unset)
+        else:
+            all_outputs, are_assigned = pruned_graph.run(inputs), [True] * len(pruned_graph.effects)
         # the outputs are the fetched tensors, then the new values of variables
+        outputs = iter(all_outputs)
         results = [next(outputs).numpy() if isinstance(fetch, Tensor) else None for fetch in flat_fetches]
-        assigned = [id(effect.variable) for effect in pruned_graph.effects]
-        self._store(assigned, list(outputs), inputs)
+        assigned = [id(effect.variable) for effect in compress(pruned_graph.effects, are_assigned)]
+        self._store(assigned, list(compress(outputs, are_assigned)), inputs)
         return _pack_results(fetches, iter(results))
 
     def _store(self, keys: Sequence[int], values: Sequence[EagerTensor], inputs: Sequence[Tensor]) -> None:
@@ -503,19 +554,29 @@ class Session:
             raise _not_fed(placeholder)
         return pruned_graph
 
-    def _value_of(self, captured: Any, is_read: bool) -> Any:
+    def _value_of(self, captured: Any, symbol: SymbolicTensor, pruned_graph: _PrunedGraph) -> Any:
         """Returns the value of a captured tensor: the session's value of a variable, or a constant.
 
-        ``is_read`` is False if the run only assigns the variable. Then the variable needs no value.
+        If the variable has no value, any value stands for it, unless the run reads ``symbol``, the variable in the graph.
+        Only what conds and loops read isn't known before the run.
         """
         if not isinstance(captured, Variable):
             return captured
         value = self._values.get(id(captured))
-        if value is None and is_read and id(captured) in self.graph.variables:
-            raise FailedPreconditionError(
-                None, None, f"Attempting to use uninitialized value {captured.name.removesuffix(':0')}"
-            )
+        if value is None and id(captured) in self.graph.variables:
+            may_take_branch = not pruned_graph.calls_python_of_any_rank
+            read = pruned_graph.read_at_once if may_take_branch else pruned_graph.read
+            if symbol._var in read:
+                raise FailedPreconditionError(None, None, MSG_UNSET.format(name=_name(captured)))
         return EagerTensor(np.array(captured.numpy())) if value is None else value
+
+    def _without_value(self, pruned_graph: _PrunedGraph) -> dict[int, str]:
+        """Returns the names of variables without a value that conds or loops of a run use, by their positions in its inputs."""
+        return {
+            len(pruned_graph.feeds) + i: _name(outer)
+            for i, (outer, inner) in enumerate(pruned_graph.captures)
+            if inner._var in pruned_graph.read and isinstance(outer, Variable) and not self.has_value(outer)
+        }
 
     def _fed_pairs(self, key: Any, value: Any) -> list[tuple[SymbolicTensor, Any]]:
         """Returns pairs of a fed tensor and its value, for one entry of ``feed_dict``.
@@ -564,6 +625,10 @@ class Session:
                 "value. Build the graph with tf.compat.v1.placeholder_with_default in its place."
             )
         return tensor
+
+
+def _name(variable: Any) -> str:
+    return str(variable.name).removesuffix(":0")
 
 
 def _address(tensor: Tensor) -> int:

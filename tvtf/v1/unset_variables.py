@@ -1,0 +1,178 @@
+"""Runs of a graph in which a variable has no value: only branches and loops' bodies that aren't run may read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tvtf.core.primitive import Primitive, as_tuple
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
+from tvtf.frontend.control_flow.cond_while import bound_cond
+from tvtf.frontend.function.sized_instance import SizedInstance
+from tvtf.ir.graph import Graph
+from tvtf.ir.interpreter import CONTROL, Subfunction
+from tvtf.ir.trace import trace_graph, tracing
+from tvtf.ops.rules import bind
+
+MSG_UNSET = "Attempting to use uninitialized value {name}"
+
+
+class Unset(NamedTuple):
+    """A tensor that may stand for the missing value of a variable: ``is_set`` is a bool tensor that says whether it doesn't."""
+
+    tensor: Any
+    is_set: Any
+    name: str
+
+
+def graph_with_unset(module: Any, types: Sequence[Any], names: Mapping[int, str], fetched: int) -> Graph:
+    """Returns a graph for runs in which variables have no value; it fails where one is read.
+
+    Args:
+      module: the module of the run for variables that all have values.
+      types: the types of the parameters of its ``main``.
+      names: of the parameters that stand for variables without a value, the variables' names.
+      fetched: how many results of ``main`` are fetched. The others are new values of variables.
+
+    Returns:
+      a graph with the results of ``main``, and a bool for each new value: whether the run assigned it.
+    """
+
+    def run(*arguments: Tensor) -> tuple[Tensor, ...]:
+        evaluation = _Reads(module, module["main"], arguments)
+        for position, name in names.items():
+            evaluation.mark(arguments[position], convert_to_tensor(False), name)
+        results = evaluation.run()
+        for result in results[:fetched]:
+            evaluation.require(result)
+        return (*results, *map(evaluation.is_set, results[fetched:]))
+
+    return trace_graph("run", run, types)
+
+
+class _Reads(SizedInstance):
+    """An evaluation that fails where it reads a variable without a value, but not where branches pass it on."""
+
+    unset: dict[int, Unset]
+    """By identity, the tensors that may stand for a missing value."""
+    carried: int | None = None
+    """In a function of a loop: how many operands are loop variables."""
+    assigned: set[int]
+    """In a loop's body: the loop variables that it assigns."""
+
+    def __init__(self, mod: Any, function: Any, args: Sequence[Tensor]) -> None:
+        super().__init__(mod, function, args)
+        self.arguments, self.unset = list(args), {}
+
+    def mark(self, tensor: Tensor, is_set: Tensor, name: str) -> None:
+        self.unset[id(tensor)] = Unset(tensor, is_set, name)
+
+    def is_set(self, tensor: Tensor) -> Tensor:
+        """Returns a bool tensor: whether a tensor is a value, not the missing one of a variable."""
+        return self.unset[id(tensor)].is_set if id(tensor) in self.unset else convert_to_tensor(True)
+
+    def require(self, tensor: Tensor) -> None:
+        """Emits the check that a tensor that is read now is a value."""
+        if id(tensor) in self.unset:
+            _, is_set, name = self.unset[id(tensor)]
+            bind.guard(is_set, message=MSG_UNSET.format(name=name), kind="FailedPreconditionError")
+
+    def run(self) -> tuple[Tensor, ...]:
+        """Evaluates the function. What a loop's function returns is read, except a loop variable that it passes on."""
+        results = super().run()
+        for i, result in enumerate(results if self.carried is not None else ()):
+            if i >= self.carried or result is not self.arguments[i]:
+                self.require(result)
+                self.assigned.add(i)
+        return results
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive again, after checks of what it reads; an assignment doesn't read the old value."""
+        if not any(id(x) in self.unset for x in inputs):
+            return super().bind(prim, inputs, attrs)
+        if prim.name == "assign":
+            result = super().bind(prim, inputs, attrs)
+            if id(inputs[1]) in self.unset:
+                self.unset[id(result)] = self.unset[id(inputs[1])]._replace(tensor=result)
+            return result
+        if prim.name in CONTROL:
+            is_cond = prim.name.removeprefix("effect_") == "cond"
+            return self._cond(inputs, **attrs) if is_cond else self._while(prim, inputs, attrs)
+        for x in inputs:
+            self.require(x)
+        return super().bind(prim, inputs, attrs)
+
+    def _nested(self, function: Subfunction, arguments: Sequence[Tensor]) -> _Reads:
+        nested = _Reads(function.mod, function.mod[function.name], arguments)
+        nested.unset = self.unset
+        return nested
+
+    def _cond(self, inputs: list[Any], then_branch: Subfunction, else_branch: Subfunction, shapes: Any = ()) -> Any:
+        """Binds a cond whose branches also return, of results that may be missing, whether they are values."""
+        pred, *captured = inputs
+        self.require(pred)
+        branches = [_Branch(self._nested(function, captured)) for function in (then_branch, else_branch)]
+        names = {i: name for branch in branches for i, (_, _, name) in branch.missing.items()}
+        flags = [branch.flags(names) for branch in branches]
+        lifted = lift([branch.traced for branch in branches])
+        graphs = [branch.traced.graph(own_flags) for branch, own_flags in zip(branches, flags)]
+        outputs = as_tuple(bound_cond(pred, lifted, graphs))
+        results = outputs[: len(outputs) - len(names)]
+        for i, is_set in zip(names, outputs[len(results) :]):
+            self.mark(results[i], is_set, names[i])
+        return results
+
+    def _while(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a loop; a variable without a value has one afterwards if an iteration ran that assigns it."""
+        missing = {i: self.unset[id(x)] for i, x in enumerate(inputs) if id(x) in self.unset}
+        condition, body = _Function(attrs["condition"], missing), _Function(attrs["body"], missing, attrs["carried"])
+        carried = [i for i in missing if i < attrs["carried"]]
+        has_begun = condition(*inputs)[0] if carried else None
+        outputs = super().bind(prim, inputs, attrs | {"condition": condition, "body": body})
+        for i in carried:
+            _, is_set, name = missing[i]
+            self.mark(outputs[i], bind.logical_or(is_set, has_begun) if i in body.assigned else is_set, name)
+        return outputs
+
+
+class _Branch:
+    """A branch of a cond, traced with the checks; ``missing`` are its results that may be missing values."""
+
+    def __init__(self, evaluation: _Reads) -> None:
+        self.missing: dict[int, Unset] = {}
+
+        def run() -> tuple[Tensor, ...]:
+            results = evaluation.run()
+            self.missing = {i: evaluation.unset[id(x)] for i, x in enumerate(results) if id(x) in evaluation.unset}
+            return results
+
+        self.traced = TracedFunction("branch", run, is_branch=True)
+
+    def flags(self, positions: Iterable[int]) -> list[Tensor]:
+        """Returns, for the results at some positions, bool tensors of the branch: whether they are values."""
+        trace = self.traced.trace
+        with tracing(trace):
+            return [
+                trace.own(self.missing[i].is_set if i in self.missing else convert_to_tensor(True)) for i in positions
+            ]
+
+
+class _Function(Subfunction):
+    """The condition or the body of a loop some of whose operands may be missing values.
+
+    ``assigned`` are the loop variables that the body assigns. It may pass on a missing one, and reads what it returns
+    elsewhere.
+    """
+
+    def __init__(self, function: Subfunction, missing: Mapping[int, Unset], carried: int = 0) -> None:
+        self.assigned: set[int] = set()
+
+        def checked(mod: Any, main: Any, args: Sequence[Tensor]) -> _Reads:
+            evaluation = _Reads(mod, main, args)
+            evaluation.carried, evaluation.assigned = carried, self.assigned
+            for i, (_, is_set, name) in missing.items():
+                evaluation.mark(args[i], is_set, name)
+            return evaluation
+
+        super().__init__(function.mod, function.name, checked)
