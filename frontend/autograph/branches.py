@@ -53,13 +53,14 @@ def if_stmt(
       symbol_names: the names of these variables.
       nouts: the number of variables that are read after the statement; they come first.
     """
-    if not is_symbolic(cond):
-        body() if cond else orelse()
-        return
-    # Only the first `nouts` symbols are read afterwards; the others may differ between the branches.
-    _Branching(get_state, set_state, symbol_names[:nouts], nouts).run(
-        require_condition(cond, "if statement"), body, orelse
-    )
+    if is_symbolic(cond):
+        # Only the first `nouts` symbols are read afterwards; the others may differ between the branches.
+        branching = _Branching(get_state, set_state, symbol_names[:nouts], nouts)
+        branching.run(require_condition(cond, "if statement"), body, orelse)
+    elif cond:
+        body()
+    else:
+        orelse()
 
 
 class _Branching:
@@ -184,12 +185,12 @@ def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], e
 
     def branch(run: Callable[[], Any]) -> Any:
         """Evaluates one branch, and returns the result as tensors."""
-        results.append(run())
+        result = run()
+        results.append(result)
         if len(results) > 1:  # both branches have been traced
             _require_agreement(expr_repr, *results)
-        return as_tensors(results[-1])
+        return as_tensors(result)
 
-    tensors = traced_cond(
-        require_condition(cond, "conditional expression"), lambda: branch(if_true), lambda: branch(if_false)
-    )
+    pred = require_condition(cond, "conditional expression")
+    tensors = traced_cond(pred, lambda: branch(if_true), lambda: branch(if_false))
     return with_objects(tensors, results[0])

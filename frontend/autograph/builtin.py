@@ -99,13 +99,15 @@ def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
     """
     if not is_symbolic(iterable):
         return sorted(iterable, key=key, reverse=reverse)
-    functions, direction = public_names(), "DESCENDING" if reverse else "ASCENDING"
-    keys = iterable if key is None else functions["vectorized_map"](key, iterable)
-    if keys.shape.rank is not None and keys.shape.rank != 1:
+    functions = public_names()
+    direction = "DESCENDING" if reverse else "ASCENDING"
+    sort_keys = iterable if key is None else functions["vectorized_map"](key, iterable)
+    if sort_keys.shape.rank not in (None, 1):
         raise ValueError("sort only supports only 1D tensors")
     if key is None:
-        return functions["sort"](keys, direction=direction)
-    return functions["gather"](iterable, functions["argsort"](keys, direction=direction))
+        return functions["sort"](sort_keys, direction=direction)
+    order = functions["argsort"](sort_keys, direction=direction)
+    return functions["gather"](iterable, order)
 
 
 def _max_or_min(builtin: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
@@ -118,14 +120,17 @@ def _max_or_min(builtin: Callable[..., Any], pairwise: str, reduction: str) -> C
         takes it as a collection.
     """
 
+    def of_two(x: Any, y: Any) -> Any:
+        """Computes the elementwise maximum or minimum, in the common dtype of both arguments."""
+        return getattr(bind, pairwise)(*promote(x, y))
+
     def overload(*args: Any, **kwargs: Any) -> Any:
         """Computes the maximum or minimum of the arguments, or of the slices of a single argument."""
         if not any(map(is_symbolic, args)) or kwargs:
             return builtin(*args, **kwargs)
         if len(args) == 1:
             return getattr(bind, reduction)(convert_to_tensor(args[0]), axis=(0,), keepdims=False)
-        # Two arguments at a time, converted to their common dtype.
-        return functools.reduce(lambda x, y: getattr(bind, pairwise)(*promote(x, y)), args)
+        return functools.reduce(of_two, args)
 
     return overload
 

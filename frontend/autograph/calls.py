@@ -101,16 +101,15 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
         return f, ()
     if isinstance(f, type):  # a constructor
         return None, ()
-    function: Any = None
+    function: Any
     if isinstance(f, types.MethodType):
         function, bound_self = f.__func__, f.__self__
     else:  # an object with `__call__` runs the one that its class defines or inherits
-        bound_self = f
-        for base in type(f).__mro__:
-            if "__call__" in vars(base):
-                function = vars(base)["__call__"]
-                break
-    return (function, (bound_self,)) if isinstance(function, types.FunctionType) else (None, ())
+        definitions = [vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)]
+        function, bound_self = (definitions[0] if definitions else None), f
+    if not isinstance(function, types.FunctionType):  # native code
+        return None, ()
+    return function, (bound_self,)
 
 
 def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:
@@ -123,9 +122,8 @@ def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES)
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
         return True
-    return all(
-        _is_user_module(module, libraries) for module in (function.__globals__.get("__name__"), function.__module__)
-    )
+    modules = (function.__globals__.get("__name__"), function.__module__)
+    return all(_is_user_module(module, libraries) for module in modules)
 
 
 def _is_user_module(module: str | None, libraries: Set[str]) -> bool:

@@ -65,12 +65,13 @@ def _frames(error: BaseException, converted: Any) -> tuple[Frame, ...]:
 
     Frames of tvtf itself are left out.
     """
-    codes = set(code_objects(converted.__code__))
-    stack = zip(traceback.walk_tb(error.__traceback__), traceback.extract_tb(error.__traceback__), strict=False)
+    converted_codes = set(code_objects(converted.__code__))
+    walked = traceback.walk_tb(error.__traceback__)
+    summaries = traceback.extract_tb(error.__traceback__)
+    stack = list(zip(walked, summaries, strict=False))
     frames = []
-    # [1:] leaves out the frame of tvtf that caught the error.
-    for (frame, line), summary in reversed(list(stack)[1:]):
-        if frame.f_code in codes:
+    for (frame, line), summary in reversed(stack[1:]):  # the first frame is tvtf's, which caught the error
+        if frame.f_code in converted_codes:
             frames.append(Frame(summary.filename, line, converted.ag_functions.get(line), summary.line, True))
             break
         if not is_own_code(summary.filename):
@@ -120,8 +121,10 @@ def _with_text(error: Exception, text: str) -> Exception:
         return error_type(error.node_def, error.op, text)
     if error_type is KeyError:  # Python prints a KeyError's text quoted, on one line
         return MultilineKeyError(text)
-    has_constructor = any(
-        base.__module__ != "builtins" and ("__init__" in vars(base) or "__new__" in vars(base))
-        for base in error_type.__mro__
-    )
-    return error if has_constructor or isinstance(error, (OSError, UnicodeError)) else error_type(text)
+    if isinstance(error, (OSError, UnicodeError)):  # their constructors have other arguments
+        return error
+    for base in error_type.__mro__:
+        has_constructor = "__init__" in vars(base) or "__new__" in vars(base)
+        if has_constructor and base.__module__ != "builtins":
+            return error
+    return error_type(text)

@@ -131,12 +131,13 @@ def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
     if _depends_on_data(start, limit, delta):
         _remember(tensor, Range.of(start, limit, delta, dtype))
         return tensor
-    if isinstance(tensor, SymbolicTensor):
-        if limit is None:  # range(n) starts at 0
-            start, limit = 0, start
-        start_tensor, limit_tensor, delta_tensor = _bound(start, tensor), _bound(limit, tensor), _bound(delta, tensor)
-        if start_tensor is not None and limit_tensor is not None and delta_tensor is not None:
-            _remember(tensor, Range(start_tensor, limit_tensor, delta_tensor, tensor._type.shape[0]))
+    if not isinstance(tensor, SymbolicTensor):
+        return tensor
+    if limit is None:  # range(n) starts at 0
+        start, limit = 0, start
+    start_tensor, limit_tensor, delta_tensor = _bound(start, tensor), _bound(limit, tensor), _bound(delta, tensor)
+    if start_tensor is not None and limit_tensor is not None and delta_tensor is not None:
+        _remember(tensor, Range(start_tensor, limit_tensor, delta_tensor, tensor._type.shape[0]))
     return tensor
 
 

@@ -327,9 +327,11 @@ class _Loop:
 
         def with_check(name: str, value: Any) -> Any:
             message = MSG_NO_ITERATION + name
-            return nest.map_structure(
-                lambda leaf: with_run_time_check(leaf, has_run, message), value, expand_composites=True
-            )
+
+            def with_leaf_check(leaf: Any) -> Any:
+                return with_run_time_check(leaf, has_run, message)
+
+            return nest.map_structure(with_leaf_check, value, expand_composites=True)
 
         checked = list(final)
         for i, (name, before, is_missing) in enumerate(zip(self.names, self.original, self.missing)):
@@ -401,12 +403,11 @@ class _Loop:
 
         Values that become tensors of the graph are replaced by parameters of the trace ``abstract``.
         """
-        values = nest.map_structure(
-            lambda value: abstract.param_of(value) if becomes_tensor(value) else value,
-            self.before,
-            expand_composites=True,
-        )
-        self.set_state(values)
+
+        def param_or_value(value: Any) -> Any:
+            return abstract.param_of(value) if becomes_tensor(value) else value
+
+        self.set_state(nest.map_structure(param_or_value, self.before, expand_composites=True))
         body()
         return self.get_state()
 
@@ -424,13 +425,15 @@ class _Loop:
         if self.row_limit is not None and grows_arrays(start, end):
             raise _ArrayOutgrowsRows
         growing = growing_array_shapes(start) if self.row_limit is None else ()
-        remaining_shapes = iter([shape or growing_shape for shape, growing_shape in zip_longest(declared, growing)])
+        # The shape of each leaf that may change its shape, None for other leaves.
+        varying_shapes = iter([shape or growing_shape for shape, growing_shape in zip_longest(declared, growing)])
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)
-            flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
-            for leaf_before, leaf_after in zip(*flat):
-                may_vary = next(remaining_shapes, None) is not None or name in self.claimed
+            leaves_before = nest.flatten(before, expand_composites=True)
+            leaves_after = nest.flatten(after, expand_composites=True)
+            for leaf_before, leaf_after in zip(leaves_before, leaves_after):
+                may_vary = next(varying_shapes, None) is not None or name in self.claimed
                 # Leaves whose shape may vary are checked by `traced_while`.
                 if not may_vary and not _varies(leaf_before, leaf_after):
                     _check_leaf(name, leaf_before, leaf_after)
@@ -529,11 +532,12 @@ def for_stmt(
       symbol_names: the names of these variables.
       opts: the loop options, such as ``maximum_iterations``.
     """
-    iter_ = iter_._as_tensor() if hasattr(iter_, "_as_tensor") and not is_iterated(iter_) else iter_
-    if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor) or has_steps(iter_)):
-        _python_for(iter_, extra_test, body)
-    else:
+    if hasattr(iter_, "_as_tensor") and not is_iterated(iter_):  # such as a Variable
+        iter_ = iter_._as_tensor()
+    if state.trace is not None and (is_iterated(iter_) or isinstance(iter_, Tensor) or has_steps(iter_)):
         _graph_for(iter_, extra_test, body, get_state, set_state, symbol_names, opts)
+    else:
+        _python_for(iter_, extra_test, body)
 
 
 def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None]) -> None:
@@ -639,8 +643,10 @@ def _value_or_range_start(name: str, value: Any, iterate_names: Any, steps: Any)
       iterate_names: the name of the loop's target.
       steps: the iteration over the elements.
     """
-    undefined = isinstance(value, Undefined) and name == iterate_names and isinstance(steps, _RangeSteps)
-    return steps.position if undefined else value
+    is_undefined_target = isinstance(value, Undefined) and name == iterate_names
+    if is_undefined_target and isinstance(steps, _RangeSteps):
+        return steps.position
+    return value
 
 
 def _and_extra_test(has_more: Tensor, extra_test: Callable[[], Any]) -> Any:

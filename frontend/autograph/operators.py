@@ -50,10 +50,11 @@ class FunctionScope:
             return None
         if not self.partial or not is_symbolic(did_return):
             return value
-        message = "the function must return a value after its loop, too"
-        return nest.map_structure(
-            lambda leaf: with_run_time_check(leaf, did_return, message), value, expand_composites=True
-        )
+
+        def with_check(leaf: Any) -> Any:
+            return with_run_time_check(leaf, did_return, "the function must return a value after its loop, too")
+
+        return nest.map_structure(with_check, value, expand_composites=True)
 
 
 def with_function_scope(thunk: Callable[[FunctionScope], Any], scope_name: str, options: Any) -> Any:

@@ -105,13 +105,13 @@ class _Directives(directives.DirectivesTransformer):
         """
         visited = super().visit_Expr(node)
         call = getattr(visited, "value", None)
-        if (
-            isinstance(call, ast.Call)
-            and anno.getanno(call.func, directives.STATIC_VALUE, default=None) is set_loop_options
-        ):
-            self._process_statement_directive(call, malt_directives.set_loop_options)
-            return None
-        return visited
+        if not isinstance(call, ast.Call):
+            return visited
+        called = anno.getanno(call.func, directives.STATIC_VALUE, default=None)
+        if called is not set_loop_options:
+            return visited
+        self._process_statement_directive(call, malt_directives.set_loop_options)
+        return None
 
 
 class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no types

@@ -164,18 +164,19 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
     """
     frame_counts = _checked_lengths(inputs, lengths, "CTCBeamSearchDecoder")
     path_count = len(counts)
-    paths_by_row = []  # for each row, pairs of labels and their log-probability, the most probable first
+    scores = np.zeros((inputs.shape[1], path_count), inputs.dtype)
+    labels_by_path: list[list[list[int]]] = [[] for _ in range(path_count)]  # of each path, the labels of all rows
     for row, frame_count in enumerate(frame_counts):
-        paths = _prefix_beam_search(inputs[:frame_count, row], width)
+        paths = _prefix_beam_search(inputs[:frame_count, row], width)  # the most probable first
         if len(paths) < path_count:
             raise ArgumentError("requested more paths than the beam width.")
-        paths_by_row.append(paths[:path_count])
+        for path, (labels, score) in enumerate(paths[:path_count]):
+            labels_by_path[path].append(list(labels))
+            scores[row, path] = score
     components: list[np.ndarray] = []
-    for path in range(path_count):
-        labels_by_row = [list(row_paths[path][0]) for row_paths in paths_by_row]
+    for labels_by_row in labels_by_path:
         components += _sparse_components(labels_by_row)
-    scores = np.array([[score for _, score in row_paths] for row_paths in paths_by_row], inputs.dtype)
-    return (*components, scores.reshape(inputs.shape[1], path_count))
+    return (*components, scores)
 
 
 def _prefix_beam_search(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
@@ -320,10 +321,12 @@ def _collapsed(labels: np.ndarray, lengths: np.ndarray, size: Any) -> tuple[np.n
     Returns the merged rows, padded with zeros to the longest, and their lengths. ``size`` is not used: only the result
     type needs this symbolic dim.
     """
-    rows = [[label for label, _ in groupby(row[:count])] for row, count in zip(labels.tolist(), np.maximum(lengths, 0))]
-    counts = np.array([len(row) for row in rows])
-    padded = np.zeros((len(rows), counts.max(initial=0)), labels.dtype)
-    for padded_row, row in zip(padded, rows):
+    merged_rows = []
+    for row, length in zip(labels.tolist(), np.maximum(lengths, 0)):
+        merged_rows.append([label for label, _ in groupby(row[:length])])
+    counts = np.array([len(row) for row in merged_rows])
+    padded = np.zeros((len(merged_rows), counts.max(initial=0)), labels.dtype)
+    for padded_row, row in zip(padded, merged_rows):
         padded_row[: len(row)] = row
     return padded, counts.astype(lengths.dtype)
 

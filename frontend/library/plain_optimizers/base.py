@@ -112,7 +112,7 @@ class Optimizer(AutoTrackable):
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
         self.loss_scale_factor = loss_scale_factor
         self.built = False
-        # in checkpoints of Keras, slots are the elements of this list, so that it is tracked
+        # In checkpoints of Keras, slots are the elements of this list, so that it is tracked.
         self._variables: Any = []
         self._slot_positions: Any = NoDependency({})
         self._values_of_step: Any = NoDependency({})
@@ -191,11 +191,10 @@ class Optimizer(AutoTrackable):
         refer to them by their position in the order of creation.
         """
         names = [name] if isinstance(name, str) else list(name)
-        slots_by_variable = [
-            [self.add_variable_from_reference(variable, slot_name, initializer) for slot_name in names]
-            for variable in trainable_variables
-        ]
-        slots_by_name = [[slots[position] for slots in slots_by_variable] for position in range(len(names))]
+        slots_by_name: list[list[Variable]] = [[] for _ in names]
+        for variable in trainable_variables:
+            for slots, slot_name in zip(slots_by_name, names):
+                slots.append(self.add_variable_from_reference(variable, slot_name, initializer))
         return slots_by_name[0] if isinstance(name, str) else slots_by_name
 
     def build(self, variables: Sequence[Variable]) -> None:
@@ -277,13 +276,18 @@ class Optimizer(AutoTrackable):
     @staticmethod
     def _drop_missing(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
         """Removes variables without a gradient (None), with a warning; returns the other gradients and variables."""
-        pairs = [(grad, variable) for grad, variable in zip(grads, variables) if grad is not None]
-        if not pairs:
+        present_grads, variables_with_grad, missing = [], [], []
+        for grad, variable in zip(grads, variables):
+            if grad is None:
+                missing.append(variable.name)
+            else:
+                present_grads.append(grad)
+                variables_with_grad.append(variable)
+        if not present_grads:
             raise ValueError("No gradients provided for any variable.")
-        missing = [variable.name for grad, variable in zip(grads, variables) if grad is None]
         if missing:
             warnings.warn(MSG_MISSING.format(missing), stacklevel=4)
-        return [grad for grad, _ in pairs], [variable for _, variable in pairs]
+        return present_grads, variables_with_grad
 
     takes_rows = False
     """Whether :meth:`update_step` accepts IndexedSlices as gradients; otherwise they are made dense."""
@@ -378,14 +382,12 @@ class Optimizer(AutoTrackable):
         rate = self._learning_rate
         if isinstance(rate, LearningRateSchedule):
             rate = {"class_name": type(rate).__name__, "config": rate.get_config()}
-        return {
-            "name": self.name,
-            "learning_rate": float(rate) if isinstance(rate, Variable) else rate,
-            **{
-                name: getattr(self, name)
-                for name in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor")
-            },
-        }
+        elif isinstance(rate, Variable):
+            rate = float(rate)
+        config = {"name": self.name, "learning_rate": rate}
+        for name in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor"):
+            config[name] = getattr(self, name)
+        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Optimizer:

@@ -5,6 +5,7 @@ Source: https://keras.io/api/mixed_precision/
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -210,11 +211,8 @@ def _deserialized(config: dict[str, Any]) -> Any:
 
 def _all_finite(gradients: Sequence[Tensor]) -> Tensor:
     """Returns a bool scalar tensor: whether all elements of all gradients are finite."""
-    first, *others = [
-        bind.reduce_all(bind.is_finite(gradient), axis=tuple(range(gradient.ndim)), keepdims=False)
-        for gradient in gradients
-    ]
-    all_finite = first
-    for is_finite in others:
-        all_finite = bind.logical_and(all_finite, is_finite)
-    return all_finite
+    are_finite = []
+    for gradient in gradients:
+        all_axes = tuple(range(gradient.ndim))
+        are_finite.append(bind.reduce_all(bind.is_finite(gradient), axis=all_axes, keepdims=False))
+    return functools.reduce(bind.logical_and, are_finite)

@@ -157,8 +157,8 @@ class PolynomialDecay(_Decay):
         initial_rate, step = self._initial_rate_and_step(step)
         end_rate, length = number(self.end_learning_rate, initial_rate), number(self.decay_steps, initial_rate)
         if self.cycle:
-            # Step 0 is part of the first cycle.
-            cycles = bind.select(bind.equal(step, number(0, step)), number(1, step), bind.ceil(step / length))
+            is_start = bind.equal(step, number(0, step))  # step 0 is part of the first cycle
+            cycles = bind.select(is_start, number(1, step), bind.ceil(step / length))
             length = length * cycles
         else:
             step = bind.minimum(step, length)
