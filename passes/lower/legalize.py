@@ -29,6 +29,9 @@ from tvtf.passes.analysis.rewriter import Bindings, rewrite_functions
 from tvtf.passes.analysis.side_effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.lower.inplace_stack import InPlace, rows_kernel, slice_kernel
 
+OPAQUE = 8
+"""TVM's ``op_pattern`` of kernels that FuseOps leaves as they are."""
+
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:
     """Lowers every op of the ``tvtf`` dialect: to a kernel, to Relax's control flow, or to a call of the host.
@@ -372,6 +375,8 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     dims = list(bound.attrs["dims"])
     kernel, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
     vector_type = relax.TensorType((len(dims),), "int64")
+    # It reads no element. FuseOps must not make what computes an input, such as a matmul, a part of the kernel.
+    kernel = kernel.with_attr("op_pattern", OPAQUE)
     vector = out.emit(_typed_kernel_call(legalizer.add("common", kernel), args, vector_type), "common")
     _bind_dims(out, vector, dims)
     return _empty_tensor_with_dims(legalizer, dims, call)

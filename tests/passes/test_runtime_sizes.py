@@ -8,6 +8,9 @@ from tvm import tirx
 from tvm.target import Target
 
 import tvtf as tf
+from tvtf.core.shape import TensorType, fresh_dim
+from tvtf.ir.trace import trace_graph
+from tvtf.ops.rules import bind
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import llvm
 from tvtf.passes.lower import runtime_sizes
@@ -119,6 +122,16 @@ def test_few_rows_are_split_among_the_cores():
     for cores, parameters in ((1, 5), (32, 3)):
         target = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": cores})
         assert len(pipeline.lower(mod, target, kernels=False)["fused_exp_multiply"].params) == parameters
+
+
+def test_kernels_that_read_only_sizes_compute_no_operand():
+    def sizes(x, weights, y):
+        return bind.common_dims(tf.matmul(x, weights), y, dims=(fresh_dim("rows"), 64))
+
+    types = [TensorType(shape, tf.float32) for shape in ((fresh_dim("n"), 8), (8, 64), (fresh_dim("m"), 64))]
+    target = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
+    mod = pipeline.lower(trace_graph("sizes", sizes, types).module(), target, kernels=False)
+    assert {"common", "matmul"} <= {var.name_hint for var in mod.get_global_vars()}
 
 
 def test_other_sizes_use_the_same_code(own_cache, compiled):
