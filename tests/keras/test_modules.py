@@ -318,3 +318,14 @@ def test_a_sequential_model_is_restored_before_it_is_built(tmp_path, call):
     found = restored(X) if call == "eagerly" else tf.function(restored)(X)
 
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_numpy_functions_take_variables_of_layers():
+    dense = tf.keras.layers.Dense(2)
+    x = tf.ones([4, 3])
+    dense.build(x.shape)
+    tnp, kernel = tf.experimental.numpy, dense.kernel
+    assert tnp.result_type(kernel, dense.bias) is tf.float32
+    for each in (tnp.matmul(x, kernel), tnp.dot(x, kernel) + dense.bias, tf.function(tnp.matmul)(x, kernel)):
+        np.testing.assert_allclose(each, x.numpy() @ kernel.numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(tnp.concatenate([kernel, kernel]), np.concatenate([kernel.numpy()] * 2))

@@ -78,8 +78,8 @@ def _promotion_operand(value: Any) -> Any:
         return value
     if isinstance(value, DType):
         return value.as_numpy_dtype
-    # NumPy itself handles arrays, complex numbers and its dtypes.
-    return value.dtype.as_numpy_dtype if tf.is_tensor(value) else value
+    # NumPy itself handles arrays, complex numbers and its dtypes. A Keras Variable has the name of its dtype.
+    return tf.as_dtype(value.dtype).as_numpy_dtype if tf.is_tensor(value) else value
 
 
 @numpy_like("result_type")
