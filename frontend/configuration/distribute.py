@@ -328,11 +328,11 @@ def _variables_of_class(variable_class: type[Variable]) -> Iterator[None]:
         state.variable_class = outer_class
 
 
-class _DefaultStrategy(Strategy):
+class _DefaultDistributionStrategy(Strategy):
     """The strategy outside all scopes."""
 
 
-_default = _DefaultStrategy()
+_default = _DefaultDistributionStrategy()
 
 
 @export("distribute.ReplicaContext")
