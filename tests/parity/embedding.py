@@ -8,7 +8,7 @@ IMAGES = np.random.RandomState(0).randn(2, 7, 6, 2).astype("float32")
 
 
 def programs(tf):
-    return calls(tf, _lookups(tf) | _pools(tf)) | _sequences(tf) | _errors(tf)
+    return calls(tf, _lookups(tf) | _pools(tf)) | _sequences(tf) | _partitions(tf) | _errors(tf)
 
 
 def _ids(tf, *values):
@@ -74,6 +74,36 @@ def _sequences(tf):
         return [[s.numpy().tolist() for s in pair] for pair in found]
 
     return {"borders": sequences, "even borders": lambda: sequences(pseudo_random=True)}
+
+
+def _partitions(tf):
+    """Lookups in tables of several partitions, of the sizes that a division gives and of others."""
+    v1 = tf.compat.v1.nn
+    ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([3, 0, 2], tf.int64), [2, 2])
+    looked_up = {
+        "divided": lambda parts: tf.nn.embedding_lookup(parts, [0, 1, 2, 3]),
+        "modulo": lambda parts: v1.embedding_lookup(parts, [0, 1, 2, 3]),
+        "modulo, of a matrix": lambda parts: v1.embedding_lookup(parts, [[0, 1], [2, 0]], max_norm=1.0),
+        "modulo, sparse": lambda parts: v1.embedding_lookup_sparse(parts, ids, None, combiner="sum"),
+        "beyond": lambda parts: tf.nn.embedding_lookup(parts, [6]),
+        "negative": lambda parts: v1.embedding_lookup(parts, [-1]),
+    }
+
+    def found(lookup, sizes):
+        rows = np.arange(2.0 * sum(sizes), dtype="float32").reshape(-1, 2)
+        parts = np.split(rows, np.cumsum(sizes)[:-1])
+        ways = lookup, tf.function(lambda *parts: lookup(list(parts)))
+        try:
+            return [way(*given).numpy().tolist() for way, given in zip(ways, ([parts], parts))]
+        except (tf.errors.InvalidArgumentError, ValueError):
+            return "refused"
+
+    sizes = {"as divided": (3, 2), "more in the second": (2, 3), "more in the first": (4, 2), "of three": (2, 2, 2)}
+    return {
+        f"partitions {size_label}: {label}": lambda lookup=lookup, each=each: found(lookup, each)
+        for label, lookup in looked_up.items()
+        for size_label, each in sizes.items()
+    }
 
 
 def _errors(tf):

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, is_static_shape, simplify_dim
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.dtypes import int64
+from tvtf.ops.cast import cast_tensor
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import product
 from tvtf.ops.rules import bind, number
@@ -69,7 +73,8 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
     """Looks up the rows of a table of embeddings by their ids.
 
     Args:
-      params: tensor of shape (rows, ...), or a list of such tensors, which are concatenated (the "div" strategy).
+      params: tensor of shape (rows, ...), or a list of its parts (the "div" strategy): as many rows in all, one more in
+        the first ones where the division leaves a remainder.
       ids: int32 or int64 tensor, values in [0, rows).
       max_norm: rows with a larger l2 norm are scaled down to it.
 
@@ -86,18 +91,46 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/embedding_lookup
     """
-    rows = gather(_concatenated_tables(params), ids)
+    rows = gather(*table_and_rows(params, ids, "div"))
     return rows if max_norm is None else _clip_rows_by_norm(rows, convert_to_tensor(ids).ndim, max_norm)
 
 
-def _concatenated_tables(params: Any) -> Any:
-    """Joins a list of embedding tables along the rows to one table."""
+def table_and_rows(params: Any, ids: Any, strategy: str) -> tuple[Any, Any]:
+    """Joins a list of partitions of an embedding table to one table; returns it with the row in it of each id.
+
+    The ``strategy`` "mod" has id i in partition i modulo their number. "div" has consecutive ids in each partition, as
+    many in all, one more in the first ones: where a partition has another size, TensorFlow misses or repeats rows.
+    """
     if not isinstance(params, (list, tuple)):
-        return params
+        return params, ids
     if not params:
         raise ValueError(f"embedding_lookup needs at least one table of embeddings, but got params={params}")
     tables = [convert_to_tensor(p) for p in params]
-    return tables[0] if len(tables) == 1 else bind.concat(*tables, axis=0)
+    if len(tables) == 1:
+        return tables[0], ids
+    if strategy not in ("div", "mod"):
+        raise ValueError(f'Only "div" and "mod" are supported as partition_strategy, but got "{strategy}"')
+    table, count = bind.concat(*tables, axis=0), len(tables)
+    sizes = [table._type.shape[0] for table in tables]
+    per_part, extra = simplify_dim(sum(sizes) // count), simplify_dim(sum(sizes) % count)
+    if strategy == "div" and is_static_shape(sizes) and sizes == [per_part + (i < extra) for i in range(count)]:
+        return table, ids
+    numbers = cast_tensor(convert_to_tensor(ids), int64)
+    if strategy == "mod":
+        part, row = numbers % count, numbers // count
+    else:
+        share, extras = _int64(per_part), _int64(extra)
+        part = bind.maximum(numbers // (share + 1), (numbers - extras) // share)
+        row = bind.select(bind.less(part, extras), numbers % (share + 1), (numbers - extras) % share)
+    starts = [_int64(sum(sizes[:i], 0)) for i in range(count)]
+    position = gather(bind.stack(*starts, axis=0), part) + row
+    limit = gather(bind.stack(*map(_int64, sizes), axis=0), part)
+    is_inside = bind.logical_and(bind.less(row, limit), bind.less_equal(number(0, row), row))
+    return table, bind.select(is_inside, position, number(-1, row))  # the gather that follows refuses -1
+
+
+def _int64(size: Dim) -> Tensor:
+    return cast_tensor(scalar_of(size), int64)
 
 
 def _clip_rows_by_norm(x: Tensor, ids_rank: int, max_norm: Any) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from tvtf.core.tensor import convert_to_tensor, static_value
 from tvtf.images.glimpse import glimpse
 from tvtf.images.sizes import fit_aspect_ratio
+from tvtf.ops.attention import table_and_rows
 from tvtf.v1.arguments import renamed
 from tvtf.v1.registry import Alias, tf_, v1
 
@@ -94,14 +95,14 @@ v1("nn.log_uniform_candidate_sampler")(Alias("random.log_uniform_candidate_sampl
 v1("nn.learned_unigram_candidate_sampler")(Alias("random.learned_unigram_candidate_sampler"))
 v1("nn.fixed_unigram_candidate_sampler")(Alias("random.fixed_unigram_candidate_sampler"))
 v1("nn.embedding_lookup")(
-    lambda params, ids, partition_strategy="mod", name=None, validate_indices=True, max_norm=None: _embedding_lookup(
-        params, ids, max_norm
-    )
+    lambda params, ids, partition_strategy="mod", name=None, validate_indices=True, max_norm=None: tf_(
+        "nn.embedding_lookup"
+    )(*table_and_rows(params, ids, partition_strategy), max_norm)
 )
 v1("nn.embedding_lookup_sparse")(
     lambda params, sp_ids, sp_weights, partition_strategy="mod", name=None, combiner=None, max_norm=None, **_: tf_(
         "nn.embedding_lookup_sparse"
-    )(_unpartitioned(params), sp_ids, sp_weights, combiner or "mean", max_norm)
+    )(*_table_and_sparse_rows(params, sp_ids, partition_strategy), sp_weights, combiner or "mean", max_norm)
 )
 for _name in ("nce_loss", "sampled_softmax_loss"):
     v1(f"nn.{_name}")(
@@ -128,8 +129,12 @@ def _unpartitioned(params: Any) -> Any:
     return params[0]
 
 
-def _embedding_lookup(params: Any, ids: Any, max_norm: Any) -> Any:
-    return tf_("nn.embedding_lookup")(_unpartitioned(params), ids, max_norm)
+def _table_and_sparse_rows(params: Any, ids: Any, strategy: str) -> tuple[Any, Any]:
+    """Joins partitions of an embedding table; returns it, and for sparse ids the rows in it at the same places."""
+    if not hasattr(ids, "values"):
+        return _unpartitioned(params), ids
+    table, rows = table_and_rows(params, ids.values, strategy)
+    return table, tf_("sparse.SparseTensor")(ids.indices, rows, ids.dense_shape)
 
 
 @v1("nn.dropout")
