@@ -159,6 +159,19 @@ def _gathered(tf):
         "gather dense": lambda: tf.gather(["x", "y", "z"], r.constant([[2, 1], [], [0]])),
         "gather axis": lambda: tf.gather(deep[:1], [0], axis=1),
         "gather deep axis": lambda: tf.gather(r.constant([[[1, 2], [3, 4]], [[5, 6]]]), [1, 0, 1], axis=2),
+        "gather_nd of vectors of each size": lambda: [
+            (x if isinstance(x, tf.Tensor) else x.to_list(), x.shape)
+            for params in (rows, r.constant([[[1, 2], [3]], [[4], [5]]]))
+            for indices in ([0], [0, 1], [[0], [1]], [[0, 1], [1, 0]], [[[0], [1]]], [[[0, 1]], [[1, 0]]])
+            for x in [tf.gather_nd(params, indices)]
+        ],
+        "gather_nd of empty vectors": lambda: [
+            (x.to_list(), x.shape)
+            for shape in ([0], [2, 0], [1, 2, 0])
+            for x in [tf.gather_nd(rows, tf.zeros(shape, tf.int32))]
+        ],
+        "gather_nd of a scalar": lambda: tf.gather_nd(rows, 0),
+        "gather_nd of ragged vectors": lambda: tf.gather_nd(rows, r.constant([[0], [0, 1]])),
         "gather batch": lambda: tf.gather(rows, r.constant([[1], [0, 2], [], [0]]), batch_dims=1),
         "gather batch dense": lambda: tf.gather(
             tf.constant([[1, 2, 3], [4, 5, 6]]), r.constant([[2], [0, 1]]), batch_dims=1
@@ -199,6 +212,23 @@ def _arranged(tf):
     deep = r.constant([[[1, 2], [3]], [[4]]])
     return {
         "tile": lambda: (tf.tile(rows, [2, 1]), tf.tile(rows, [1, 2]), tf.tile(deep, [2, 1, 2]), tf.tile(rows, [1, 0])),
+        "tile of computed multiples": lambda: [
+            tf.function(lambda n, x=x: tf.tile(x, n), input_signature=[tf.TensorSpec([None], tf.int32)])(n)
+            for x, n in ((rows, [2, 1]), (rows, [1, 2]), (deep, [2, 3, 2]), (deep, [1, 0, 1]))
+        ],
+        "tile keeps the splits' dtype": lambda: tf.tile(rows.with_row_splits_dtype(tf.int32), [1, 2]).row_splits,
+        "tile by fractions": lambda: tf.tile(rows, [1.0, 2.0]),
+        "shapes of whole rows": lambda: [
+            (x.shape, x.uniform_row_length, x.nested_row_splits)
+            for x in (tf.RaggedTensor.from_tensor(tf.zeros([2, 3, 2]), ragged_rank=rank) for rank in (1, 2))
+        ],
+        "whole rows of any size": lambda: [
+            tf.function(
+                lambda x, rank=rank: tf.RaggedTensor.from_tensor(x, ragged_rank=rank),
+                input_signature=[tf.TensorSpec([None] * 3)],
+            )(tf.ones([2, 1, 2]))
+            for rank in (1, 2)
+        ],
         "split": lambda: tf.split(rows, 3),
         "split sizes": lambda: tf.split(rows, [1, 2]),
         "split ragged axis": lambda: tf.split(rows, 2, axis=1),

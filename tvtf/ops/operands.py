@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from tvtf.core.argument_error import ArgumentError
+from tvtf.core.argument_error import ArgumentError, of_any_size
 from tvtf.core.shape import TensorShape, show_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
@@ -100,6 +100,19 @@ def integers(value: Any, name: str) -> Any:
         if not tensor.dtype.is_integer:  # raise TensorFlow's error
             require_dtype(tensor._type, (int32, int64), name)
     return value
+
+
+def integer_tensor(value: Any, name: str) -> Tensor:
+    """Converts the argument ``name``, numbers that TensorFlow casts to int32 or int64, to a tensor of integers.
+
+    Raises:
+      TypeError: the dtype is not an integer dtype.
+    """
+    result = convert_to_tensor(value, dtype_hint=int32)
+    if not result.dtype.is_integer:
+        shown = f"Received `tensor` = {result} of dtype: {result.dtype!s}"
+        raise of_any_size(TypeError(f"Argument `tensor` (name: {name}) must be of type integer. {shown}"))
+    return result
 
 
 def _is_known(value: Any) -> bool:

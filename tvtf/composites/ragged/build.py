@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.ragged.kernels import dim, positions, ranges
-from tvtf.composites.ragged.partition import splits_of_lengths
+from tvtf.composites.ragged.partition import RowPartition, splits_of_lengths
 from tvtf.composites.ragged.tensor import RaggedTensor
 from tvtf.core.argument_error import incompatible_shapes
 from tvtf.core.primitive import export
-from tvtf.core.shape import agree_dim, simplify_dim
+from tvtf.core.shape import Dim, agree_dim, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, int32, int64, string
 from tvtf.errors import InvalidArgumentError
@@ -23,6 +23,7 @@ from tvtf.ops.cast import cast, cast_tensor
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.indexing import boolean_mask as dense_mask
 from tvtf.ops.indexing import gather
+from tvtf.ops.operands import integer_tensor
 from tvtf.ops.reduce import reduce_max
 from tvtf.ops.rules import bind, zeros_like
 
@@ -128,35 +129,37 @@ def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, sp
     # A list of vectors has the lengths of several levels of rows.
     if isinstance(lengths, (list, tuple)) and lengths and isinstance(lengths[0], (list, tuple, Tensor)):
         return _trim_nested(tensor, [convert_to_tensor(each, dtype_hint=int64) for each in lengths])
-    row_count, flat = shape[0], tensor
-    outer_splits = []
-    for size in shape[1:ragged_rank]:
-        outer_splits.append(EagerTensor(np.arange(row_count + 1, dtype=splits_dtype.np) * size))
-        row_count *= size
-    flat = bind.reshape(tensor, shape=(row_count, *shape[ragged_rank:]))
-    rows = _trim_rows(flat, lengths, padding, splits_dtype)
-    return RaggedTensor.from_nested_row_splits(rows, outer_splits) if outer_splits else rows
+    are_whole = lengths is None and padding is None
+    uniform_axes = ragged_rank if are_whole else ragged_rank - 1
+    rows: Any = bind.reshape(tensor, shape=(size_of(shape[: uniform_axes + 1]), *shape[uniform_axes + 1 :]))
+    if not are_whole:
+        rows = _trim_rows(rows, lengths, padding, splits_dtype)
+    return split_axis(rows, shape[: uniform_axes + 1], splits_dtype)
+
+
+def split_axis(rows: Any, sizes: Sequence[Dim], splits_dtype: DType) -> Any:
+    """Splits the first axis of a tensor, ragged or dense, into uniform axes of the given sizes."""
+    for axis in range(len(sizes) - 1, 0, -1):
+        rows = RaggedTensor.of_partition(rows, RowPartition.of_dims(size_of(sizes[:axis]), sizes[axis], splits_dtype))
+    return rows
 
 
 def _trim_rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
     """Converts a dense matrix to a ragged tensor with rows of the given lengths, or without their trailing padding.
 
-    With neither, rows keep the full width. A length is clipped to the matrix's width.
+    One of both is given. A length is clipped to the matrix's width.
     """
     width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
     if padding is not None:
         padding = convert_to_tensor(padding, matrix.dtype)
         padding.shape.assert_is_compatible_with(matrix.shape[2:])
         lengths = _lengths_without_padding(matrix, padding)
-    if lengths is None:
-        row_sizes = positions(matrix) * 0 + width  # the width, once for each row
-    else:
-        limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
-        limits.shape.assert_has_rank(1)
-        if not agree_dim(matrix._type.shape[0], limits._type.shape[0]):
-            message = f"lengths of shape {limits.shape} do not fit a tensor of shape {matrix.shape}"
-            raise incompatible_shapes(ValueError(message))
-        row_sizes = bind.maximum(bind.minimum(limits, width), zero)
+    limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
+    limits.shape.assert_has_rank(1)
+    if not agree_dim(matrix._type.shape[0], limits._type.shape[0]):
+        message = f"lengths of shape {limits.shape} do not fit a tensor of shape {matrix.shape}"
+        raise incompatible_shapes(ValueError(message))
+    row_sizes = bind.maximum(bind.minimum(limits, width), zero)
     starts = positions(matrix) * width
     splits, value_indices = ranges(starts, starts + row_sizes)
     return RaggedTensor(gather(joined_axes(matrix), value_indices), cast(splits, splits_dtype))
@@ -298,12 +301,8 @@ def range_(
     value_dtype = (
         as_dtype(dtype) if dtype is not None else max((tensor.dtype for tensor in tensors), key=_promotion_rank)
     )
-    first, last, step = (cast(tensor, value_dtype) for tensor in tensors)
-    shape = next((tensor._type.shape for tensor in (first, last, step) if tensor.ndim), (1,))
-    rows = [
-        bind.broadcast_to(tensor, shape=shape) if tensor._type.shape != shape else tensor
-        for tensor in (first, last, step)
-    ]
+    shape = next((tensor._type.shape for tensor in tensors if tensor.ndim), (1,))
+    rows = [cast(tensor if tensor.ndim else bind.broadcast_to(tensor, shape=shape), value_dtype) for tensor in tensors]
     splits, values = ranges(*rows)
     return RaggedTensor(values, cast(splits, as_dtype(row_splits_dtype)))
 
@@ -348,21 +347,10 @@ def segment_ids_to_row_splits(
     """
     dtypes = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
     splits_dtype = as_dtype(out_type or next(dtypes, int64))
-    ids = _as_int32(segment_ids, "segment_ids")
+    ids = cast_tensor(integer_tensor(segment_ids, "segment_ids"), int32)
     ids.shape.assert_has_rank(1)
-    count = None if num_segments is None else _as_int32(num_segments, "num_segments")
+    count = None if num_segments is None else cast_tensor(integer_tensor(num_segments, "num_segments"), int32)
     return splits_of_lengths(bincount(ids, minlength=count, maxlength=count, dtype=splits_dtype))
-
-
-def _as_int32(value: Any, name: str) -> Tensor:
-    """Converts the argument ``name`` to an int32 tensor. Raises TypeError if its dtype is not an integer dtype."""
-    result = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
-    if not result.dtype.is_integer:
-        received_dtype = f"of dtype: {result.dtype!r}"
-        raise TypeError(
-            f"Argument `tensor` (name: {name}) must be of type integer. Received `tensor` = {result} {received_dtype}"
-        )
-    return cast_tensor(result, int32)
 
 
 @export("ragged.boolean_mask")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.composites.ragged.build import from_tensor, gather_rows, joined_axes
+import numpy as np
+
+from tvtf.composites.ragged.build import from_tensor, gather_rows, joined_axes, split_axis
 from tvtf.composites.ragged.kernels import positions
 from tvtf.composites.ragged.tensor import RaggedTensor
-from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.shape import size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather as dense_gather
 from tvtf.ops.indexing import gather_nd as dense_gather_nd
-from tvtf.ops.pad import repeat
 from tvtf.ops.rules import bind, static_int
 
 
@@ -66,7 +68,10 @@ def _gather_rows_of(params: RaggedTensor, indices: Tensor) -> Any:
         return params[indices]
     if indices.ndim == 1:
         return gather_rows(params, indices)
-    return _gather(params, from_tensor(indices, None, None, indices.ndim - 1, params.row_splits.dtype), 0, 0)
+    rows = from_tensor(indices, None, None, indices.ndim - 1, params.row_splits.dtype)
+    # Its partitions are uniform, but TensorFlow's result does not say so.
+    rows = RaggedTensor.from_nested_row_splits(rows.flat_values, rows.nested_row_splits, validate=False)
+    return _gather(params, rows, 0, 0)
 
 
 def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
@@ -123,31 +128,46 @@ def gather_nd(
     if batch_dims:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
     values, index_vectors = as_tensor(params), as_tensor(indices)
-    if index_vectors.shape.rank is None or index_vectors.shape[-1] is None:
+    shape = index_vectors.shape
+    if shape.rank == 0:
+        raise ValueError("indices.rank must be at least 1.")
+    if _is_ragged(index_vectors) and shape.rank == index_vectors.ragged_rank + 1:
+        raise ValueError("The innermost dimension of indices may not be ragged")
+    if shape.rank is None or shape[-1] is None:
         raise ValueError("indices.shape[-1] must be statically known.")
     return _gather_nd(values, index_vectors)
 
 
 def _gather_nd(params: Any, indices: Any) -> Any:
-    """Gathers slices of a ragged tensor at index vectors, as ``tf.gather_nd``.
-
-    For each ragged axis, an index is replaced by its position in the values: the start of the row plus the next index.
-    """
+    """Gathers slices of a ragged tensor at index vectors, as ``tf.gather_nd``."""
     if _is_ragged(indices):
-        return indices.with_values(_gather_nd(params, indices.values))
+        return indices.with_flat_values(_gather_nd(params, indices.flat_values))
     index_vectors, size = cast(indices, int64), indices.shape[-1]
     if not _is_ragged(params):
         return dense_gather_nd(params, index_vectors)
-    if index_vectors.ndim > 2:
-        rows = from_tensor(index_vectors, None, None, 1, int64)
-        result = rows.with_values(_gather_nd(params, rows.values))
-        return result
-    if index_vectors.ndim == 1:
+    if index_vectors.ndim == 1 and size != 1:
         return params[tuple(index_vectors[i] for i in range(size))] if size else params
+    *outer_sizes, _ = index_vectors._type.shape
+    count = size_of(outer_sizes)
+    vectors = bind.reshape(index_vectors, shape=(count, size))
     if size == 0:
-        return _gather(params, repeat([0], [index_vectors._type.shape[0]]), 0, 0)
+        result = _gather(params[None], bind.broadcast_to(EagerTensor(np.array(0)), shape=(count,)), 0, 0)
+    else:
+        result = _gather_at_vectors(params, vectors)
+    if not outer_sizes:  # TensorFlow keeps an axis of size 1 for a single vector of one index
+        return result
+    if _is_ragged(result):
+        return split_axis(result, outer_sizes, params.row_splits.dtype)
+    return bind.reshape(result, shape=(*outer_sizes, *result._type.shape[1:]))
+
+
+def _gather_at_vectors(params: RaggedTensor, index_vectors: Tensor) -> Any:
+    """Gathers slices of a ragged tensor at the rows of a matrix.
+
+    For each ragged axis, an index is replaced by its position in the values: the start of the row plus the next index.
+    """
     value_positions, values = index_vectors[:, 0], params
-    for column in range(1, size):
+    for column in range(1, index_vectors._type.shape[1]):
         if not _is_ragged(values):
             inner_indices = bind.concat(
                 bind.reshape(value_positions, shape=(*value_positions._type.shape, 1)),

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.core.allocation_check import require_room
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.shape import TensorType, simplify_dim
+from tvtf.core.shape import TensorType, agree_dim, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import INTEGER, DType, as_dtype, int64
 from tvtf.ops.array import shape as shape_of
@@ -20,6 +20,8 @@ from tvtf.ops.sort import searchsorted
 
 def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, count: Any) -> tuple[TensorType, ...]:
     rows = starts.shape[0]
+    if not all(agree_dim(rows, other.shape[0]) for other in (limits, deltas)):
+        raise ArgumentError("starts, limits, and deltas must have the same shape")
     return TensorType((rows + 1,), int64), TensorType((count,), starts.dtype)
 
 

@@ -205,8 +205,8 @@ class RowPartition(CompositeTensor):
             return cls(
                 EagerTensor(np.arange(nrows + 1, dtype=dtype.np) * dtype.np.type(length)), length, nrows * length
             )
-        splits = cast(bind.range(size=simplify_dim(nrows + 1), start=0, delta=length, dtype=int64), dtype)
-        return cls(splits, length)
+        rows = cast(bind.range(size=simplify_dim(nrows + 1), start=0, delta=1, dtype=int64), dtype)
+        return cls(rows * cast(scalar_of(length), dtype), length)
 
     def of_values(self, count: Tensor) -> RowPartition:
         """Returns this partition, checked to have ``count`` values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,22 @@ from tvtf.composites.ragged.dynamic_shape import DynamicRaggedShape
 from tvtf.composites.ragged.gathering import as_tensor, gather_nd
 from tvtf.composites.ragged.gathering import gather as ragged_gather
 from tvtf.composites.ragged.joining import concat_all, stack_all
-from tvtf.composites.ragged.kernels import dim
+from tvtf.composites.ragged.kernels import dim, ranges
 from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import by_name, export, public_names
-from tvtf.core.shape import simplify_dim
+from tvtf.core.shape import Dim, same_dim, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.ops.assert_values import assert_equal, assert_less, assert_non_negative
 from tvtf.ops.assertion import Assert
 from tvtf.ops.bincount import counts
-from tvtf.ops.cast import cast
+from tvtf.ops.cast import cast, cast_tensor
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import gather
-from tvtf.ops.rules import bind, static_int, static_value
+from tvtf.ops.operands import integer_tensor
+from tvtf.ops.pad import repeat
+from tvtf.ops.rules import bind, is_computed, static_dims, static_int, static_value
 from tvtf.ops.sort import argsort
 
 Handler = Callable[..., Any]
@@ -124,14 +128,34 @@ def _slice_of_axis(axis: int, part: slice) -> tuple[slice, ...]:
 
 
 def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
-    """Implements ``tf.tile`` for ragged tensors: concatenates ``multiples[i]`` copies along each axis i."""
-    result = input
-    for axis, count in enumerate(static_value(multiples, "multiples")):
-        if count == 0:
-            result = result[_slice_of_axis(axis, slice(0, 0))]
-        elif count > 1:
-            result = concat_all([result] * count, axis)
-    return result
+    """Implements ``tf.tile`` for ragged tensors: repeats the input ``multiples[i]`` times along each axis i."""
+    numbers = integer_tensor(multiples, "multiples")
+    numbers.shape.assert_has_rank(1)
+    counts = static_dims(cast_tensor(numbers, int64) if is_computed(numbers) else numbers, "multiples")
+    if len(counts) != input.shape.rank:
+        raise ArgumentError(
+            f"Expected multiples argument to be a vector of length {input.shape.rank} but got length {len(counts)}"
+        ).for_op("Tile")
+    for axis, count in enumerate(counts):
+        if isinstance(count, int) and count < 0:
+            raise ArgumentError(f"Expected multiples[{axis}] >= 0, but got {count}").for_op("Tile")
+    tiled = _tiled_rows(input, counts[1:])
+    if same_dim(counts[0], 1):
+        return tiled
+    rows = bind.range(size=tiled.row_partitions[0].nrows_dim, start=0, delta=1, dtype=int64)
+    return ragged_gather(tiled, bind.tile(rows, multiples=counts[:1]))
+
+
+def _tiled_rows(x: Any, counts: Sequence[Dim]) -> Any:
+    """Repeats a ragged or dense tensor ``counts[i]`` times along each axis i + 1. Axis 0 stays."""
+    if not isinstance(x, RaggedTensor):
+        return bind.tile(x, multiples=(1, *counts))
+    count, values = counts[0], _tiled_rows(x.values, counts[1:])
+    if same_dim(count, 1):
+        return RaggedTensor(values, x.row_splits)
+    copies: dict[str, Any] = {"repeats": scalar_of(count), "axis": 0}
+    _, places = ranges(repeat(x.row_starts(), **copies), repeat(x.row_limits(), **copies))
+    return RaggedTensor(ragged_gather(values, places), x.row_splits * cast(scalar_of(count), x.row_splits.dtype))
 
 
 def _split(
