@@ -320,7 +320,7 @@ class LinearOperatorToeplitz(LinearOperator):
         The circulant matrix has the Toeplitz matrix as its upper left block. Its first column is ``col``, a zero, and
         ``row`` reversed without the first element. ``x`` is padded with zeros.
         """
-        col, row = self._broadcast_col_and_row()
+        col, row = convert_to_tensor(self.col), convert_to_tensor(self.row)  # of one batch: TensorFlow joins them, too
         x = maybe_adjoint(x, adjoint_arg)
         reversed_row = public_names()["reverse"](row[..., 1:], axis=[-1])  # type: ignore[index]
         kernel = bind.concat(col, zeros_like(col[..., :1]), reversed_row, axis=col.ndim - 1)  # type: ignore[index]

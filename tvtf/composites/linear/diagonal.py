@@ -26,13 +26,15 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.lapack import diagonal_matrix
+from tvtf.ops.matrix_diag import diag_part, set_diag
 from tvtf.ops.rules import bind
 
 SINGULAR = "Singular operator:  Diagonal contained zero values."
 
 
 def added_to_diagonal(x: Tensor, diag: Tensor) -> Tensor:
-    return x + diagonal_matrix(diag)
+    """Adds to the main diagonal of ``x``, whose shape is also that of the result."""
+    return set_diag(x, diag_part(x) + diag)
 
 
 def assert_no_zeros(x: Any, message: str) -> Any:

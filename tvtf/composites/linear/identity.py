@@ -192,7 +192,7 @@ class LinearOperatorIdentity(_SizedOperator):
         return self._diag_part()
 
     def _add_to_tensor(self, x: Tensor) -> Tensor:
-        return added_to_diagonal(x, self._diag_part())
+        return added_to_diagonal(x, ones((), self.dtype))
 
 
 @export("linalg.LinearOperatorScaledIdentity")
@@ -315,7 +315,7 @@ class LinearOperatorScaledIdentity(LinearOperator):
         return self._diag_part()
 
     def _add_to_tensor(self, x: Tensor) -> Tensor:
-        return added_to_diagonal(x, self._diag_part())
+        return added_to_diagonal(x, column(self.multiplier))
 
     def _cond(self) -> Tensor:
         multiplier = convert_to_tensor(self.multiplier)
