@@ -6,7 +6,7 @@ UP = np.arange(24, dtype=np.float32)
 
 
 def programs(tf):
-    rows = _arrays(tf) | _images(tf) | _matrices(tf) | _losses(tf) | _sparse_and_strings(tf) | _loops(tf)
+    rows = _arrays(tf) | _ragged(tf) | _images(tf) | _matrices(tf) | _losses(tf) | _sparse_and_strings(tf) | _loops(tf)
     return {
         label: lambda label=label, call=call, arrays=arrays: _in_ways(tf, call, arrays, label not in NOT_OF_ANY_SIZE)
         for label, (call, *arrays) in rows.items()
@@ -22,6 +22,7 @@ NOT_OF_ANY_SIZE = (
     "solved for more rows",
     "softmax loss of one label for two",
     "softmax loss of one row for three",
+    "repeated by fewer known counts",
     "scan from another shape",
     "scan of no rows",
     "kept of fewer elements",
@@ -118,8 +119,42 @@ def _arrays(tf):
             _f(3, 2),
             _i(3),
         ),
+        "slice bounds of two lengths": (tf.strided_slice, _f(3, 4), _i(1), _i(2) + 1),
+        "slice steps of another length": (lambda x: tf.strided_slice(x, [0, 0], [2, 2], [1]), _f(3, 4)),
+        "scalar slice bounds": (tf.strided_slice, _f(3, 4), np.int32(0), np.int32(2)),
+        "a slice's scalar start": (tf.slice, _f(4), np.int32(1), np.int32(2)),
+        "a slice's start of rank two": (tf.slice, _f(4), _i(1, 1), _i(1) + 2),
+        "repeated by counts of rank two": (lambda x, n: tf.repeat(x, n), _f(3), _i(1, 3)),
+        "repeated by fractions": (lambda x, n: tf.repeat(x, n), _f(3), _f(3)),
+        "repeated by known counts": (lambda x: tf.repeat(x, [1, 2, 3]), _f(3)),
+        "repeated by known fractions": (lambda x: tf.repeat(x, [1.0, 2.0, 3.0]), _f(3)),
+        "repeated by an array of fractions": (lambda x: tf.repeat(x, np.array([1.0, 2.5, 3.0])), _f(3)),
+        "repeated by fewer known counts": (lambda x: tf.repeat(x, [1, 2]), _f(3)),
+        "repeated by a tensor of bools": (lambda x: tf.repeat(x, tf.constant([True, False, True])), _f(3)),
+        "repeated along an axis beyond the last": (lambda x: tf.repeat(x, 2, axis=2), _f(3)),
+        "a mask from the last axis": (lambda x, m: tf.boolean_mask(x, m, axis=-1), _f(3, 4), _i(4) > 0),
+        "a mask from the last axis but one": (lambda x, m: tf.boolean_mask(x, m, axis=-2), _f(3, 4), _i(3) > 0),
+        "a mask of both last axes": (lambda x, m: tf.boolean_mask(x, m, axis=-2), _f(3, 4), _i(3, 4) > 0),
+        "values of one-hot vectors of rank one": (lambda v: tf.one_hot([0, 1], 2, on_value=v), _f(2)),
+        "zeros of one-hot vectors of rank one": (lambda v: tf.one_hot([0, 1], 2, off_value=v), _f(1)),
+        "rows of a tensor stitched": (lambda k, x: tf.dynamic_stitch(k, x), np.int32([1, 0]), _f(2, 3)),
         "no weights": (counted(None), _i(6), _f(0)),
         "no weights of rows": (counted(-1), _i(2, 3), _f(2, 0)),
+    }
+
+
+def _ragged(tf):
+    def tiled(multiples):
+        return tf.tile(tf.ragged.constant([[1, 2], [3]]), multiples).to_tensor()
+
+    return {
+        "ragged rows tiled": (tiled, np.int32([2, 3])),
+        "ragged rows tiled along three axes": (tiled, np.int32([2, 1, 1])),
+        "ragged rows tiled less than never": (tiled, np.int32([1, -2])),
+        "ragged rows tiled by a scalar": (tiled, np.int32(2)),
+        "ranges from more starts": (lambda s, n: tf.ragged.range(s, n).to_tensor(), _i(3), _i(1) + 4),
+        "ranges to more limits": (lambda s, n: tf.ragged.range(s, n).to_tensor(), _i(1), _i(3) + 4),
+        "ranges from a scalar": (lambda s, n: tf.ragged.range(s, n).to_tensor(), np.int32(1), _i(3) + 4),
     }
 
 
@@ -230,6 +265,33 @@ def _matrices(tf):
         "a diagonal for a batch": (linalg.set_diag, _f(2, 3, 3), _f(3)),
         "diagonals of a batch for a matrix": (linalg.set_diag, _f(3, 3), _f(2, 3)),
         "a diagonal too long": (linalg.set_diag, _f(3, 3), _f(4)),
+        "a batch's orders beyond its rows": (linalg.lu_reconstruct, _f(2, 2, 2), np.int32([[0, 2], [-1, 1]])),
+        "a batch's inverse by orders beyond its rows": (
+            linalg.lu_matrix_inverse,
+            _f(2, 2, 2) + 1,
+            np.int32([[0, 2], [-1, 1]]),
+        ),
+        "a diagonal added to a row": (lambda d, x: linalg.LinearOperatorDiag(d).add_to_tensor(x), _f(3), _f(1, 3)),
+        "diagonals added to a matrix": (
+            lambda d, x: linalg.LinearOperatorDiag(d).add_to_tensor(x),
+            _f(2, 3),
+            _f(3, 3),
+        ),
+        "a diagonal added to matrices": (
+            lambda d, x: linalg.LinearOperatorDiag(d).add_to_tensor(x),
+            _f(3),
+            _f(2, 3, 3),
+        ),
+        "identity added to a wider matrix": (lambda x: linalg.LinearOperatorIdentity(3).add_to_tensor(x), _f(4, 5)),
+        "a scaled identity added to a row": (
+            lambda x: linalg.LinearOperatorScaledIdentity(3, 2.0).add_to_tensor(x),
+            _f(1, 3),
+        ),
+        "a product of a column and of a batch of rows": (
+            lambda c, r: linalg.LinearOperatorToeplitz(c, r).matmul(tf.ones([3, 1])),
+            _f(3),
+            _f(1, 3),
+        ),
     }
 
 

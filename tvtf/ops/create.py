@@ -401,6 +401,9 @@ def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth
     """
     require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
     require_same_dtype((on, off), ("on_value", "off_value"))
+    for name, value in (("on_value", on), ("off_value", off)):
+        if value.shape:
+            raise ArgumentError(f"{name} must be a scalar, but got: {brackets(value.shape)}")
     rank = len(indices.shape)
     if not 0 <= axis <= rank:
         raise ArgumentError(f"Expected axis to be -1 or between [0, {rank + 1}).  But received: {axis}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import defer_unknown_rank, export
-from tvtf.core.shape import Dim, brackets, same_shape
+from tvtf.core.shape import Dim, agree_dim, brackets, same_shape
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
@@ -345,6 +345,7 @@ def strided_slice(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strided_slice
     """
+    _require_vectors(begin, end, begin if strides is None else strides)
     first, last = scalars_of(begin), scalars_of(end)
     steps = [1] * len(first) if strides is None else scalars_of(strides)
 
@@ -370,6 +371,24 @@ def strided_slice(
         raise error.for_op("StridedSlice") from None
 
 
+def _require_vectors(begin: Any, end: Any, strides: Any) -> None:
+    """Raises TensorFlow's error unless the arguments of strided_slice are vectors of one length."""
+    shapes = [_shape_of_numbers(each) for each in (begin, end, strides)]
+    if not all(len(shape) == 1 and agree_dim(shape[0], shapes[0][0]) for shape in shapes):
+        found = [brackets(shape) for shape in shapes]
+        raise ArgumentError(
+            f"Expected begin, end, and strides to be 1D equal size tensors, but got shapes {found[0]}, {found[1]}, and "
+            f"{found[2]} instead."
+        ).for_op("StridedSlice")
+
+
+def _shape_of_numbers(values: Any) -> Sequence[Dim]:
+    """Returns the shape of an argument that is a list of numbers or a tensor."""
+    if isinstance(values, (list, tuple)) and not any(isinstance(each, (list, tuple)) for each in values):
+        return (len(values),)
+    return convert_to_tensor(values)._type.shape
+
+
 @export("slice")
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """Slices a tensor: takes ``size`` elements of every axis, starting at ``begin``; a size of -1 takes all that follow.
@@ -390,14 +409,14 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     Source: https://www.tensorflow.org/api_docs/python/tf/slice
     """
     x = convert_to_tensor(input_)
-    starts = scalars_of(integers(begin, "begin"))
-    sizes = scalars_of(integers(size, "size"))
-    if not len(starts) == len(sizes) == x.ndim:
+    shapes = [_shape_of_numbers(integers(begin, "begin")), _shape_of_numbers(integers(size, "size"))]
+    if not all(len(shape) == 1 and agree_dim(shape[0], x.ndim) for shape in shapes):
+        begin_shape, size_shape = (brackets(shape) for shape in shapes)
         raise ArgumentError(
-            f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
-            f"{brackets([len(starts)])} and {brackets([len(sizes)])} instead."
+            f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes {begin_shape} and "
+            f"{size_shape} instead."
         ).for_op("Slice")
-    return _windowed_slice(x, starts, sizes)
+    return _windowed_slice(x, scalars_of(begin), scalars_of(size))
 
 
 def scalars_of(values: Any) -> list[Any]:

@@ -520,7 +520,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
     Args:
       tensor: tensor of rank r.
       mask: bool tensor of rank k <= r whose shape is that of ``tensor`` starting at ``axis``.
-      axis: where the mask's axes begin; 0 where None.
+      axis: where the mask's axes begin; 0 where None. If it is negative, the mask must end before the last axis.
 
     >>> import tvtf as tf
     >>> tf.boolean_mask([1, 2, 3], [True, False, True]).numpy()
@@ -537,13 +537,10 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")
     axis = 0 if axis is None else static_int(axis, "axis")
-    if not -x.ndim <= axis < max(x.ndim, 1):
-        raise ValueError(f"Shapes () and {chosen.shape} are incompatible")
-    axis, dims = axis % max(x.ndim, 1), x._type.shape
-    if not agree_shape(dims[axis : axis + chosen.ndim], chosen._type.shape):
-        raise incompatible_shapes(
-            ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
-        )
+    masked = slice(axis, axis + chosen.ndim)  # as in TensorFlow, a negative axis must not reach the last one
+    if not agree_shape(x._type.shape[masked], chosen._type.shape):
+        raise incompatible_shapes(ValueError(f"Shapes {x.shape[masked]} and {chosen.shape} are incompatible"))
+    axis, dims = axis % x.ndim, x._type.shape
     merged = size_of(dims[axis : axis + chosen.ndim])
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
     result = nonzero_indices(bind.reshape(chosen, shape=(merged,)))

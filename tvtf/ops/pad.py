@@ -9,16 +9,17 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive
-from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, read_if_variable
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, may_be_same, same_dim, simplify_dim, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import COMPILED, int32, int64
 from tvtf.dtypes import bool as bool_dtype
+from tvtf.ops.cast import cast_tensor
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
-from tvtf.ops.operands import integers
+from tvtf.ops.operands import integer_tensor, integers
 from tvtf.ops.rules import (
     bind,
     dims_value,
@@ -278,27 +279,33 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     array([1, 1, 2, 2, 2], dtype=int32)
 
     Raises:
-      ValueError: the number of repeats is not that of elements along the axis.
-      TypeError: ``repeats`` is a tensor of another dtype than an integer one.
+      ValueError: the number of repeats is not that of elements along the axis, or the axis is out of range.
+      TypeError: the repeats are no integers, or the axis is no int.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/repeat
     """
     x = convert_to_tensor(input)
-    repeats = read_if_variable(repeats)
     if axis is None:
         x, axis = bind.reshape(x, shape=(size_of(x._type.shape),)), 0
-    axis = static_int(axis, "axis") % max(x.ndim, 1)
+    elif not isinstance(axis, int):
+        raise TypeError(f"Argument `axis` must be an int. Received `axis` = {axis} of type {type(axis).__name__}")
     if not x.ndim:
         x = bind.reshape(x, shape=(1,))
-    if is_computed(repeats) and not repeats.dtype.is_integer:
-        raise TypeError(f"Argument `tensor` (name: repeats) must be of type integer, but is {repeats!r}")
-    if _are_computed(repeats):
-        return _repeated_by_tensor(x, convert_to_tensor(repeats), axis)
-    values = dims_value(repeats, "repeats")
-    counts = list(values) if isinstance(values, (list, tuple)) else [values]
-    if any(count is None for count in counts):
-        convert_to_tensor(repeats)  # raises TensorFlow's error for None
-    return _repeated_equally(x, counts[0], axis) if len(counts) == 1 else _repeated_by_counts(x, counts, axis)
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis={axis} out of bounds: expected {-x.ndim}<=axis<{x.ndim}")
+    axis, counts = axis % x.ndim, integer_tensor(repeats, "repeats")
+    if counts.ndim > 1:
+        raise ValueError(f"Shape {counts.shape} must have rank at most 1")
+    if counts._type.shape in ((), (1,)):
+        (count,) = static_dims(cast_tensor(counts, int64) if is_computed(counts) else counts, "repeats")
+        return _repeated_equally(x, count, axis)
+    extent, length = x._type.shape[axis], counts._type.shape[0]
+    is_known = isinstance(counts, EagerTensor)
+    if not (agree_dim(extent, length) if is_known else may_be_same(extent, length)):
+        raise incompatible_shapes(ValueError(f"Dimensions {extent} and {length} are not compatible"))
+    if not is_known and not same_dim(extent, length):  # at run time there may be a single count, too
+        counts = bind.broadcast_to(counts, shape=(extent,))
+    return _repeated_by_counts(x, counts, axis)
 
 
 def _repeated_equally(x: Tensor, count: Dim, axis: int) -> Tensor:
@@ -309,30 +316,15 @@ def _repeated_equally(x: Tensor, count: Dim, axis: int) -> Tensor:
     return bind.reshape(copies, shape=(*shape[:axis], simplify_dim(shape[axis] * count), *shape[axis + 1 :]))
 
 
-def _repeated_by_counts(x: Tensor, counts: list[int], axis: int) -> Tensor:
-    """Repeats each element of an axis by its own known count: gathers at constant indices. A negative count is 0."""
-    extent = x._type.shape[axis]
-    if extent != len(counts):
-        raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
-    indices = EagerTensor(np.repeat(np.arange(len(counts)), [max(count, 0) for count in counts]))
-    return bind.gather(without_rows(x), indices, axis=axis, batch_dims=0)
-
-
-def _are_computed(repeats: Any) -> bool:
-    """Returns whether the program computes more than one number of repeats."""
-    if isinstance(repeats, (list, tuple)):
-        return len(repeats) > 1 and any(map(is_computed, repeats))
-    return is_computed(repeats) and repeats._type.shape not in ((), (1,))
-
-
-def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
-    """Repeats the slices of ``x`` along an axis by counts computed at run time. A negative count is 0.
+def _repeated_by_counts(x: Tensor, counts: Tensor, axis: int) -> Tensor:
+    """Repeats each slice of ``x`` along an axis by its own count. A negative count is 0.
 
     Slice i of the result is the first slice of ``x`` for which the running sum of counts exceeds i.
     """
-    if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
-        message = f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible"
-        raise incompatible_shapes(ValueError(message))
+    if isinstance(counts, EagerTensor):
+        numbers = np.maximum(counts.eager_array(), 0)
+        rows = EagerTensor(np.repeat(np.arange(len(numbers)), numbers))
+        return bind.gather(without_rows(x), rows, axis=axis, batch_dims=0)
     counts = bind.cast(counts, dtype=int64)
     counts = bind.maximum(counts, number(0, counts))
     ends = bind.cumsum(counts, axis=0, exclusive=False, reverse=False)

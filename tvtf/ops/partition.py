@@ -28,12 +28,12 @@ from tvtf.ops.rules import (
     attribute_ints,
     attribute_text,
     bind,
-    listed,
     number,
     require_dtype,
     require_same_dtype,
     static_int,
     static_value,
+    variadic_inputs,
 )
 from tvtf.ops.value_checks import required, within
 
@@ -163,7 +163,7 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
     """Merges the slices of several tensors at given indices. Of several slices for an index, the last one is used.
 
     Args:
-      indices: list of int32 tensors.
+      indices: list of int32 tensors. An eager tensor stands for the list of its rows, here and in ``data``.
       data: list of tensors of one dtype. Each shape begins with the shape of the indices. The other dims are equal.
 
     Returns:
@@ -178,8 +178,8 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_stitch
     """
-    index_tensors = [convert_to_tensor(i, int32) for i in listed(indices, "indices", "dynamic_stitch")]
-    data_tensors = [convert_to_tensor(values) for values in listed(data, "data", "dynamic_stitch")]
+    index_tensors = [convert_to_tensor(i, int32) for i in variadic_inputs(indices, "indices", "dynamic_stitch")]
+    data_tensors = [convert_to_tensor(values) for values in variadic_inputs(data, "data", "dynamic_stitch")]
     if len(data_tensors) != len(index_tensors):
         raise ValueError(
             f"List argument 'data' to 'dynamic_stitch' Op with length {len(data_tensors)} must match length "

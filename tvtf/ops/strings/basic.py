@@ -14,7 +14,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
-from tvtf.ops.rules import bind, broadcast_types, canonical_axes, listed, require_dtype, static_int
+from tvtf.ops.rules import bind, broadcast_types, canonical_axes, require_dtype, static_int, variadic_inputs
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
 from tvtf.ops.tensor_text import filled, tensor_text
 
@@ -248,7 +248,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/join
     """
-    tensors = tuple(text(each) for each in listed(inputs, "inputs", "string_join"))
+    tensors = tuple(text(each) for each in variadic_inputs(inputs, "inputs", "string_join"))
     if not tensors:
         raise ArgumentError("Need to have at least one input: inputs of StringJoin is empty").for_op("StringJoin")
     return tensors, {"separator": separator}
