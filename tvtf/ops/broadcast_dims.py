@@ -27,14 +27,18 @@ def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequ
 
     Of matrices only the batch dims broadcast. Operands of unknown rank, and matrices of too few dims, stay as they are.
     """
-    if any(isinstance(x._type.shape, AnyShape) or (matrices and x.ndim < 2) for x in inputs):
+    matrix_rank = 2 if matrices else 0  # the last axes, which don't broadcast
+    if any(isinstance(x._type.shape, AnyShape) or x.ndim < matrix_rank for x in inputs):
         return inputs
-    matrix_dims = [x._type.shape[x.ndim - 2 :] if matrices else () for x in inputs]
-    batch_dims = [x._type.shape[: x.ndim - len(last)] for x, last in zip(inputs, matrix_dims)]
+    batch_dims = [x._type.shape[: x.ndim - matrix_rank] for x in inputs]
     target_batches = common(batch_dims, () if matrices else inputs)
     if target_batches is None:
         return inputs
-    return [stretched(x, (*dims, *last)) for x, dims, last in zip(inputs, target_batches, matrix_dims)]
+    results = []
+    for x, target_dims in zip(inputs, target_batches):
+        matrix_dims = x._type.shape[x.ndim - matrix_rank :]
+        results.append(stretched(x, (*target_dims, *matrix_dims)))
+    return results
 
 
 def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
@@ -70,9 +74,12 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
 
     The symbols in the shape are bound at run time.
     """
-    result: tuple[Dim, ...] | None = ()
+    result: tuple[Dim, ...] = ()
     for shape in common(shapes) or shapes:
-        result = result if result is None else broadcast_shapes(result, shape)
+        combined = broadcast_shapes(result, shape)
+        if combined is None:
+            return None
+        result = combined
     return result
 
 
@@ -96,11 +103,13 @@ def _known(distinct: Sequence[Dim]) -> Dim | None:
 
     ``distinct`` has no ones.
     """
-    if len(distinct) < 2:
-        return distinct[0] if distinct else 1
-    static = [d for d in distinct if isinstance(d, int)]
-    if static:  # symbolic dims together with a number must be that number, or 1
-        return static[0] if len(static) == 1 else None
+    if not distinct:
+        return 1
+    if len(distinct) == 1:
+        return distinct[0]
+    static_dims = [dim for dim in distinct if isinstance(dim, int)]
+    if static_dims:  # symbolic dims together with a number must be that number, or 1
+        return static_dims[0] if len(static_dims) == 1 else None
     return None if state.trace is None else state.trace.common_dim(distinct)
 
 
@@ -133,7 +142,8 @@ class CommonDims(Primitive[Any]):
         """
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
-        axes = [_distinct(axis_dims) for axis_dims in _dims_by_axis([x._type.shape for x in inputs])]
+        dims_by_axis = _dims_by_axis([x._type.shape for x in inputs])
+        axes = [_distinct(axis_dims) for axis_dims in dims_by_axis]
         result_dims = _result_dims(axes, dims)
         if all(_known(axis) is not None for axis in axes):
             return bind.broadcast_to(EagerTensor(np.array(False)), shape=(*result_dims, 0))
@@ -151,9 +161,9 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
     """
     operands = []
     for x, is_batched in zip(inputs, batched):
-        batch_size, item_shape = (x._type.shape[0], x._type.shape[1:]) if is_batched else (1, x._type.shape)
         if not is_batched:
-            x = bind.reshape(x, shape=(1, *item_shape))
+            x = bind.reshape(x, shape=(1, *x._type.shape))
+        batch_size, *item_shape = x._type.shape
         new_axes = (1,) * (len(dims) - len(item_shape))
         operands.append(bind.reshape(x, shape=(batch_size, *new_axes, *item_shape)))
     return bind.common_dims(*operands, dims=(size, *dims))

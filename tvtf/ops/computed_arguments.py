@@ -45,7 +45,8 @@ def computed(
                 return function(*args, **kwargs)  # the function itself raises the error for a non-scalar
 
             def call_eagerly(*values: Tensor) -> list[Any]:
-                results = function(**{**arguments, **dict(zip(tensors, values))})  # type: ignore[call-arg]
+                eager_arguments = arguments | dict(zip(tensors, values))
+                results = function(**eager_arguments)  # type: ignore[call-arg]
                 return [results] if kind is None else list(results)  # type: ignore[call-overload]
 
             results = hooks.call_python(call_eagerly, list(tensors.values()), gives(arguments))

@@ -43,9 +43,11 @@ def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
 
     Dims of the program's arguments fit anyway, because the arrays exist.
     """
-    computed = tuple(d for d in dims if state.trace.computes(d))
-    fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
-    return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
+    computed_dims = tuple(dim for dim in dims if state.trace.computes(dim))
+    if not computed_dims:
+        return []
+    all_fit = bind.dims_fit(dims=computed_dims, most=int(dtype.max))
+    return [] if all_fit is None else [(all_fit, TOO_LARGE.format(dtype=dtype.name))]
 
 
 @primitive(

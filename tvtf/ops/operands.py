@@ -54,10 +54,9 @@ def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
     except ValueError as error:
         if state.trace is None:
             raise
-        result = convert_to_tensor(value).dtype
-        raise TypeError(
-            f"Input has type {result.name} that does not match expected type of {dtype.name}: {error}"
-        ) from None
+        own_dtype = convert_to_tensor(value).dtype
+        message = f"Input has type {own_dtype.name} that does not match expected type of {dtype.name}: {error}"
+        raise TypeError(message) from None
 
 
 def convert_input(value: Any, dtype: DType, index: int = 0) -> Tensor:
@@ -94,11 +93,13 @@ def integers(value: Any, name: str) -> Any:
       ValueError: the argument can't be converted to a tensor.
       ArgumentError: the argument's elements are not integers.
     """
-    # a list of Python ints needs no check, and symbolic values are checked where they are used
-    if _is_known(value) and not (type(value) in (list, tuple) and all(type(each) is int for each in value)):
-        tensor = convert_to_tensor(value, dtype_hint=int32)
-        if not tensor.dtype.is_integer:  # raise TensorFlow's error
-            require_dtype(tensor._type, (int32, int64), name)
+    if not _is_known(value):  # symbolic values are checked where they are used
+        return value
+    if type(value) in (list, tuple) and all(type(each) is int for each in value):  # the usual case
+        return value
+    tensor = convert_to_tensor(value, dtype_hint=int32)
+    if not tensor.dtype.is_integer:
+        require_dtype(tensor._type, (int32, int64), name)  # raises TensorFlow's error
     return value
 
 
@@ -197,8 +198,11 @@ class Attributes:
             for position, name in self.positions:
                 if position < len(args):
                     args[position] = self._converted(name, args[position])
-        names = self.kinds.keys() & kwargs.keys() if kwargs else ()
-        return args, kwargs | {name: self._converted(name, kwargs[name]) for name in names} if names else kwargs
+        if not kwargs:
+            return args, kwargs
+        attribute_names = self.kinds.keys() & kwargs.keys()
+        converted = {name: self._converted(name, kwargs[name]) for name in attribute_names}
+        return args, kwargs | converted
 
     def _converted(self, name: str, value: Any) -> Any:
         """Converts the value of the attribute ``name`` to the declared kind.
@@ -207,8 +211,9 @@ class Attributes:
         """
         if value is None and name in self.defaults:  # TensorFlow's ops take None for an attribute's default
             return self.defaults[name]
-        declared = self.kinds[name]  # a Python type, which stands for its converter, or a converter
-        return KINDS.get(declared, declared)(value, name)
+        kind = self.kinds[name]  # a Python type, which stands for its converter, or a converter
+        convert = KINDS.get(kind, kind)
+        return convert(value, name)
 
 
 def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -259,7 +264,9 @@ def operands(*values: Any) -> list[Tensor]:
 
     While tracing, they get the dtype of the first value, tensor or not, as in TensorFlow's graphs.
     """
-    dtype_source = values[0] if state.trace else next((value for value in values if is_tensor(value)), values[0])
+    dtype_source = values[0]
+    if not state.trace:
+        dtype_source = next((value for value in values if is_tensor(value)), dtype_source)
     dtype = convert_to_tensor(dtype_source).dtype
     return [_as_operand(value, dtype) for value in values]
 

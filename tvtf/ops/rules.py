@@ -71,14 +71,18 @@ def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     # Objects with `_as_tensor`, such as Variables, have a dtype as tensors do.
     if not isinstance(x, Tensor) and isinstance(y, Tensor) and not hasattr(x, "_as_tensor"):
         y = convert_to_tensor(y)
-        # `dtype_hint` is a preferred dtype, a plain dtype is required.
-        x = convert_to_tensor(x, dtype_hint=y.dtype) if _is_array(x) else convert_to_tensor(x, y.dtype)
-        return x, y
+        return _convert_operand(x, y.dtype), y
     x = convert_to_tensor(x)
     if isinstance(y, Tensor) or hasattr(y, "_as_tensor"):
         return x, convert_to_tensor(y)
-    y = convert_to_tensor(y, dtype_hint=x.dtype) if _is_array(y) else convert_to_tensor(y, x.dtype)
-    return x, y
+    return x, _convert_operand(y, x.dtype)
+
+
+def _convert_operand(value: Any, dtype: DType) -> Tensor:
+    """Converts an operand to a tensor of ``dtype``, the other operand's dtype; a NumPy array may keep its own."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return convert_to_tensor(value, dtype_hint=dtype)
+    return convert_to_tensor(value, dtype)
 
 
 def _is_array(value: Any) -> bool:
@@ -111,10 +115,14 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
         axis = axis.astype(np.int32)  # TensorFlow casts NumPy's floats but rejects Python's
     if type(axis) is float and state.trace is None:
         raise TypeError(f"Cannot convert {axis} to EagerTensor of dtype int32")
-    _require_sizes(np.ravel(static_value(axis, "axis")).tolist(), "axis")
-    axes = (static_int(index, "axis") for index in np.ravel(static_value(axis, "axis")))
-    # a negative axis counts from the end
-    return tuple(sorted({index % rank if -rank <= index < rank else index for index in axes}))
+    indices = np.ravel(static_value(axis, "axis"))
+    _require_sizes(indices.tolist(), "axis")
+    axes = set()
+    for element in indices:
+        index = static_int(element, "axis")
+        is_in_range = -rank <= index < rank
+        axes.add(index % rank if is_in_range else index)  # a negative axis counts from the end
+    return tuple(sorted(axes))
 
 
 def static_value(value: Any, name: str) -> Any:
@@ -150,17 +158,17 @@ def _known_value(value: SymbolicTensor, name: str) -> Any:
     Raises:
       TypeError: the value depends on the program's inputs. ``name`` is the argument's name in the message.
     """
-    if value.known is None:
-        if isinstance(value._type.shape, AnyShape):
-            raise unknown_rank(name)
-        constant = value._trace.computed_constants.value(value._var)
-        if constant is not None:
-            return constant.tolist()
-        raise TypeError(
-            f"{name} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
-            "compute it from shapes"
-        )
-    return value.known.tolist()
+    if value.known is not None:
+        return value.known.tolist()
+    if isinstance(value._type.shape, AnyShape):
+        raise unknown_rank(name)
+    constant = value._trace.computed_constants.value(value._var)
+    if constant is not None:
+        return constant.tolist()
+    raise TypeError(
+        f"{name} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
+        "compute it from shapes"
+    )
 
 
 def static_int(value: Any, name: str) -> int:
@@ -172,7 +180,9 @@ def static_int(value: Any, name: str) -> int:
     """
     if isinstance(value, EagerTensor) and value.dtype.is_floating:
         raise not_among(value.dtype, (int32, int64), "Tidx", name)
-    value = static_value(value.astype(np.int64) if _is_array(value) and value.dtype.kind == "f" else value, name)
+    if _is_array(value) and value.dtype.kind == "f":
+        value = value.astype(np.int64)  # TensorFlow casts NumPy's floats but rejects Python's
+    value = static_value(value, name)
     try:
         index = value.__index__()
     except AttributeError:
@@ -218,9 +228,12 @@ def static_dims(value: Any, name: str = "shape", is_vector: bool = False) -> tup
 def _require_scalars(dims: Sequence[Any], name: str) -> None:
     """Checks that no entry of a list of dims is itself a vector, as far as symbolic tensors show it."""
     for dim in dims:
-        is_list = isinstance(dim, (list, tuple)) and any(isinstance(each, SymbolicTensor) for each in dim)
-        is_vector = isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape
-        if is_list or is_vector:
+        is_scalar = True
+        if isinstance(dim, (list, tuple)):
+            is_scalar = not any(isinstance(element, SymbolicTensor) for element in dim)
+        elif isinstance(dim, SymbolicTensor):
+            is_scalar = isinstance(dim._type.shape, AnyShape) or not dim._type.shape
+        if not is_scalar:
             raise ArgumentError(f"{name} must be a vector of int32 or int64, but got {list(dims)}")
 
 
@@ -253,14 +266,21 @@ def _require_sizes(dims: Sequence[Any], name: str) -> None:
 
     ``name`` is the name of the argument in errors.
     """
-    # the usual case: ints of 64 bits, symbolic dims and whatever converts to an int
-    if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
+    if all(map(_converts_to_int64, dims)):
         return
-    has_lists = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
-    array = to_array([] if has_lists else list(dims), None)
-    if has_lists or array.ndim != 1:
+    # lists of symbolic dims can't be converted to an array
+    has_lists_of_dims = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
+    array = to_array([] if has_lists_of_dims else list(dims), None)
+    if has_lists_of_dims or array.ndim != 1:
         raise ArgumentError(f"{name} must be a vector of int32 or int64, but got {list(dims)}")
     require_dtype(TensorType(array.shape, from_array(array)), (int32, int64), name)
+
+
+def _converts_to_int64(dim: Any) -> bool:
+    """Returns whether a size is an int of at most 64 bits, a symbolic dim, or another object with ``__index__``."""
+    if type(dim) is int:
+        return dim.bit_length() < 64
+    return is_dim(dim) or hasattr(dim, "__index__")
 
 
 def dims_value(value: Any, name: str) -> Any:
@@ -307,11 +327,13 @@ def with_constant_sizes(value: Any) -> Any:
     """
     if not isinstance(value, SymbolicTensor) or not isinstance(value.known, np.ndarray):
         return value
-    if is_static_shape(value.known.flat):
+    dims = value.known
+    if is_static_shape(dims.flat):
         return value
+    constants = value._trace.computed_constants
+    sizes = [constants.size(dim) for dim in dims.flat]
     alias = value.alias()
-    sizes = [value._trace.computed_constants.size(dim) for dim in value.known.flat]
-    alias.known = np.array(sizes, object).reshape(value.known.shape)
+    alias.known = np.array(sizes, object).reshape(dims.shape)
     return alias
 
 
@@ -370,7 +392,9 @@ def attribute_int(value: Any, name: str, minimum: float = 0, bits: float = 32) -
       ArgumentError: the number is out of range.
     """
     try:
-        result = int(math.nan if isinstance(value, (str, bytes)) else value)  # int(nan) raises ValueError
+        if isinstance(value, (str, bytes)):
+            raise TypeError  # int() would parse the string
+        result = int(value)
     except (TypeError, ValueError):
         raise TypeError(f"Expected int for argument '{name}' not {value!r}.") from None
     if result < minimum:
@@ -461,8 +485,9 @@ def dims_of(vector: Tensor) -> tuple[Dim, ...]:
         return tuple(vector.eager_array().tolist())
     if isinstance(vector, SymbolicTensor) and vector.known is not None:
         return tuple(vector.known.tolist())
-    names = vector._trace.root.unique  # type: ignore[attr-defined]
-    dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
+    unique_name = vector._trace.root.unique  # type: ignore[attr-defined]
+    element_count = vector._type.shape[0]
+    dims = tuple(fresh_dim(unique_name("told")) for _ in range(element_count))
     # an empty tensor of the shape (*dims, 0): the program binds the dims to the shape of this tensor
     carrier = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
     return tuple(carrier._type.shape[:-1])
@@ -480,15 +505,17 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
 def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
     """Returns TensorFlow's error for a dtype outside ``allowed``.
 
-    It has a text for eager calls and one for graphs. They have different names for dtypes and arguments.
+    Args:
+        dtype: the input's dtype.
+        allowed: the dtypes that the op accepts.
+        attribute: the name of the op's dtype attribute, as the message of eager calls has it.
+        parameter: the name of the input, as the message in graphs has it.
     """
-    return ArgumentError(
-        f"Value for attr '{attribute}' of {type_name(dtype)} is not in the list of allowed values: "
-        + ", ".join(map(type_name, allowed)),
-        TypeError,
-        f"Value passed to parameter '{parameter}' has DataType {dtype.name} not in list of allowed values: "
-        + ", ".join(each.name for each in allowed),
-    )
+    eager_names = ", ".join(map(type_name, allowed))
+    eager_text = f"Value for attr '{attribute}' of {type_name(dtype)} is not in the list of allowed values: "
+    graph_names = ", ".join(each.name for each in allowed)
+    graph_text = f"Value passed to parameter '{parameter}' has DataType {dtype.name} not in list of allowed values: "
+    return ArgumentError(eager_text + eager_names, TypeError, graph_text + graph_names)
 
 
 def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
@@ -533,11 +560,12 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
 
 def _incompatible_shapes(types: Sequence[TensorType]) -> ArgumentError:
     """Returns TensorFlow's error for operands whose shapes don't broadcast, with texts for eager calls and graphs."""
-    shape_texts = " vs. ".join("[" + ",".join(map(str, each.shape)) + "]" for each in types)
+    shape_texts = ["[" + ",".join(map(str, each.shape)) + "]" for each in types]
+    shapes = " vs. ".join(shape_texts)
     return ArgumentError(
-        f"Incompatible shapes: {shape_texts}",
+        f"Incompatible shapes: {shapes}",
         ValueError,
-        f"Dimensions must be equal or 1 to broadcast: input shapes {shape_texts}",
+        f"Dimensions must be equal or 1 to broadcast: input shapes {shapes}",
     )
 
 
@@ -609,16 +637,17 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
         return ct
     new_axis_count = len(shape) - len(target)  # broadcasting adds axes in front
     repeated_axes = []  # axes of size 1 that were repeated
-    summed_shape: tuple[Any, ...] = ()
-    for axis, (dim, target_dim) in enumerate(zip(shape[new_axis_count:], target), new_axis_count):
-        is_repeated = isinstance(target_dim, int) and target_dim == 1 and not same_dim(dim, 1)
-        if is_repeated:
+    summed_shape = list(shape[new_axis_count:])
+    for i, target_dim in enumerate(target):
+        axis = new_axis_count + i
+        if isinstance(target_dim, int) and target_dim == 1 and not same_dim(shape[axis], 1):
             repeated_axes.append(axis)
-        summed_shape += (target_dim if is_repeated else dim,)
+            summed_shape[i] = target_dim
     axes = (*range(new_axis_count), *repeated_axes)
     if axes:
-        summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
-        ct = bind.reshape(summed, shape=summed_shape) if repeated_axes else summed
+        ct = bind.reduce_sum(ct, axis=axes, keepdims=False)
+    if repeated_axes:
+        ct = bind.reshape(ct, shape=tuple(summed_shape))
     return ct if same_shape(summed_shape, target) else bind.sum_to(ct, shape=tuple(target))
 
 
@@ -662,8 +691,9 @@ def batch_elementwise(prim_name: str) -> Callable[..., Any]:
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-        rank = max(len(x._type.shape) - is_batched for x, is_batched in zip(inputs, batched))
-        aligned = [_with_rank(x, rank) if is_batched else x for x, is_batched in zip(inputs, batched)]
+        item_ranks = [len(x._type.shape) - int(is_batched) for x, is_batched in zip(inputs, batched)]
+        result_rank = max(item_ranks)
+        aligned = [_with_rank(x, result_rank) if is_batched else x for x, is_batched in zip(inputs, batched)]
         return table[prim_name].bind(*aligned, **attrs)
 
     return rule
@@ -684,8 +714,11 @@ def batch_axes(prim_name: str) -> Callable[..., Any]:
     """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: Any, **attrs: Any) -> Any:
-        shifted = tuple(each + 1 for each in axis) if isinstance(axis, tuple) else axis + 1
-        return table[prim_name].bind(*inputs, axis=shifted, **attrs)
+        if isinstance(axis, tuple):
+            shifted_axis = tuple(each + 1 for each in axis)
+        else:
+            shifted_axis = axis + 1
+        return table[prim_name].bind(*inputs, axis=shifted_axis, **attrs)
 
     return rule
 
@@ -717,10 +750,12 @@ def kernel(path: str) -> Callable[..., Any]:
 
     The kernel's module is imported at the first compilation, because it imports TVM, which takes 0.7 s.
     """
-    module, _, function = path.rpartition(".")
+    module_name, _, function_name = path.rpartition(".")
 
     def lower(*tensors: Any, **attrs: Any) -> Any:
-        return getattr(import_whole(f"tvtf.ops.kernels.{module}"), function)(*tensors, **attrs)
+        module = import_whole(f"tvtf.ops.kernels.{module_name}")
+        tensor_expression = getattr(module, function_name)
+        return tensor_expression(*tensors, **attrs)
 
     return lower
 
@@ -750,14 +785,16 @@ def unary_samples(
 ) -> Callable[[], list[Sample]]:
     """Returns a function that makes test samples of an op of one input: scalars, empty tensors and ranks up to 3.
 
-    Inputs have numbers in [low, high). ``domain`` is the dtypes to test. ``options`` are further fields of a sample.
+    Args:
+      domain: The dtypes to test.
+      low, high: The inputs have numbers in [low, high).
+      options: Further fields of a sample.
     """
 
     def make() -> list[Sample]:
         shapes = ((), (3,), (2, 5), (0, 4), (3, 1, 7))
-        return [
-            Sample((_draw(seed, shape, low, high),), {}, tuple(domain), **options) for seed, shape in enumerate(shapes)
-        ]
+        inputs = [draw(seed, shape, low, high) for seed, shape in enumerate(shapes)]
+        return [Sample((x,), {}, tuple(domain), **options) for x in inputs]
 
     return make
 
@@ -767,31 +804,25 @@ def binary_samples(
 ) -> Callable[[], list[Sample]]:
     """Returns a function that makes test samples of an op of two inputs, whose shapes broadcast in different ways.
 
-    Inputs have numbers in [low, high). ``domain`` is the dtypes to test. ``options`` are further fields of a sample.
+    Args:
+      domain: The dtypes to test.
+      low, high: The inputs have numbers in [low, high).
+      options: Further fields of a sample.
     """
 
     def make() -> list[Sample]:
         """Returns test samples of equal shapes, of shapes that broadcast, and of scalars."""
         shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
-        return [
-            Sample(
-                # two seeds, for inputs with different numbers
-                (_draw(seed, x_shape, low, high), _draw(seed + 50, y_shape, low, high)),
-                {},
-                tuple(domain),
-                **options,
-            )
-            for seed, (x_shape, y_shape) in enumerate(shapes)
-        ]
+        samples = []
+        for seed, (x_shape, y_shape) in enumerate(shapes):
+            x = draw(seed, x_shape, low, high)
+            y = draw(seed + 50, y_shape, low, high)  # another seed, for inputs with different numbers
+            samples.append(Sample((x, y), {}, tuple(domain), **options))
+        return samples
 
     return make
 
 
-def _draw(seed: int, shape: Sequence[int], low: float, high: float) -> Callable[[DType], np.ndarray]:
-    """Returns a function that draws reproducible data of a shape, in [low, high), in the dtype that it is given."""
-    return lambda dtype: random_array(seed, shape, dtype, low, high)
-
-
 def draw(seed: int, shape: Sequence[int], low: float = -2.0, high: float = 2.0) -> Callable[[DType], np.ndarray]:
     """Returns a sample input: a function that draws reproducible data, in [low, high), in the dtype under test."""
-    return _draw(seed, shape, low, high)
+    return lambda dtype: random_array(seed, shape, dtype, low, high)
