@@ -95,10 +95,10 @@ def _apply_dropout(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Ten
     rate = _checked_rate(rate, x)
     if isinstance(rate, float) and rate == 0:
         return x
-    # random numbers are drawn in float32 for bfloat16
-    noise = sampler(_noise_shape(noise_shape, x), x.dtype if x.dtype.name != "bfloat16" else float32)
-    keep = bind.greater_equal(noise, _scalar(rate, noise))
-    return bind.select(keep, _scaled(x, rate), zeros_like(x))
+    noise_dtype = float32 if x.dtype.name == "bfloat16" else x.dtype
+    noise = sampler(_noise_shape(noise_shape, x), noise_dtype)
+    is_retained = bind.greater_equal(noise, _scalar(rate, noise))
+    return bind.select(is_retained, _scaled(x, rate), zeros_like(x))
 
 
 def _scaled(x: Tensor, rate: Any) -> Tensor:
@@ -140,7 +140,9 @@ def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
     shape = x._type.shape
     if noise_shape is None:
         return tuple(shape)
-    dims = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
+    dims = noise_shape
+    if hasattr(noise_shape, "as_list"):  # a TensorShape
+        dims = noise_shape.as_list()
     if isinstance(dims, (list, tuple)) and len(dims) == len(shape):
         dims = [x_dim if dim is None else dim for dim, x_dim in zip(dims, shape)]
     return static_dims(dims, "noise_shape")

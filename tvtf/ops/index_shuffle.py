@@ -80,8 +80,10 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
         raise ArgumentError(message)
     cipher = _Cipher(_half_block_bits(limit), list(keys), rounds)
     indices = cipher.encrypt(indices)
-    while (outside := indices > limit).any():
-        indices = np.where(outside, cipher.encrypt(indices), indices)
+    is_outside = indices > limit
+    while is_outside.any():
+        indices = np.where(is_outside, cipher.encrypt(indices), indices)
+        is_outside = indices > limit
     return indices.astype(index.dtype)
 
 
@@ -97,7 +99,8 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
         raise ArgumentError(
             f"Seed must be a vector of size [3] or a matrix of size [n, 3] but got {brackets(seed.shape)}."
         )
-    shape = broadcast_shapes(broadcast_shapes(index.shape, last.shape) or (), seed.shape[:-1])
+    index_shape = broadcast_shapes(index.shape, last.shape) or ()
+    shape = broadcast_shapes(index_shape, seed.shape[:-1])
     if shape is None or len(shape) > 1:
         raise ArgumentError("Index, seed and max_index must be scalars or vectors of one size.")
     return TensorType(shape, index.dtype)

@@ -31,13 +31,14 @@ def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
     The result has the shape (offsets, 4): a block has four words of 32 bits.
     """
-    counter_low, counter_high, key_word = state.view(np.uint64)
+    counter_low, counter_high, key = state.view(np.uint64)
     low = counter_low + offsets
     # the addition to the counter's low half overflowed where the sum is smaller: carry
     high = counter_high + (low < offsets)
-    counter = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
-    key = int(key_word)
-    return np.stack(_rounds(counter, (key & 0xFFFFFFFF, key >> 32)), axis=-1).astype(np.uint32)
+    counter_words = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
+    key_words = int(key) & 0xFFFFFFFF, int(key) >> 32
+    words = _rounds(counter_words, key_words)
+    return np.stack(words, axis=-1).astype(np.uint32)
 
 
 def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]:
@@ -45,19 +46,17 @@ def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]
 
     The key has two words. All words have 32 bits, stored as uint64, because a uint64 holds the product of two words.
     """
+    half = np.uint64(32)
     for round_number in range(ROUNDS):
-        keys = [
+        key_0, key_1 = (
             np.uint64((key_word + round_number * increment) & 0xFFFFFFFF) for key_word, increment in zip(key, KEY_STEPS)
-        ]
-        first_product, second_product = (
-            np.uint64(multiplier) * counter[i] for multiplier, i in zip(MULTIPLIERS, (0, 2))
         )
-        counter = [
-            (second_product >> np.uint64(32)) ^ counter[1] ^ keys[0],
-            second_product & LOW,
-            (first_product >> np.uint64(32)) ^ counter[3] ^ keys[1],
-            first_product & LOW,
-        ]
+        word_0, word_1, word_2, word_3 = counter
+        product_0 = np.uint64(MULTIPLIERS[0]) * word_0
+        product_2 = np.uint64(MULTIPLIERS[1]) * word_2
+        new_word_0 = (product_2 >> half) ^ word_1 ^ key_0
+        new_word_2 = (product_0 >> half) ^ word_3 ^ key_1
+        counter = [new_word_0, product_2 & LOW, new_word_2, product_0 & LOW]
     return counter
 
 
@@ -66,13 +65,13 @@ def scrambled(seed: np.ndarray) -> np.ndarray:
 
     One Philox block of the seed has the random words for the state's key and the high half of its counter.
     """
-    seed_words = seed.astype(np.int64)
-    key = SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32
+    key = np.uint64(SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32)
     # the seed is the counter, and a constant the key
-    mixed = blocks(np.array([*seed_words, np.uint64(key).astype(np.int64)], np.int64), 1)[0].astype(np.uint64)
-    return np.array([0, mixed[2] | mixed[3] << np.uint64(32), mixed[0] | mixed[1] << np.uint64(32)], np.uint64).view(
-        np.int64
-    )
+    seed_state = np.array([*seed.astype(np.int64), key.astype(np.int64)], np.int64)
+    (words,) = blocks(seed_state, 1).astype(np.uint64)
+    new_key = words[0] | words[1] << np.uint64(32)
+    counter_high = words[2] | words[3] << np.uint64(32)
+    return np.array([0, counter_high, new_key], np.uint64).view(np.int64)
 
 
 def state_of(seed: np.ndarray) -> np.ndarray:

@@ -51,9 +51,8 @@ def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
         """Returns the type of the drawn tensor, after checking the seed and the dtype."""
         check_seed(seed)
         if dtype not in domain:
-            raise ArgumentError(
-                f"dtype must be one of {', '.join(allowed.name for allowed in domain)}, but got {dtype.name}"
-            )
+            allowed_names = ", ".join(allowed.name for allowed in domain)
+            raise ArgumentError(f"dtype must be one of {allowed_names}, but got {dtype.name}")
         return TensorType(shape, dtype)
 
     return rule
@@ -154,10 +153,10 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
     The bounds must be scalars, both int32 or both int64.
     """
     check_seed(seed)
-    for name, end in (("minval", low), ("maxval", high)):
-        if end.shape:
-            raise ArgumentError(f"{name} must be 0-D, got shape {show_shape(end.shape)}")
-        if end.dtype not in (int32, int64) or end.dtype is not low.dtype:
+    for name, bound in (("minval", low), ("maxval", high)):
+        if bound.shape:
+            raise ArgumentError(f"{name} must be 0-D, got shape {show_shape(bound.shape)}")
+        if bound.dtype not in (int32, int64) or bound.dtype is not low.dtype:
             raise ArgumentError(
                 f"minval and maxval must both be int32 or int64, but got {low.dtype.name} and {high.dtype.name}"
             )
@@ -172,11 +171,13 @@ def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shap
     count = prod(shape)
     if low >= high and count:
         raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
-    unsigned = np.uint32 if low.dtype.itemsize == 4 else np.uint64
+    dtype = low.dtype
+    unsigned = np.uint32 if dtype.itemsize == 4 else np.uint64
     # unsigned arithmetic wraps around, so that the span of any two bounds fits
     start = low.astype(unsigned)
     span = np.maximum(high.astype(unsigned) - start, unsigned(1))
-    return (start + _random_words(seed, count, low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
+    offsets = _random_words(seed, count, dtype.itemsize) % span
+    return (start + offsets).astype(dtype).reshape(shape)
 
 
 def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
@@ -219,10 +220,14 @@ def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     bits as compiled code. The float32 functions of NumPy and of compiled code differ in their last bits.
     """
     dtype = first.dtype
-    angle = (2 * np.pi * second.astype(np.float64)).astype(dtype).astype(np.float64)
-    logarithms = np.log(np.maximum(first, dtype.type(BOX_MULLER_EPSILON)).astype(np.float64)).astype(dtype)
-    radius = np.sqrt(dtype.type(-2.0) * logarithms)
-    return np.stack([function(angle).astype(dtype) * radius for function in (np.sin, np.cos)], axis=-1)
+    angle = (2 * np.pi * second.astype(np.float64)).astype(dtype)
+    wide_angle = angle.astype(np.float64)
+    positive = np.maximum(first, dtype.type(BOX_MULLER_EPSILON))  # the logarithm of 0 would be infinite
+    logarithm = np.log(positive.astype(np.float64)).astype(dtype)
+    radius = np.sqrt(dtype.type(-2.0) * logarithm)
+    sines = np.sin(wide_angle).astype(dtype)
+    cosines = np.cos(wide_angle).astype(dtype)
+    return np.stack([sines * radius, cosines * radius], axis=-1)
 
 
 def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
@@ -311,11 +316,11 @@ def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
     Each position is swapped with a random one that isn't before it.
     """
     words = philox.words(seed, size).tolist()
-    order = list(range(size))
-    for i in range(size - 1):
-        j = i + words[i] % (size - i)
-        order[i], order[j] = order[j], order[i]
-    return np.array(order, np.int64)
+    permutation = list(range(size))
+    for position in range(size - 1):
+        other = position + words[position] % (size - position)
+        permutation[position], permutation[other] = permutation[other], permutation[position]
+    return np.array(permutation, np.int64)
 
 
 def _permutation_type(seed: TensorType, *, size: Dim) -> TensorType:
@@ -454,11 +459,12 @@ def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any,
     Without limits, integers span the whole range of their dtype.
     """
     if not dtype.is_integer:
-        drawn = bind.stateless_random_uniform(seed, shape=shape, dtype=dtype)
-        return scaled_uniform(drawn, minval, 1 if maxval is None else maxval, dtype)
+        unit_numbers = bind.stateless_random_uniform(seed, shape=shape, dtype=dtype)  # in [0, 1)
+        return scaled_uniform(unit_numbers, minval, 1 if maxval is None else maxval, dtype)
     if minval is None:
         return bind.stateless_random_bits(seed, shape=shape, dtype=dtype)
-    low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
+    low = convert_to_tensor(minval, dtype)
+    high = convert_to_tensor(maxval, dtype)
     return bind.stateless_random_integers(seed, low, high, shape=shape)
 
 
@@ -495,12 +501,14 @@ def _is_number(value: Any, expected: float) -> bool:
 def scaled_normal(normal: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tensor:
     """Scales standard normal numbers to a mean and standard deviation.
 
-    The mean 0 and the deviation 1 need no scaling.
+    The mean 0 and the deviation 1 need no scaling. The product is rounded before the sum, as in TensorFlow, so that no
+    compiler fuses the two.
     """
     if _is_number(mean, 0) and _is_number(stddev, 1):
         return normal
-    center, width = convert_to_tensor(mean, dtype), convert_to_tensor(stddev, dtype)
-    return bind.add(bind.rounded_product(normal, width), center)
+    mean_tensor = convert_to_tensor(mean, dtype)
+    deviations = bind.rounded_product(normal, convert_to_tensor(stddev, dtype))
+    return bind.add(deviations, mean_tensor)
 
 
 @export("random.stateless_normal")
@@ -633,22 +641,21 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     """
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
+    shape = logits._type.shape
     if logits.ndim != 2:
-        raise ArgumentError(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").for_op(
-            "Multinomial"
-        )
-    if logits._type.shape[1] == 0:
+        raise ArgumentError(f"logits should be a matrix, got shape {brackets(shape)}").for_op("Multinomial")
+    batch, classes = shape
+    if classes == 0:
         raise ArgumentError("num_classes should be positive, got 0").for_op("Multinomial")
     count = sample_count(num_samples)
     running_sums = _running_sums(bind.cast(logits, dtype=float64))
-    batch, classes = logits._type.shape
     uniform = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
-    # the largest running sum is the total
-    targets = bind.multiply(uniform, bind.reduce_max(running_sums, axis=(1,), keepdims=True))
-    passed = bind.less_equal(
-        bind.reshape(running_sums, shape=(batch, 1, classes)), bind.reshape(targets, shape=(batch, count, 1))
-    )
-    return bind.reduce_sum(bind.cast(passed, dtype=dtype), axis=(2,), keepdims=False)
+    totals = bind.reduce_max(running_sums, axis=(1,), keepdims=True)  # the largest running sums
+    targets = bind.multiply(uniform, totals)
+    # compared with shape (batch, count, classes)
+    sums_of_classes = bind.reshape(running_sums, shape=(batch, 1, classes))
+    is_passed = bind.less_equal(sums_of_classes, bind.reshape(targets, shape=(batch, count, 1)))
+    return bind.reduce_sum(bind.cast(is_passed, dtype=dtype), axis=(2,), keepdims=False)
 
 
 def _running_sums(logits: Tensor) -> Tensor:
@@ -656,11 +663,12 @@ def _running_sums(logits: Tensor) -> Tensor:
 
     The exponential of a logit that isn't finite counts as 0.
     """
-    finite = bind.less(bind.abs(logits), number(np.inf, logits))
-    row_maximum = bind.reduce_max(
-        bind.select(finite, logits, number(np.finfo(np.float64).min, logits)), axis=(1,), keepdims=True
-    )
-    weights = bind.select(finite, bind.exp(bind.subtract(logits, row_maximum)), number(0, logits))
+    is_finite = bind.less(bind.abs(logits), number(np.inf, logits))
+    lowest = number(np.finfo(np.float64).min, logits)
+    finite_logits = bind.select(is_finite, logits, lowest)
+    row_maximum = bind.reduce_max(finite_logits, axis=(1,), keepdims=True)
+    exponentials = bind.exp(bind.subtract(logits, row_maximum))
+    weights = bind.select(is_finite, exponentials, number(0, logits))
     return bind.cumsum(weights, axis=1, exclusive=False, reverse=False)
 
 

@@ -44,21 +44,24 @@ class _Streams:
         self.buffered = {name: (np.zeros((count, 2)), np.zeros(count, np.int64)) for name in ("uniform", "normal")}
 
     def draw(self, distribution: str, streams: np.ndarray) -> np.ndarray:
-        """Returns the next "uniform" or "normal" random number of each stream in ``streams``, an array of indices.
+        """Returns the next random number of each stream in ``streams``, an array of indices.
 
         A Philox block has two float64 numbers. TensorFlow takes the last one first.
+
+        Args:
+            distribution: "uniform" or "normal".
+            streams: the indices of the streams, without duplicates.
         """
         numbers, remaining = self.buffered[distribution]
-        empty = streams[remaining[streams] == 0]
-        if empty.size:
-            words = philox.blocks_at(self.state, self.next[empty])
-            self.next[empty] += np.uint64(1)
-            wide_words = words.astype(np.uint64)
-            pairs = np.stack(
-                [unit64(wide_words[:, 0], wide_words[:, 1]), unit64(wide_words[:, 2], wide_words[:, 3])], axis=-1
-            )
-            numbers[empty] = pairs if distribution == "uniform" else normals(words, float64).reshape(-1, 2)
-            remaining[empty] = 2
+        empty_streams = streams[remaining[streams] == 0]
+        if empty_streams.size:
+            words = philox.blocks_at(self.state, self.next[empty_streams])
+            self.next[empty_streams] += np.uint64(1)
+            if distribution == "uniform":
+                numbers[empty_streams] = _units(words, float64)
+            else:
+                numbers[empty_streams] = normals(words, float64).reshape(-1, 2)
+            remaining[empty_streams] = 2
         remaining[streams] -= 1
         return numbers[streams, remaining[streams]]
 
@@ -69,7 +72,8 @@ def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray
     ``attempt(streams)`` returns a number for each stream, and whether to accept it. NaN is always accepted, because it
     comes from a NaN parameter and every later attempt would give NaN again.
     """
-    results, pending = np.zeros(count), np.arange(count)
+    results = np.zeros(count)
+    pending = np.arange(count)  # the streams whose number isn't accepted yet
     while pending.size:
         values, accepted = attempt(pending)
         accepted = accepted | np.isnan(values)
@@ -125,9 +129,9 @@ def _broadcasts_to(parameter_shape: Sequence[Dim], shape: Sequence[Dim]) -> bool
     """Returns whether a parameter's shape broadcasts to ``shape``. A symbolic dim is assumed to fit."""
     if len(parameter_shape) > len(shape):
         return False
-    for parameter_dim, dim in zip(reversed(parameter_shape), reversed(shape)):
-        are_static = isinstance(parameter_dim, int) and isinstance(dim, int)
-        if are_static and parameter_dim not in (1, dim):
+    for parameter_dim, dim in zip(reversed(parameter_shape), reversed(shape)):  # broadcasting aligns the last axes
+        both_static = isinstance(parameter_dim, int) and isinstance(dim, int)
+        if both_static and parameter_dim not in (1, dim):
             return False
     return True
 
@@ -161,12 +165,11 @@ def _ordered_by_parameter(values: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
     def run(seed: np.ndarray, parameter: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """Draws random numbers of the given ``shape``, to whose last axes the parameters are broadcast."""
-        tail = shape[len(shape) - parameter.ndim :] if parameter.ndim else ()  # the parameters' axes
-        parameters = np.broadcast_to(parameter.astype(np.float64), tail).reshape(-1)
-        repeats = prod(shape[: len(shape) - len(tail)])
-        drawn = values(seed, np.repeat(parameters, repeats)).reshape(parameters.size, repeats)
-        # a row of ``drawn`` has the numbers of one parameter, but parameters vary along the last axes of the result
-        return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
+        leading_rank = len(shape) - parameter.ndim
+        repeat_count = prod(shape[:leading_rank])  # the numbers drawn for each parameter
+        parameters = np.broadcast_to(parameter.astype(np.float64), shape[leading_rank:]).reshape(-1)
+        drawn = values(seed, np.repeat(parameters, repeat_count))
+        return _arranged(drawn.reshape(parameters.size, repeat_count), shape, dtype)
 
     return run
 
@@ -174,16 +177,19 @@ def _ordered_by_parameter(values: Callable[[np.ndarray, np.ndarray], np.ndarray]
 def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> tuple[None, Tensor]:
     """Returns the cotangents of a gamma sampler's seed, which has none, and of its parameter ``alpha``.
 
-    Implicit differentiation: the distribution function's value at the sample ``y`` stays constant.
+    Implicit differentiation: the distribution function F(alpha, y) is constant at the sample ``y``, so the derivative
+    of y with respect to alpha is -(dF/dalpha) / (dF/dy). dF/dy is the density.
 
     Source: https://arxiv.org/abs/1805.08498
     """
-    # y^(alpha - 1) exp(-y) / gamma(alpha)
+    # the density is y^(alpha - 1) exp(-y) / gamma(alpha)
     log_power = bind.multiply(bind.subtract(alpha, number(1, alpha)), bind.log(y))
-    density = bind.exp(bind.subtract(bind.subtract(log_power, y), bind.lgamma(alpha)))
+    log_density = bind.subtract(bind.subtract(log_power, y), bind.lgamma(alpha))
+    density = bind.exp(log_density)
     alpha_of_samples = bind.broadcast_to(alpha, shape=y._type.shape)
-    derivative = bind.negative(bind.divide(bind.igamma_grad_a(alpha_of_samples, y), density))
-    return None, unbroadcast(bind.multiply(ct, derivative), alpha)
+    cdf_derivative = bind.igamma_grad_a(alpha_of_samples, y)
+    sample_derivative = bind.negative(bind.divide(cdf_derivative, density))
+    return None, unbroadcast(bind.multiply(ct, sample_derivative), alpha)
 
 
 @host_primitive(
@@ -283,14 +289,17 @@ def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarr
 
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
-    u, v = streams.draw("uniform", chosen) - 0.5, streams.draw("uniform", chosen)
+    u = streams.draw("uniform", chosen) - 0.5
+    v = streams.draw("uniform", chosen)
     distance = 0.5 - np.abs(u)
     k = np.floor((2 * a / distance + b) * u + rate + 0.43)
-    is_inside = (distance >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
-    is_outside = (k < 0) | ((distance < 0.013) & (v > distance))
+    # these two tests decide most numbers without a logarithm
+    accepted_at_once = (distance >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
+    rejected_at_once = (k < 0) | ((distance < 0.013) & (v > distance))
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-    is_below = np.log(v * inverse_alpha / (a / (distance * distance) + b)) <= -rate + k * np.log(rate) - gammaln(k + 1)
-    return k, is_inside | (~is_outside & is_below)
+    log_height = np.log(v * inverse_alpha / (a / (distance * distance) + b))
+    log_probability = -rate + k * np.log(rate) - gammaln(k + 1)
+    return k, accepted_at_once | (~rejected_at_once & (log_height <= log_probability))
 
 
 @host_primitive(
@@ -351,10 +360,10 @@ def _parameter_combinations(shape: tuple[int, ...], parameters: Sequence[np.ndar
 
     Also returns the number of random numbers of each combination in a result of the given ``shape``.
     """
-    rank = max(parameter.ndim for parameter in parameters)
-    tail = shape[len(shape) - rank :] if rank else ()
-    vectors = [np.broadcast_to(parameter, tail).reshape(-1) for parameter in parameters]
-    return vectors, prod(shape[: len(shape) - rank])
+    parameter_rank = max(parameter.ndim for parameter in parameters)
+    leading_rank = len(shape) - parameter_rank
+    vectors = [np.broadcast_to(parameter, shape[leading_rank:]).reshape(-1) for parameter in parameters]
+    return vectors, prod(shape[:leading_rank])
 
 
 def _arranged(drawn: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -372,13 +381,21 @@ def _by_inversion(streams: _Streams, streams_used: np.ndarray, n: np.ndarray, p:
     """Draws binomial random numbers by inversion.
 
     Distances between successes are geometric random numbers. The result is how many distances fit into ``n`` trials.
-    ``streams_used`` are the indices of the random streams, one for each ``n`` and success probability ``p``.
+
+    Args:
+        streams: the random streams.
+        streams_used: the index of the stream to draw from, for each result.
+        n: the number of trials of each result.
+        p: the probability of success in each trial.
     """
-    total, successes = np.zeros(streams_used.size), np.zeros(streams_used.size)
+    last_success = np.zeros(streams_used.size)  # the number of the trial
+    successes = np.zeros(streams_used.size)
     pending = np.arange(streams_used.size)
     while pending.size:
-        total[pending] += np.ceil(np.log(streams.draw("uniform", streams_used[pending])) / np.log1p(-p[pending]))
-        pending = pending[total[pending] <= n[pending]]
+        uniform = streams.draw("uniform", streams_used[pending])
+        distance = np.ceil(np.log(uniform) / np.log1p(-p[pending]))
+        last_success[pending] += distance
+        pending = pending[last_success[pending] <= n[pending]]
         successes[pending] += 1
     return successes
 
@@ -399,28 +416,31 @@ def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.nd
     deviation = np.sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
-    quick_bound, odds = 0.92 - 4.2 / b, p / (1 - p)
-    alpha, mode = (2.83 + 5.1 / b) * deviation, np.floor((n + 1) * p)
+    quick_bound = 0.92 - 4.2 / b
+    odds = p / (1 - p)
+    alpha = (2.83 + 5.1 / b) * deviation
+    mode = np.floor((n + 1) * p)
 
     def attempt(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Proposes a binomial random number for each of ``indices``. Returns the numbers and whether to accept each.
 
         Variables and constants are those of Hormann's algorithm BTRS.
         """
-        u, v = streams.draw("uniform", chosen[indices]) - 0.5, streams.draw("uniform", chosen[indices])
+        u = streams.draw("uniform", chosen[indices]) - 0.5
+        v = streams.draw("uniform", chosen[indices])
         distance = 0.5 - np.abs(u)
         k = np.floor((2 * a[indices] / distance + b[indices]) * u + n[indices] * p[indices] + 0.5)
-        is_inside = (k >= 0) & (k <= n[indices])
+        accepts_at_once = (distance >= 0.07) & (v <= quick_bound[indices])  # most numbers
         trials, peak, r = n[indices], mode[indices], odds[indices]
+        is_possible = (k >= 0) & (k <= trials)
         bound = (
             (peak + 0.5) * np.log((peak + 1) / (r * (trials - peak + 1)))
             + (trials + 1) * np.log((trials - peak + 1) / (trials - k + 1))
             + (k + 0.5) * np.log(r * (trials - k + 1) / (k + 1))
             + _stirling_tail(peak) + _stirling_tail(trials - peak) - _stirling_tail(k) - _stirling_tail(trials - k)
         )  # fmt: skip
-        is_below = np.log(v * alpha[indices] / (a[indices] / distance**2 + b[indices])) <= bound
-        # the first condition accepts most numbers
-        return k, ((distance >= 0.07) & (v <= quick_bound[indices])) | (is_inside & is_below)
+        log_height = np.log(v * alpha[indices] / (a[indices] / distance**2 + b[indices]))
+        return k, accepts_at_once | (is_possible & (log_height <= bound))
 
     return _until_accepted(chosen.size, attempt)
 
@@ -435,15 +455,18 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
     n, p = (np.repeat(x, times) for x in vectors)
     rarer_probability = np.where(p > 0.5, 1 - p, p)
     is_random = (n > 0) & (rarer_probability > 0) & (p < 1)
-    result = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan)).astype(np.float64)
-    for mask, stride, draw in (
-        (is_random & (n * rarer_probability < FEW), INVERTED_BLOCKS, _by_inversion),
-        (is_random & (n * rarer_probability >= FEW), RESERVED_BLOCKS, _by_rejection),
+    certain_result = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan))
+    result = certain_result.astype(np.float64)
+    expected_count = n * rarer_probability
+    for mask, stride, draw_rarer in (
+        (is_random & (expected_count < FEW), INVERTED_BLOCKS, _by_inversion),
+        (is_random & (expected_count >= FEW), RESERVED_BLOCKS, _by_rejection),
     ):
         chosen = np.flatnonzero(mask)
         streams = _Streams(seed, n.size, stride)
-        successes = draw(streams, chosen, n[chosen].astype(np.float64), rarer_probability[chosen].astype(np.float64))
-        result[chosen] = np.where(p[chosen] > 0.5, n[chosen] - successes, successes)
+        trials, probability = n[chosen].astype(np.float64), rarer_probability[chosen].astype(np.float64)
+        rarer_count = draw_rarer(streams, chosen, trials, probability)
+        result[chosen] = np.where(p[chosen] > 0.5, n[chosen] - rarer_count, rarer_count)
     return _arranged(result.reshape(-1, times), shape, dtype)
 
 
@@ -507,9 +530,12 @@ class _Limits:
         if not (0 < deviation < np.inf and low < high and np.isfinite([low, high]).any()):
             raise ArgumentValueError("Invalid parameters")
         is_mirrored = (np.isinf(low) and low < 0) or high < mean
-        low, high = (high, low) if is_mirrored else (low, high)
-        self.mean, self.deviation = mean, -deviation if is_mirrored else deviation
-        self.low, self.high = (low - mean) / self.deviation, (high - mean) / self.deviation
+        if is_mirrored:
+            low, high, deviation = high, low, -deviation
+        self.mean = mean
+        self.deviation = deviation
+        self.low = (low - mean) / deviation
+        self.high = (high - mean) / deviation
 
     def drawn(self, words: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray, int]:
         """Proposes truncated normal random numbers from the words of Philox blocks.
@@ -524,16 +550,19 @@ class _Limits:
             return numbers, (numbers >= low) & (numbers <= high), 1
         root = np.sqrt(low * low + 4)
         units = _units(words, dtype)
-        if high - low < 2 * np.exp(0.5 + low * (low - root) / 4) / (low + root):
+        largest_uniform_span = 2 * np.exp(0.5 + low * (low - root) / 4) / (low + root)
+        if high - low < largest_uniform_span:
             # uniform numbers between near limits; every second block decides about the one before
             numbers = units[::2] * (high - low) + low
-            density = np.exp(((0 if low < 0 else low * low) - numbers * numbers) / 2)
+            nearest_square = 0 if low < 0 else low * low
+            density = np.exp((nearest_square - numbers * numbers) / 2)
             return numbers, units[1::2] <= density, 2
         # exponential numbers beyond ``low``, for limits in the distribution's tail
         alpha = (low + root) / 2
         numbers = -np.log(units[:, ::2]) / alpha + low
         distance = alpha - numbers if low < alpha else np.full_like(numbers, low - alpha)
-        return numbers, (units[:, 1::2] <= np.exp(-distance * distance / 2)) & (numbers < high), 1
+        density = np.exp(-distance * distance / 2)
+        return numbers, (units[:, 1::2] <= density) & (numbers < high), 1
 
 
 def _units(words: np.ndarray, dtype: DType) -> np.ndarray:
@@ -549,15 +578,16 @@ def _truncated_normals(state: np.ndarray, limits: _Limits, count: int, dtype: DT
 
     Also returns the state of the random generator after the last block used.
     """
-    accepted_chunks, missing = [np.zeros(0, dtype.np)], count
+    accepted_chunks = [np.zeros(0, dtype.np)]
+    missing = count
     while missing:
-        block_count = 2 * missing + 16  # more than needed, as some numbers are rejected
-        numbers, accepted, blocks_per_row = limits.drawn(philox.blocks(state, block_count + block_count % 2), dtype)
+        block_count = 2 * missing + 16  # more than needed, as some numbers are rejected; even, as pairs may be drawn
+        numbers, accepted, blocks_per_row = limits.drawn(philox.blocks(state, block_count), dtype)
         indices = np.flatnonzero(accepted)[:missing]
         missing -= len(indices)
         accepted_chunks.append(numbers.reshape(-1)[indices])
-        used = len(numbers) if missing else int(indices[-1]) // numbers.shape[1] + 1
-        state = philox.skipped(state, used * blocks_per_row)
+        last_row = int(indices[-1]) // numbers.shape[1] if not missing else len(numbers) - 1
+        state = philox.skipped(state, (last_row + 1) * blocks_per_row)
     return np.concatenate(accepted_chunks) * limits.deviation + limits.mean, state
 
 
@@ -576,11 +606,13 @@ def _truncated_normal_array(
     The random stream continues from one combination of parameters to the next.
     """
     vectors, times = _parameter_combinations(shape, (mean, deviation, low, high))
-    rows, state = [], philox.state_of(seed)
+    state = philox.state_of(seed)
+    rows = []  # the numbers of each combination
     for parameters in zip(*vectors):
         numbers, state = _truncated_normals(state, _Limits(*parameters), times, dtype)
         rows.append(numbers)
-    return _arranged(np.stack(rows) if rows else np.zeros((0, times)), shape, dtype)
+    drawn = np.stack(rows) if rows else np.zeros((0, times))
+    return _arranged(drawn, shape, dtype)
 
 
 @host_primitive(

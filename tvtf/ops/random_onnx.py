@@ -43,10 +43,10 @@ class Nodes:
 
         ONNX shifts only unsigned integers, so the integers are cast to uint64.
         """
-        shift = self.emitter.const(np.array([32], np.uint64))
-        return self.emitter.cast(
-            self.emitter.computed("BitShift", [self.emitter.cast(value, uint64), shift], direction="RIGHT"), int64
-        )
+        emitter = self.emitter
+        shift = emitter.const(np.array([32], np.uint64))
+        upper_bits = emitter.computed("BitShift", [emitter.cast(value, uint64), shift], direction="RIGHT")
+        return emitter.cast(upper_bits, int64)
 
     def halves(self, value: str) -> tuple[str, str]:
         """Emits the lower and the upper 32 bits of 64-bit integers."""
@@ -68,18 +68,19 @@ class Nodes:
 def rounds(n: Nodes, counter: Words, key: Words) -> Words:
     """Emits the ten rounds of the random generator Philox, as ``philox._rounds`` computes them.
 
-    A counter has four words, the key two.
+    A counter has four words of 32 bits, the key two. Returns the words of the random block.
     """
     for round_number in range(ROUNDS):
-        keys = [
-            n.low(n("Add", key_word, round_number * increment & MASK)) for key_word, increment in zip(key, KEY_STEPS)
-        ]
-        (low_a, high_a), (low_b, high_b) = (
-            n.halves(n("Mul", counter[i], multiplier)) for multiplier, i in zip(MULTIPLIERS, (0, 2))
-        )
-        first = n("BitwiseXor", n("BitwiseXor", high_b, counter[1]), keys[0])
-        third = n("BitwiseXor", n("BitwiseXor", high_a, counter[3]), keys[1])
-        counter = first, low_b, third, low_a
+        round_keys = []
+        for key_word, increment in zip(key, KEY_STEPS):
+            offset = round_number * increment & MASK
+            round_keys.append(n.low(n("Add", key_word, offset)))
+        word_0, word_1, word_2, word_3 = counter
+        low_0, high_0 = n.halves(n("Mul", word_0, MULTIPLIERS[0]))
+        low_2, high_2 = n.halves(n("Mul", word_2, MULTIPLIERS[1]))
+        new_word_0 = n("BitwiseXor", n("BitwiseXor", high_2, word_1), round_keys[0])
+        new_word_2 = n("BitwiseXor", n("BitwiseXor", high_0, word_3), round_keys[1])
+        counter = new_word_0, low_2, new_word_2, low_0
     return counter
 
 
@@ -89,13 +90,16 @@ def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
     ``seed`` is a seed of two integers, or a generator state of three, which has the words themselves.
     """
     seed_int64 = seed if seed_type.dtype is int64 else n.emitter.cast(seed, int64)
-    if seed_type.shape == (3,):
-        words = [half for i in range(3) for half in n.halves(n.item(seed_int64, i))]
+    words: list[str] = []
+    is_state = seed_type.shape == (3,)
+    for i in range(3 if is_state else 2):
+        words += n.halves(n.item(seed_int64, i))
+    if is_state:
         return words[:4], words[4:]
     # a seed is scrambled: it is the counter of one Philox block, whose key is a constant
-    seed_words = [half for i in range(2) for half in n.halves(n.item(seed_int64, i))]
-    mixed = rounds(n, seed_words, [n.name(k) for k in SCRAMBLING_KEY])
-    return [n.name(0), n.name(0), *mixed[2:]], mixed[:2]  # the lower half of the counter begins at 0
+    scrambled = rounds(n, words, [n.name(key_word) for key_word in SCRAMBLING_KEY])
+    counter = [n.name(0), n.name(0), *scrambled[2:]]  # its lower half begins at 0
+    return counter, scrambled[:2]
 
 
 def advanced(n: Nodes, counter: Words, steps: str) -> Words:
@@ -117,11 +121,12 @@ def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
     """Emits ONNX nodes for the random words of a seed's first ``count`` Philox blocks, of shape (count, 4)."""
     counter, key = state(n, seed, seed_type)
     # Block i comes from the counter plus i. All blocks are computed at once, as vectors.
-    block_numbers = n.emitter.computed(
-        "Range", [n.emitter.const(np.array(0)), n("Squeeze", count), n.emitter.const(np.array(1))]
-    )
+    emitter = n.emitter
+    start, stop, step = emitter.const(np.array(0)), n("Squeeze", count), emitter.const(np.array(1))
+    block_numbers = emitter.computed("Range", [start, stop, step])
     words = rounds(n, advanced(n, counter, block_numbers), key)
-    return n("Concat", *(n("Unsqueeze", word, n.vector(1)) for word in words), axis=1)
+    columns = [n("Unsqueeze", word, n.vector(1)) for word in words]
+    return n("Concat", *columns, axis=1)
 
 
 def size(n: Nodes, shape: Sequence[Dim]) -> str:
@@ -220,12 +225,15 @@ def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Se
     Other dtypes than float64 are computed in float32 and cast at the end.
     """
     n = Nodes(emitter)
+    compute_dtype = float64 if dtype is float64 else float32
     # a Philox block has four words of 32 bits; a float64 needs two of them
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     units = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
     pairs = n("Reshape", units, n.vector(-1, 2))
-    values = box_muller(n, column(n, pairs, 0), column(n, pairs, 1), float64 if dtype is float64 else float32)
-    shaped(n, values if dtype in (float32, float64) else emitter.cast(values, dtype), shape, outputs)
+    values = box_muller(n, column(n, pairs, 0), column(n, pairs, 1), compute_dtype)
+    if dtype is not compute_dtype:
+        values = emitter.cast(values, dtype)
+    shaped(n, values, shape, outputs)
 
 
 def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
@@ -241,13 +249,16 @@ def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
 
     radians = emitter.computed("Mul", [cast(second, float64), emitter.const(np.float64(2 * pi))])
     angle = cast(cast(radians, dtype), float64)
-    # the logarithm of 0 would be infinite
-    bounded = emitter.computed("Max", [first, emitter.const(np.array(BOX_MULLER_EPSILON, dtype.np))])
-    logarithms = cast(emitter.computed("Log", [cast(bounded, float64)]), dtype)
-    radius = emitter.computed("Sqrt", [emitter.computed("Mul", [logarithms, emitter.const(np.array(-2.0, dtype.np))])])
-    sines = [cast(emitter.computed(function, [angle]), dtype) for function in ("Sin", "Cos")]
-    coordinates = [emitter.computed("Mul", [sine, radius]) for sine in sines]
-    return n("Concat", *(n("Unsqueeze", coordinate, n.vector(1)) for coordinate in coordinates), axis=1)
+    epsilon = emitter.const(np.array(BOX_MULLER_EPSILON, dtype.np))
+    positive = emitter.computed("Max", [first, epsilon])  # the logarithm of 0 would be infinite
+    logarithm = cast(emitter.computed("Log", [cast(positive, float64)]), dtype)
+    minus_two = emitter.const(np.array(-2.0, dtype.np))
+    radius = emitter.computed("Sqrt", [emitter.computed("Mul", [logarithm, minus_two])])
+    columns = []
+    for function in ("Sin", "Cos"):
+        value = cast(emitter.computed(function, [angle]), dtype)
+        columns.append(n("Unsqueeze", emitter.computed("Mul", [value, radius]), n.vector(1)))
+    return n("Concat", *columns, axis=1)
 
 
 def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim) -> None:
@@ -255,11 +266,16 @@ def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim
 
     The state has three integers of 64 bits: the low and high half of the counter, and the key.
     """
-    n, (generator_state,), (state_type,) = Nodes(emitter), inputs, types[0]
+    n = Nodes(emitter)
+    (generator_state,), (state_type,) = inputs, types[0]
     dtype = state_type.dtype
-    state_int64 = generator_state if dtype is int64 else emitter.cast(generator_state, int64)
-    counter = [half for i in range(2) for half in n.halves(n.item(state_int64, i))]
+    if dtype is not int64:
+        generator_state = emitter.cast(generator_state, int64)
+    counter = [*n.halves(n.item(generator_state, 0)), *n.halves(n.item(generator_state, 1))]
     advanced_counter = advanced(n, counter, emitter.shape((blocks,)))
-    words = [n.joined(*advanced_counter[:2]), n.joined(*advanced_counter[2:]), n.item(state_int64, 2)]
-    new_state = n("Concat", *words, axis=0)
-    emitter.node("Identity", [new_state if dtype is int64 else emitter.cast(new_state, dtype)], outputs)
+    low_half, high_half = n.joined(*advanced_counter[:2]), n.joined(*advanced_counter[2:])
+    key = n.item(generator_state, 2)
+    new_state = n("Concat", low_half, high_half, key, axis=0)
+    if dtype is not int64:
+        new_state = emitter.cast(new_state, dtype)
+    emitter.node("Identity", [new_state], outputs)
