@@ -82,9 +82,11 @@ def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
     if indices.ndim == 1 and values.ndim == params.ndim:
         return IndexedSlices(values, indices, shape)
     # IndexedSlices have a vector of indices: flatten indices of another rank, and the values' axes for them
-    index_dims, row_dims = values._type.shape[: values.ndim - params.ndim + 1], params._type.shape[1:]
+    row_dims = params._type.shape[1:]
+    index_dims = values._type.shape[: values.ndim - len(row_dims)]
     rows = bind.reshape(values, shape=(size_of(index_dims), *row_dims))
-    return IndexedSlices(rows, bind.reshape(indices, shape=(size_of(indices._type.shape),)), shape)
+    index_vector = bind.reshape(indices, shape=(size_of(indices._type.shape),))
+    return IndexedSlices(rows, index_vector, shape)
 
 
 def as_dense(ct: Any) -> Any:
@@ -104,6 +106,8 @@ def total(known: Any, more: Any) -> Any:
         return bind.add(as_dense(known), as_dense(more))
     more_indices, known_indices = more.indices, known.indices
     if more_indices.dtype is not known_indices.dtype:
-        more_indices, known_indices = bind.cast(more_indices, dtype=int64), bind.cast(known_indices, dtype=int64)
+        more_indices = bind.cast(more_indices, dtype=int64)
+        known_indices = bind.cast(known_indices, dtype=int64)
     values = bind.concat(more.values, known.values, axis=0)
-    return IndexedSlices(values, bind.concat(more_indices, known_indices, axis=0), known.dense_shape)
+    indices = bind.concat(more_indices, known_indices, axis=0)
+    return IndexedSlices(values, indices, known.dense_shape)

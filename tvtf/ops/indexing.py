@@ -99,9 +99,10 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
     slices = gathered_axis_first[index]
     # The axes of the slices are those of the indices, then the other axes of params. The result has the axes that
     # params has before the gathered axis in front of those of the indices.
+    batch_axes, index_axes = range(batch_dims), range(batch_dims, indices.ndim)
     axes_before = range(indices.ndim, indices.ndim + axis - batch_dims)
     axes_after = range(axes_before.stop, slices.ndim)
-    return slices.transpose([*range(batch_dims), *axes_before, *range(batch_dims, indices.ndim), *axes_after])
+    return slices.transpose([*batch_axes, *axes_before, *index_axes, *axes_after])
 
 
 def _gather_vjp(
@@ -114,17 +115,19 @@ def _gather_vjp(
     # ``y`` isn't needed here, but all gradient rules receive it
     if not axis:
         return rows_of(params, ct, indices), None
+    shape = params._type.shape
+    batch, extent = shape[:batch_dims], shape[axis]
+    row_dims = (*shape[batch_dims:axis], *shape[axis + 1 :])
+    # ct's axes of the indices are moved right after the batch axes: its rows then match the ids
     index_axes = range(axis, axis + indices.ndim - batch_dims)
-    order = [*range(batch_dims), *index_axes, *range(batch_dims, axis), *range(index_axes.stop, ct.ndim)]
-    batch = params._type.shape[:batch_dims]
-    extent = params._type.shape[axis]
+    to_rows = (*range(batch_dims), *index_axes, *range(batch_dims, axis), *range(index_axes.stop, ct.ndim))
+    rows = bind.transpose(ct, perm=to_rows)
     ids = flat_ids(indices, batch, extent) if batch_dims else indices
-    rows = bind.transpose(ct, perm=tuple(order))
     summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
-    row_dims = tuple(d for i, d in enumerate(params._type.shape) if i >= batch_dims and i != axis)
     summed = bind.reshape(summed, shape=(*batch, extent, *row_dims))
-    perm = [*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim)]
-    return bind.transpose(summed, perm=tuple(perm)), None
+    # the gathered axis returns to its position in params
+    from_rows = (*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim))
+    return bind.transpose(summed, perm=from_rows), None
 
 
 def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
@@ -144,15 +147,13 @@ def _gather_batch(
     """
     params, indices = inputs
     are_params_batched, are_indices_batched = batched
-    if are_params_batched and are_indices_batched:
-        return bind.gather(params, indices, axis=axis + 1, batch_dims=batch_dims + 1)
-    if are_params_batched:
-        if batch_dims:
-            return bind.gather(params, stretch(size, indices, False), axis=axis + 1, batch_dims=batch_dims + 1)
+    if not batch_dims and not are_indices_batched:  # the same indices for all items
         return bind.gather(params, indices, axis=axis + 1, batch_dims=0)
-    if batch_dims or axis:
-        return bind.gather(stretch(size, params, False), indices, axis=axis + 1, batch_dims=batch_dims + 1)
-    return bind.gather(params, indices, axis=0, batch_dims=0)
+    if not batch_dims and not axis and not are_params_batched:  # the items' indices are axes of the indices
+        return bind.gather(params, indices, axis=0, batch_dims=0)
+    params = stretch(size, params, are_params_batched)
+    indices = stretch(size, indices, are_indices_batched)
+    return bind.gather(params, indices, axis=axis + 1, batch_dims=batch_dims + 1)
 
 
 def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
@@ -162,7 +163,8 @@ def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: 
         return
     params, indices = inputs
     (_, indices_type), _ = types
-    indices = indices if indices_type.dtype.name != "int16" else emitter.cast(indices, int64)  # ONNX takes no int16
+    if indices_type.dtype.name == "int16":  # ONNX takes only int32 and int64
+        indices = emitter.cast(indices, int64)
     emitter.node("Gather", [params, indices], outputs, axis=axis)
 
 
@@ -173,19 +175,18 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
     """
     params, indices = inputs
     (params_type, indices_type), _ = types
-    rank = len(params_type.shape)
-    index_axes = len(indices_type.shape) - batch_dims
+    rank, index_rank = len(params_type.shape), len(indices_type.shape)
     remaining_axes = [i for i in range(batch_dims, rank) if i != axis]
     moved = emitter.computed("Transpose", [params], perm=[*range(batch_dims), axis, *remaining_axes])
     indices64 = emitter.computed("Cast", [indices], to=7)  # int64
     index_vectors = emitter.computed("Unsqueeze", [indices64, emitter.const(np.array([-1]))])
     gathered = emitter.computed("GatherND", [moved, index_vectors], batch_dims=batch_dims)
-    # GatherND's axes: batch, those of the indices, those before the gathered axis, and those after it
-    index_end = batch_dims + index_axes
-    before_end = index_end + axis - batch_dims
-    perm = [*range(batch_dims), *range(index_end, before_end)]
-    perm += [*range(batch_dims, index_end), *range(before_end, rank - 1 + index_axes)]
-    emitter.node("Transpose", [gathered], outputs, perm=perm)
+    # the axes of GatherND's result, in its order
+    batch_axes = range(batch_dims)
+    index_axes = range(batch_dims, index_rank)
+    axes_before = range(index_rank, index_rank + axis - batch_dims)  # before the gathered axis
+    axes_after = range(axes_before.stop, rank - 1 + index_rank - batch_dims)
+    emitter.node("Transpose", [gathered], outputs, perm=[*batch_axes, *axes_before, *index_axes, *axes_after])
 
 
 def _gather_samples() -> list[Sample]:
@@ -318,9 +319,8 @@ def index_depth(indices: TensorType) -> int:
     """
     depth = indices.shape[-1]
     if not isinstance(depth, int):
-        raise unknown_size(
-            ArgumentError(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
-        )
+        message = f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}"
+        raise unknown_size(ArgumentError(message))
     return depth
 
 
@@ -330,12 +330,12 @@ def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> 
     Raises TensorFlow's error for the first wrong one. ``what`` describes ``shape`` in the error.
     """
     extents = np.array(shape[: indices.shape[-1]], np.int64)
-    is_outside = ((indices < 0) | (indices >= extents)).any(-1)
+    is_outside = ((indices < 0) | (indices >= extents)).any(-1)  # one bool for each vector
     if is_outside.any():
-        position = np.argwhere(is_outside)[0]
-        name = f"indices{brackets([int(p) for p in position])}" if len(position) else "indices"
-        vector = ", ".join(map(str, indices[tuple(position)]))
-        raise ArgumentError(f"{name} = [{vector}] does not index into {what} {brackets(shape)}")
+        position = tuple(np.argwhere(is_outside)[0].tolist())  # of the first wrong vector
+        position_text = brackets(position) if position else ""
+        vector_text = ", ".join(map(str, indices[position]))
+        raise ArgumentError(f"indices{position_text} = [{vector_text}] does not index into {what} {brackets(shape)}")
 
 
 def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list[tuple[Tensor, str]]:
@@ -364,8 +364,9 @@ def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str
     if policy != "IGNORE" or not index_depth(indices._type):
         return indices, None
     is_valid = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)
+    valid_indices = bind.select(is_valid, indices, zeros_like(indices))
     mask = bind.reshape(is_valid, shape=indices._type.shape[:-1])
-    return bind.select(is_valid, indices, zeros_like(indices)), mask
+    return valid_indices, mask
 
 
 def where_counted(counts: Tensor, values: Tensor, otherwise: Tensor) -> Tensor:
@@ -487,12 +488,12 @@ def _require_shared_batch(params: Tensor, indices: Tensor, batch_dims: int) -> N
     for name, tensor in (("indices", indices), ("params", params)):
         if batch_dims >= tensor.ndim:
             raise ValueError(f"Argument `batch_dims` = {batch_dims} must be less than rank(`{name}`) = {tensor.ndim}")
-    shapes = params._type.shape, indices._type.shape
-    if not agree_shape(*(shape[:batch_dims] for shape in shapes)):
-        message = (
-            f"params and indices must have the same sizes along the first {batch_dims} axes, got shapes {{}} and {{}}"
-        )
-        raise ArgumentError(message.format(*map(brackets, shapes))).for_op("GatherNd")
+    params_shape, indices_shape = params._type.shape, indices._type.shape
+    if not agree_shape(params_shape[:batch_dims], indices_shape[:batch_dims]):
+        raise ArgumentError(
+            f"params and indices must have the same sizes along the first {batch_dims} axes, got shapes "
+            f"{brackets(params_shape)} and {brackets(indices_shape)}"
+        ).for_op("GatherNd")
 
 
 # -- the indices of true elements

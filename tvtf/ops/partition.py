@@ -80,13 +80,12 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
 def _require_within(numbers: np.ndarray, count: int) -> None:
     """Checks that all partition numbers are in [0, count). Raises TensorFlow's error for the first wrong one."""
-    wrong = np.argwhere((numbers < 0) | (numbers >= count))
-    if len(wrong):
-        index = tuple(int(i) for i in wrong[0])
-        index_text = f"[{','.join(map(str, index))}]" if index else ""
-        raise ArgumentError(f"partitions{index_text} = {numbers[index]} is not in [0, {count})").for_op(
-            "DynamicPartition"
-        )
+    wrong_positions = np.argwhere((numbers < 0) | (numbers >= count))
+    if len(wrong_positions):
+        position = tuple(wrong_positions[0].tolist())
+        position_text = f"[{','.join(map(str, position))}]" if position else ""
+        message = f"partitions{position_text} = {numbers[position]} is not in [0, {count})"
+        raise ArgumentError(message).for_op("DynamicPartition")
 
 
 def _rows_where(rows: Tensor, mask: Tensor) -> Tensor:
@@ -133,14 +132,14 @@ def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
     """
     # ``size`` isn't needed here, but all rules of the op receive it
     half = len(arrays) // 2
-    indices, data = arrays[:half], arrays[half:]
-    row_shape = data[0].shape[indices[0].ndim :]
-    row_count = max((int(positions.max()) + 1 for positions in indices if positions.size), default=0)
-    result = np.zeros((row_count, *row_shape), data[0].dtype)
-    for i, (positions, values) in enumerate(zip(indices, data)):
-        if positions.size and positions.min() < 0:  # NumPy would count from the end
+    all_indices, all_data = arrays[:half], arrays[half:]
+    row_shape = all_data[0].shape[all_indices[0].ndim :]
+    largest_index = max((int(indices.max()) for indices in all_indices if indices.size), default=-1)
+    result = np.zeros((largest_index + 1, *row_shape), all_data[0].dtype)
+    for i, (indices, data) in enumerate(zip(all_indices, all_data)):
+        if indices.size and indices.min() < 0:  # NumPy would count from the end
             raise ArgumentError(f"indices[{i}] is out of range").for_op("DynamicStitch")
-        result[positions.reshape(-1)] = values.reshape(positions.size, *row_shape)
+        result[indices.reshape(-1)] = data.reshape(indices.size, *row_shape)
     return result
 
 
@@ -196,7 +195,8 @@ def _stitched_row_count(indices: Sequence[Tensor]) -> Dim:
     arrays = [x.eager_array() if isinstance(x, EagerTensor) else x.known for x in indices]  # type: ignore[attr-defined]
     if any(array is None for array in arrays):
         return unknown_dim()
-    return max((int(np.max(array)) + 1 for array in arrays if array.size), default=0)
+    largest_index = max((int(np.max(array)) for array in arrays if array.size), default=-1)
+    return largest_index + 1
 
 
 # -- indices and sequences
@@ -343,16 +343,18 @@ def required_space_to_batch_paddings(
 def _block_arguments(x: Tensor, block_shape: Any, pairs: Any, name: str) -> tuple[list[int], list[tuple[int, int]]]:
     """Checks the shapes of the arguments of space_to_batch or batch_to_space, and converts the arguments to ints.
 
-    Returns the block sizes, and a pair of paddings or crops for each. ``name`` is "paddings" or "crops", for errors.
+    Returns the block sizes, and a pair of paddings or crops for each. ``name`` is "paddings" or "crops"; errors show it.
     """
-    blocks = [int(size) for size in static_value(_require_vector(block_shape, "block_shape"), "block_shape")]
+    sizes = static_value(_require_vector(block_shape, "block_shape"), "block_shape")
+    blocks = [int(size) for size in sizes]
+    block_rank = len(blocks)
     pair_array = np.array(static_value(integers(pairs, name), name))
-    if pair_array.shape != (len(blocks), 2):
+    if pair_array.shape != (block_rank, 2):
         raise ArgumentError(
-            f"{name} should have shape [{len(blocks)}, 2] instead of {brackets(pair_array.shape)}", ValueError
+            f"{name} should have shape [{block_rank}, 2] instead of {brackets(pair_array.shape)}", ValueError
         )
-    if x.ndim < 1 + len(blocks):
-        raise ArgumentError(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
+    if x.ndim < 1 + block_rank:
+        raise ArgumentError(f"input rank should be >= {1 + block_rank} instead of {x.ndim}")
     return blocks, [(int(before), int(after)) for before, after in pair_array]
 
 
@@ -366,13 +368,13 @@ def _require_vector(value: Any, name: str) -> Any:
 
 def _divided_dim(dim: Dim, divisor: int, x: Tensor) -> Dim:
     """Divides a dim of ``x`` by ``divisor``, the size of a block. A symbolic dim is assumed to be divisible."""
-    if isinstance(dim, int):
-        if dim % divisor:
-            raise ValueError(
-                f"Dimension size must be evenly divisible by {divisor} but is {dim}, of shape {brackets(x.shape)}"
-            )
-        return dim // divisor
-    return simplify_dim(dim // divisor)
+    if not isinstance(dim, int):
+        return simplify_dim(dim // divisor)
+    if dim % divisor:
+        raise ValueError(
+            f"Dimension size must be evenly divisible by {divisor} but is {dim}, of shape {brackets(x.shape)}"
+        )
+    return dim // divisor
 
 
 @export("space_to_batch", "space_to_batch_nd", "nn.space_to_batch")
@@ -504,10 +506,8 @@ def _tap_slices(start: Sequence[int], counts: Sequence[int], strides: Sequence[i
 
     ``start`` is the tap's offset along each axis, and ``counts`` has the numbers of windows.
     """
-    return (
-        slice(None),
-        *(
-            slice(first, first + (count - 1) * stride + 1, stride)
-            for first, count, stride in zip(start, counts, strides)
-        ),
-    )
+    slices = [slice(None)]  # of the batch axis
+    for first, count, stride in zip(start, counts, strides):
+        last = first + (count - 1) * stride
+        slices.append(slice(first, last + 1, stride))
+    return tuple(slices)

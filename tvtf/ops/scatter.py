@@ -60,11 +60,11 @@ def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> Te
 
 def check_ids(ids: np.ndarray, num_segments: int) -> None:
     """Checks segment ids and raises TensorFlow's error for the first that is too large. Negative ids are skipped."""
-    wrong = np.argwhere(ids >= num_segments)
-    if len(wrong):
-        index = tuple(wrong[0])
-        index_text = brackets([int(each) for each in index]) if ids.ndim else ""
-        raise ArgumentError(f"segment_ids{index_text} = {ids[index]} is out of range [0, {num_segments})")
+    wrong_positions = np.argwhere(ids >= num_segments)
+    if len(wrong_positions):
+        position = tuple(wrong_positions[0])
+        position_text = brackets([int(each) for each in position]) if ids.ndim else ""
+        raise ArgumentError(f"segment_ids{position_text} = {ids[position]} is out of range [0, {num_segments})")
 
 
 def segment_numpy(ufunc: Any, value_of_empty: Any) -> Any:
@@ -81,10 +81,10 @@ def segment_numpy(ufunc: Any, value_of_empty: Any) -> Any:
         check_ids(ids, num_segments)
         accumulation_dtype = wide_type(data)
         row_shape = data.shape[ids.ndim :]
+        rows, row_ids = data.reshape((ids.size, *row_shape)), ids.ravel()
         result = np.full((num_segments, *row_shape), value_of_empty(data.dtype), accumulation_dtype)
-        is_valid = ids.ravel() >= 0  # rows with a negative id are skipped
-        rows = data.reshape((ids.size, *row_shape))[is_valid].astype(accumulation_dtype)
-        ufunc.at(result, ids.ravel()[is_valid], rows)
+        is_valid = row_ids >= 0  # rows with a negative id are skipped
+        ufunc.at(result, row_ids[is_valid], rows[is_valid].astype(accumulation_dtype))
         return result
 
     return reduce_segments
@@ -109,11 +109,11 @@ def segment_batch(name: str) -> Callable[..., Any]:
         The ids of an item follow the ids of the item before.
         """
         data, ids = (stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
-        items = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
-        offsets = bind.multiply(items, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
-        moved_ids = bind.add(ids, bind.reshape(offsets, shape=(size, *(1,) * (ids.ndim - 1))))
-        # negative ids, which are skipped, must stay negative
-        all_ids = bind.select(bind.less(ids, number(0, ids)), ids, moved_ids)
+        item_numbers = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
+        first_ids = bind.multiply(item_numbers, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
+        first_ids = bind.reshape(first_ids, shape=(size, *(1,) * (ids.ndim - 1)))  # broadcasts to the ids of each item
+        is_skipped = bind.less(ids, number(0, ids))  # negative ids must stay negative
+        all_ids = bind.select(is_skipped, ids, bind.add(ids, first_ids))
         result = getattr(bind, name)(data, all_ids, num_segments=size * num_segments)
         return bind.reshape(result, shape=(size, num_segments, *result._type.shape[1:]))
 
@@ -122,11 +122,12 @@ def segment_batch(name: str) -> Callable[..., Any]:
 
 def gathered(rows: Tensor, ids: Tensor) -> Tensor:
     """Gathers the row of ``rows`` for each id. A negative id gives zeros."""
-    zero = EagerTensor(np.zeros((), ids.dtype.np))
-    rows_of_ids = bind.gather(rows, bind.maximum(ids, zero), axis=0, batch_dims=0)
-    is_valid = bind.greater_equal(ids, zero)
-    shape = (*ids._type.shape, *(1,) * (rows_of_ids.ndim - ids.ndim))
-    return bind.select(bind.reshape(is_valid, shape=shape), rows_of_ids, EagerTensor(np.zeros((), rows.dtype.np)))
+    zero_id, zero = number(0, ids), number(0, rows)
+    rows_of_ids = bind.gather(rows, bind.maximum(ids, zero_id), axis=0, batch_dims=0)
+    is_valid = bind.greater_equal(ids, zero_id)
+    row_rank = rows_of_ids.ndim - ids.ndim
+    is_valid_row = bind.reshape(is_valid, shape=(*ids._type.shape, *(1,) * row_rank))
+    return bind.select(is_valid_row, rows_of_ids, zero)
 
 
 def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
@@ -137,11 +138,10 @@ def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) 
 
 def segment_samples() -> list[Sample]:
     """Returns test samples of a segment reduction: a negative id, ids of rank 2, and no rows."""
-    types = REAL
     return [
-        Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, types),
-        Sample((draw(1, (2, 2)), np.array([[1, 0], [1, 1]], "int64")), {"num_segments": 2}, types),
-        Sample((draw(2, (0, 2)), np.zeros(0, "int32")), {"num_segments": 2}, types),
+        Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL),
+        Sample((draw(1, (2, 2)), np.array([[1, 0], [1, 1]], "int64")), {"num_segments": 2}, REAL),
+        Sample((draw(2, (0, 2)), np.zeros(0, "int32")), {"num_segments": 2}, REAL),
     ]
 
 
@@ -176,17 +176,21 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
 def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
     """Emits ONNX's ScatterND with the reduction ``mode``, and returns the name of the result.
 
-    ``inputs`` are data, index vectors and updates. 16-bit floats are reduced in float32.
+    16-bit floats are reduced in float32, for accuracy.
+
+    Args:
+        emitter: adds nodes to the ONNX graph.
+        inputs: the names of the data, the index vectors and the updates.
+        dtype: the dtype of the data and updates.
+        mode: the reduction, as ONNX calls it; "none" replaces elements by updates.
     """
-    reduced_dtype = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
     data, indices, updates = inputs
-    operands = (
-        [data, indices, updates]
-        if reduced_dtype is dtype
-        else [emitter.cast(data, reduced_dtype), indices, emitter.cast(updates, reduced_dtype)]
-    )
-    scattered = emitter.computed("ScatterND", operands, reduction=mode)
-    return scattered if reduced_dtype is dtype else emitter.cast(scattered, dtype)
+    is_half_float = dtype in FLOATING and dtype.size == 2
+    if not is_half_float or mode == "none":
+        return emitter.computed("ScatterND", [data, indices, updates], reduction=mode)
+    wide_operands = [emitter.cast(data, float32), indices, emitter.cast(updates, float32)]
+    scattered = emitter.computed("ScatterND", wide_operands, reduction=mode)
+    return emitter.cast(scattered, dtype)
 
 
 def _segment_op(
@@ -253,10 +257,11 @@ def highest_finite(dtype: np.dtype) -> Any:
 
 def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
     """Divides the cotangent of a segment's extreme equally among the elements that equal it, as in TensorFlow."""
-    is_extreme = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)
-    count = bind.unsorted_segment_sum(is_extreme, ids, num_segments=num_segments)
-    divisor = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
-    return bind.multiply(is_extreme, gathered(bind.divide(ct, divisor), ids)), None
+    is_extreme = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)  # 1 or 0
+    extreme_count = bind.unsorted_segment_sum(is_extreme, ids, num_segments=num_segments)
+    divisor = bind.maximum(extreme_count, number(1, data))  # an empty segment must not divide by zero
+    share = bind.divide(ct, divisor)
+    return bind.multiply(is_extreme, gathered(share, ids)), None
 
 
 def _extreme_samples() -> list[Sample]:
@@ -315,15 +320,17 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     element, it is P divided by the element. It is 0 if one of the others is zero.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
-    zero, one = EagerTensor(np.array(0, data.dtype.np)), EagerTensor(np.array(1, data.dtype.np))
+    zero, one = number(0, data), number(1, data)
     is_zero = bind.equal(data, zero)
-    zero_counts = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
+    own_zero_count = bind.cast(is_zero, dtype=data.dtype)  # 1 for a zero, else 0
+    zero_counts = bind.unsorted_segment_sum(own_zero_count, ids, num_segments=num_segments)
     nonzero = bind.select(is_zero, one, data)
     product = gathered(bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments), ids)
     product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
-    others_nonzero = bind.equal(gathered(zero_counts, ids), bind.cast(is_zero, dtype=data.dtype))
+    others_nonzero = bind.equal(gathered(zero_counts, ids), own_zero_count)
+    derivative = bind.select(others_nonzero, product_of_others, zero)
     # the ids are integers, which have no cotangent
-    return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, product_of_others, zero)), None
+    return bind.multiply(gathered(ct, ids), derivative), None
 
 
 @_segment_op("prod", np.multiply, lambda t: 1, "mul", vjp=_prod_vjp)
@@ -372,9 +379,9 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
 
 
 def _scatter_numpy(ufunc: Any) -> Any:
-    """Returns the NumPy kernel of a scatter.
+    """Returns the NumPy kernel of a scatter, which combines old and new elements by ``ufunc.at``.
 
-    It combines elements by ``ufunc.at`` in an accumulation dtype. Without a ufunc, it assigns the updates.
+    Elements are combined in an accumulation dtype. If ``ufunc`` is None, the updates replace the elements.
     """
 
     def scatter(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
@@ -410,7 +417,8 @@ def _scatter_batch(name: str) -> Any:
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
         x, indices, updates = (stretch(size, tensor, is_batched) for tensor, is_batched in zip(inputs, batched))
-        return getattr(bind, name)(x, with_batch_places(indices, 1), updates)
+        scatter = getattr(bind, name)
+        return scatter(x, with_batch_places(indices, 1), updates)
 
     return rule
 
@@ -424,7 +432,8 @@ def _scatter_nodes(mode: str) -> Any:
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
         (x, indices, updates), (x_type, *_) = inputs, types[0]
         scatter_inputs = [x, emitter.cast(indices, int64), updates]
-        emitter.node("Identity", [scatter_node(emitter, scatter_inputs, x_type.dtype, mode)], outputs)
+        scattered = scatter_node(emitter, scatter_inputs, x_type.dtype, mode)
+        emitter.node("Identity", [scattered], outputs)
 
     return onnx_rule
 
@@ -432,16 +441,17 @@ def _scatter_nodes(mode: str) -> Any:
 def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     """Returns a function that makes the test samples of a scatter, with duplicate indices if ``repeated``."""
     second_index = 2 if repeated else 1
-    # the tensor's shape, the index vectors, the updates' shape and the dtype of the index vectors
-    cases = (
-        ((4, 2), [[0], [second_index], [2]], (3, 2), "int32"),
-        ((3, 3), [[0, 1], [2, 2]], (2,), "int64"),
-        ((4,), np.zeros((0, 1)), (0,), "int32"),
-    )
-    return lambda: [
-        Sample((draw(seed, shape), np.array(indices, index_dtype), draw(seed + 9, update_shape)), {}, tuple(domain))
-        for seed, (shape, indices, update_shape, index_dtype) in enumerate(cases)
-    ]
+
+    def make() -> list[Sample]:
+        """Makes the samples. Their inputs are a tensor, index vectors and updates."""
+        inputs = [
+            (draw(0, (4, 2)), np.array([[0], [second_index], [2]], "int32"), draw(9, (3, 2))),
+            (draw(1, (3, 3)), np.array([[0, 1], [2, 2]], "int64"), draw(10, (2,))),
+            (draw(2, (4,)), np.zeros((0, 1), "int32"), draw(11, (0,))),
+        ]
+        return [Sample(each, {}, tuple(domain)) for each in inputs]
+
+    return make
 
 
 @primitive(
@@ -491,10 +501,9 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None =
     x, new_values = operands(tensor, updates)
     index_vectors, is_valid = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
     if is_valid is not None:
-        adds = op in ("TensorScatterAdd", "TensorScatterSub", "ScatterNd")
-        new_values = where_counted(
-            is_valid, new_values, zeros_like(new_values) if adds else bind.gather_nd(x, index_vectors)
-        )
+        updates_are_added = op in ("TensorScatterAdd", "TensorScatterSub", "ScatterNd")
+        neutral = zeros_like(new_values) if updates_are_added else bind.gather_nd(x, index_vectors)
+        new_values = where_counted(is_valid, new_values, neutral)
     return (x, index_vectors, new_values), {}
 
 
@@ -560,10 +569,14 @@ def tensor_scatter_nd_sub(
 
 def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
     """Divides the cotangent of a maximum or minimum among all old and new values that equal it, as in TensorFlow."""
+    # 1 for each value that equals the extreme, else 0
     is_old_extreme = bind.cast(bind.equal(x, y), dtype=x.dtype)
     is_new_extreme = bind.cast(bind.equal(updates, bind.gather_nd(y, indices)), dtype=x.dtype)
-    share = bind.divide(ct, bind.tensor_scatter_add(is_old_extreme, indices, is_new_extreme))
-    return bind.multiply(share, is_old_extreme), None, bind.multiply(bind.gather_nd(share, indices), is_new_extreme)
+    extreme_count = bind.tensor_scatter_add(is_old_extreme, indices, is_new_extreme)
+    share = bind.divide(ct, extreme_count)
+    x_ct = bind.multiply(share, is_old_extreme)
+    updates_ct = bind.multiply(bind.gather_nd(share, indices), is_new_extreme)
+    return x_ct, None, updates_ct
 
 
 @_scatter_op("max", np.maximum, REAL, _scatter_extreme_vjp)

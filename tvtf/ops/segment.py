@@ -74,9 +74,15 @@ _IDS = (int32, int64)
 
 
 def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
-    """Checks the operands of a sorted segment reduction, and converts them to tensors. ``op`` is for errors.
+    """Checks the operands of a sorted segment reduction, and converts them to tensors.
 
-    Returns the data, the ids, and the number of segments, which is the last id plus one.
+    Args:
+      data: numeric tensor with a row for each id.
+      segment_ids: ascending int32 or int64 vector.
+      op: the name of TensorFlow's op in errors.
+
+    Returns:
+      The data, the ids, and the number of segments, which is the last id plus one.
     """
     x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
     require_dtype(x._type, NUMERIC, "data")
@@ -88,11 +94,14 @@ def _sorted_operands(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tens
         raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").for_op(op)
     if (np.diff(array) < 0).any():
         raise ArgumentError("segment ids are not increasing").for_op(op)
-    if len(array) and array[0] < 0:
-        range_text = f"Segment id {array[0]} out of range [0, {array[-1] + 1})"
+    if not len(array):
+        return x, ids, 0
+    first, last = array[0], array[-1]
+    if first < 0:
+        range_text = f"Segment id {first} out of range [0, {last + 1})"
         message = f"{range_text}, possibly because 'segment_ids' input is not sorted."
         raise ArgumentError(message).for_op(op)
-    return x, ids, int(array[-1]) + 1 if len(array) else 0
+    return x, ids, int(last) + 1
 
 
 def ascending_at_run_time(ids: Tensor) -> Tensor:

@@ -41,17 +41,24 @@ def _factor_products(x: Tensor, index_vectors: Tensor, factors: Tensor) -> Tenso
 def _write_rows(
     variable: Variable, operation: str, index_vectors: Tensor, updates: Tensor, read_value: bool = True
 ) -> Any:
-    """Updates the slices of a Variable at index vectors, and returns the result of ``assign``.
+    """Updates the slices of a Variable at index vectors. No gradient tape records the update.
 
-    ``operation`` is a key of ``_BINDS``, such as "add". No gradient tape records the update.
+    Args:
+      variable: the Variable.
+      operation: a key of ``_BINDS``, such as "add", which combines old and new values.
+      index_vectors: integer tensor of shape (..., k), where k is at most the Variable's rank.
+      updates: tensor of the shape ``(..., *variable.shape[k:])``.
+      read_value: whether to return the new value.
+
+    Returns:
+      The result of ``assign``.
     """
     with variable.lock:
         tapes = state.tapes
         state.tapes = []
         try:
-            return variable.assign(
-                _BINDS[operation](variable._as_tensor(), index_vectors, updates), read_value=read_value
-            )
+            new_value = _BINDS[operation](variable._as_tensor(), index_vectors, updates)
+            return variable.assign(new_value, read_value=read_value)
         finally:
             state.tapes = tapes
 
@@ -99,7 +106,8 @@ def _scatter_nd_method(operation: str) -> Callable[..., Any]:
     op = f"ResourceScatterNd{operation.capitalize()}"
 
     def scatter_nd(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Any:
-        index_vectors, new_values = convert_to_tensor(indices), convert_to_tensor(updates, self.dtype)
+        index_vectors = convert_to_tensor(indices)
+        new_values = convert_to_tensor(updates, self.dtype)
         _checked(op, check_nd, index_vectors, self._type.shape)
         _require_rows(op, self, index_vectors, new_values)
         return _write_rows(self, operation, index_vectors, new_values)
@@ -108,14 +116,15 @@ def _scatter_nd_method(operation: str) -> Callable[..., Any]:
 
 
 def _require_rows(op: str, variable: Variable, index_vectors: Tensor, updates: Tensor) -> None:
-    """Checks that the updates have the shape of the Variable's slices at the index vectors. ``op`` is for the error.
+    """Checks that the updates have the shape of the Variable's slices at the index vectors.
 
-    An index vector of length k selects a slice, which has the Variable's axes starting at k.
+    An index vector of length k selects a slice, which has the Variable's axes starting at k. ``op`` is the name of
+    TensorFlow's op in the error.
     """
-    vector_length, dims, update_dims = index_vectors._type.shape[-1], variable._type.shape, updates._type.shape
-    slice_dims = update_dims[index_vectors.ndim - 1 :]
-    if isinstance(vector_length, int) and not agree_shape(dims[vector_length:], slice_dims):
-        first_axis = index_vectors.ndim - 1
+    dims, update_dims = variable._type.shape, updates._type.shape
+    vector_length = index_vectors._type.shape[-1]
+    first_axis = index_vectors.ndim - 1  # of the slices in the updates
+    if isinstance(vector_length, int) and not agree_shape(dims[vector_length:], update_dims[first_axis:]):
         raise ArgumentError(
             f"Dimensions [{vector_length},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
             f"[{first_axis},{len(update_dims)}) of updates[shape={brackets(update_dims)}]"
@@ -130,12 +139,12 @@ def batch_scatter_update(
     The leading axes of indices and values are the Variable's leading axes. ``use_locking`` is TensorFlow's and unused.
     """
     indices = convert_to_tensor(sparse_delta.indices)
+    shape = indices._type.shape
     # each index becomes an index vector with its indices along the batch axes in front
-    columns = [
-        bind.broadcast_to(_axis_indices(axis, size, indices), shape=indices._type.shape)
-        for axis, size in enumerate(indices._type.shape[:-1])
-    ]
-    index_vectors = bind.stack(*columns, indices, axis=indices.ndim)
+    batch_indices = []
+    for axis, size in enumerate(shape[:-1]):
+        batch_indices.append(bind.broadcast_to(_axis_indices(axis, size, indices), shape=shape))
+    index_vectors = bind.stack(*batch_indices, indices, axis=indices.ndim)
     return scatter_nd_update(self, index_vectors, sparse_delta.values)
 
 
@@ -169,10 +178,10 @@ def count_up_to(self: Variable, limit: int) -> Tensor:
             "ResourceCountUpTo",
             f"Value for attr 'T' of {self.dtype.name} is not in the list of allowed values: int32, int64",
         )
-    value, bound = self.value(), EagerTensor(np.array(limit, self.dtype.np))
+    value = self.value()
+    bound = EagerTensor(np.array(limit, self.dtype.np))
     message = f"Reached limit of {limit}"
-    # while tracing the value is unknown, so the program checks it when it runs
-    if state.trace is not None:
+    if state.trace is not None:  # the value is unknown, so the program checks it when it runs
         bind.guard(bind.less(value, bound), message=message)
     elif value.eager_array() >= limit:
         raise OutOfRangeError(None, "ResourceCountUpTo", f"{message} [Op:ResourceCountUpTo] name: ")
