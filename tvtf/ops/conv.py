@@ -32,23 +32,27 @@ def _conv_type(
 ) -> TensorType:
     """Checks dtypes, shapes and depths of a convolution's input and filter, and returns the type of the result.
 
-    ``x`` has the shape (batch, spatial axes, depth), and ``w`` the shape (spatial axes, depth per group, results).
+    The shapes are (batch, spatial axes, depth) for the input ``x``, and (spatial axes, depth per group, result depth)
+    for the filter ``w``. The attributes have an item for each spatial axis.
     """
     require_same_dtype((x, w), ("input", "filter"))
     require_dtype(x, CONV_TYPES, "input")
     require_filter(w, len(strides))
-    if len(x.shape) != len(strides) + 2:
-        raise ArgumentError(f"convolution input must be {len(strides) + 2}-dimensional: {show_shape(x.shape)}")
-    if not agree_dim(x.shape[-1], w.shape[-2] * groups):
-        raise _depth_mismatch(x.shape[-1], w.shape[-2])
-    if w.shape[-1] % groups:
+    rank = len(strides) + 2
+    if len(x.shape) != rank:
+        raise ArgumentError(f"convolution input must be {rank}-dimensional: {show_shape(x.shape)}")
+    batch, *input_sizes, depth = x.shape
+    *filter_sizes, group_depth, result_depth = w.shape
+    if not agree_dim(depth, group_depth * groups):
+        raise _depth_mismatch(depth, group_depth)
+    if result_depth % groups:
         raise ArgumentError(
-            f"output depth must be evenly divisible by number of groups: {w.shape[-1]} vs {groups}",
+            f"output depth must be evenly divisible by number of groups: {result_depth} vs {groups}",
             graph=ValueError,
-            traced=f"Depth of output ({w.shape[-1]}) is not a multiple of the number of groups ({groups}) for {{op}}",
+            traced=f"Depth of output ({result_depth}) is not a multiple of the number of groups ({groups}) for {{op}}",
         )
-    spatial_sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, padding, dilations)
-    return TensorType((x.shape[0], *spatial_sizes, w.shape[-1]), x.dtype)
+    sizes = result_sizes(input_sizes, filter_sizes, strides, padding, dilations)
+    return TensorType((batch, *sizes, result_depth), x.dtype)
 
 
 def require_filter(w: TensorType, rank: int) -> None:
@@ -59,9 +63,8 @@ def require_filter(w: TensorType, rank: int) -> None:
     if len(w.shape) != rank + 2:
         raise ArgumentError(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
-        raise unknown_size(
-            ArgumentError(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
-        )
+        message = f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}"
+        raise unknown_size(ArgumentError(message))
     if 0 in w.shape:
         raise ArgumentError("filter must not have zero elements (i.e. all dimensions must be non-zero)", ValueError)
 
@@ -84,9 +87,10 @@ def group_count(depth: Dim, per_group: int) -> int:
     """
     if not isinstance(depth, int):
         may_be_grouped = not isinstance(per_group, int) or per_group == 1
-        error = unknown_size(_depth_mismatch(depth, per_group)) if may_be_grouped else None
-        if isinstance(error, UnknownSize):
-            raise error
+        if may_be_grouped:
+            error = unknown_size(_depth_mismatch(depth, per_group))
+            if isinstance(error, UnknownSize):
+                raise error
         return 1
     if per_group < 1 or depth % per_group:
         raise _depth_mismatch(depth, per_group)
@@ -124,10 +128,12 @@ def _conv_array(
 ) -> np.ndarray:
     """Computes a convolution in NumPy: the sum of a matrix product for each tap (a tap: a position in the filter)."""
     x, w = padded(upcast(x), padding), upcast(w)
-    # x is padded already
-    sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
-    total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
-    for tap, inputs_of_tap in taps(w.shape[:-2], sizes, strides, dilations):
+    batch, *padded_sizes, _ = x.shape
+    *filter_sizes, _, result_depth = w.shape
+    no_padding = ((0, 0),) * len(strides)  # x is padded already
+    sizes = result_sizes(padded_sizes, filter_sizes, strides, no_padding, dilations)
+    total = np.zeros((batch, *sizes, result_depth), x.dtype)
+    for tap, inputs_of_tap in taps(filter_sizes, sizes, strides, dilations):
         total += _grouped_product(x[inputs_of_tap], w[tap], groups)
     return total
 
@@ -140,8 +146,9 @@ def _input_grad_array(
     For each tap (a tap: a position in the filter), a matrix product is added to the elements that the tap reads.
     """
     dy, w = upcast(dy), upcast(w)
-    padded_sizes = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
-    total = np.zeros((shape[0], *padded_sizes, shape[-1]), dy.dtype)
+    batch, *sizes, depth = shape
+    padded_sizes = [size + low + high for size, (low, high) in zip(sizes, padding)]
+    total = np.zeros((batch, *padded_sizes, depth), dy.dtype)
     for tap, inputs_of_tap in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
         total[inputs_of_tap] += _grouped_product_input_grad(dy, w[tap], groups)
     return cropped(total, padding)
@@ -169,15 +176,13 @@ def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], *
     """
     y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
     _require_gradient(dy, y_type)
-    strides = attrs["strides"] * 2  # for the spatial axes of the input and those of the result
-    spatial_sizes = (*shape[1:-1], *dy.shape[1:-1])
-    strided_sizes = [size for size, stride in zip(spatial_sizes, strides) if stride > 1]
-    if not all(isinstance(size, int) for size in (shape[-1], *strided_sizes)):
-        raise unknown_size(
-            ArgumentError(
-                f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
-            )
-        )
+    required_sizes = [shape[-1]]  # the depth and the sizes of strided axes
+    for input_size, result_size, stride in zip(shape[1:-1], dy.shape[1:-1], attrs["strides"]):
+        if stride > 1:
+            required_sizes += [input_size, result_size]
+    if not is_static_shape(required_sizes):
+        message = f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
+        raise unknown_size(ArgumentError(message))
     return TensorType(shape, dy.dtype)
 
 
@@ -225,9 +230,10 @@ def _input_grad_batch(
     _, is_filter_batched = batched
     if is_filter_batched:
         return _for_each_item("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
-    merged_shape = (simplify_dim(size * shape[0]), *shape[1:])
-    dx = bind.conv_input_grad(merged(size, dy), w, shape=merged_shape, **attrs)
-    return split_batch(size, dx, shape[0])
+    batch, *other_dims = shape
+    merged_shape = (simplify_dim(size * batch), *other_dims)
+    merged_grad = bind.conv_input_grad(merged(size, dy), w, shape=merged_shape, **attrs)
+    return split_batch(size, merged_grad, batch)
 
 
 def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
@@ -242,9 +248,8 @@ def _for_each_item(
     A convolution has one filter for its whole batch, so items with different filters can't share one.
     """
     if not isinstance(size, int):
-        raise unknown_size(
-            ValueError(f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing")
-        )
+        message = f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing"
+        raise unknown_size(ValueError(message))
     results = []
     for i in range(size):
         item_inputs = [_item(x, i) if is_batched else x for x, is_batched in zip(inputs, batched)]
@@ -364,11 +369,16 @@ def _shortened(emitter: Any, name: str, lengths: list[Any], sizes: Any) -> str:
 
     It removes the last elements, which no window reaches. ONNX has no negative padding.
     """
-    axes = [i + 1 for i, (length, size) in enumerate(zip(lengths, sizes)) if length != size]  # axis 0 is the batch
+    axes, ends = [], []
+    for axis, (length, size) in enumerate(zip(lengths, sizes), 1):  # axis 0 is the batch
+        if length != size:
+            axes.append(axis)
+            ends.append(length)
     if not axes:
         return name
-    starts, ends = [0] * len(axes), [lengths[axis - 1] for axis in axes]
-    return emitter.computed("Slice", [name, *(emitter.const(np.array(v, np.int64)) for v in (starts, ends, axes))])
+    starts = [0] * len(axes)
+    bounds = [emitter.const(np.array(values, np.int64)) for values in (starts, ends, axes)]
+    return emitter.computed("Slice", [name, *bounds])
 
 
 def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
@@ -383,14 +393,15 @@ def _filter_grad_group(
     It is a convolution of the group's input with the group's cotangent.
     """
     x, dy = inputs
-    channels, results = shape[-2], shape[-1] // groups
-    x = _sliced(emitter, x, rank + 1, group * channels, channels, groups)
-    dy = _sliced(emitter, dy, rank + 1, group * results, results, groups)
+    channel_axis = rank + 1
+    input_channels, result_channels = shape[-2], shape[-1] // groups  # of one group
+    group_x = _sliced(emitter, x, channel_axis, group * input_channels, input_channels, groups)
+    group_dy = _sliced(emitter, dy, channel_axis, group * result_channels, result_channels, groups)
     # a convolution sums over channels, and this one must sum over the batch
-    batch_as_channels = [rank + 1, 0, *range(1, rank + 1)]
-    operands = [_transposed(emitter, x, batch_as_channels), _transposed(emitter, dy, batch_as_channels)]
-    y = emitter.computed("Conv", operands, **attrs)
-    return emitter.computed("Transpose", [y], perm=[1, 0, *range(2, rank + 2)])
+    batch_as_channels = [channel_axis, 0, *range(1, rank + 1)]
+    operands = [_transposed(emitter, group_x, batch_as_channels), _transposed(emitter, group_dy, batch_as_channels)]
+    grad = emitter.computed("Conv", operands, **attrs)
+    return _transposed(emitter, grad, [1, 0, *range(2, rank + 2)])
 
 
 def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
@@ -400,7 +411,8 @@ def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: 
     """
     if groups == 1:  # the group has all channels
         return name
-    bounds = [emitter.const(np.array([v], np.int64)) for v in (start, start + count, axis)]
+    end = start + count
+    bounds = [emitter.const(np.array([value], np.int64)) for value in (start, end, axis)]
     return emitter.computed("Slice", [name, *bounds])
 
 

@@ -42,15 +42,20 @@ def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tenso
 def convolve(
     x: Any, w: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int, op: str
 ) -> Tensor:
-    """Computes a convolution over ``rank`` spatial axes from TensorFlow's arguments, in either data format.
+    """Computes a convolution from TensorFlow's arguments, in either data format.
 
-    Several leading batch axes are merged and split again. Errors name TensorFlow's op ``op``.
+    Several leading batch axes are merged and split again. ``rank`` is the number of spatial axes, and ``op`` the name
+    of TensorFlow's op in errors.
     """
     x, w = _checked_operands(x, w, rank, op)
-    batch = x._type.shape[: x.ndim - rank - 1]
-    x = x if len(batch) == 1 else bind.reshape(x, shape=(size_of(batch), *x._type.shape[len(batch) :]))
-    y = _convolve_one_batch_axis(x, w, strides, padding, is_channels_first(data_format, rank, op), dilations, op)
-    return y if len(batch) == 1 else bind.reshape(y, shape=(*batch, *y._type.shape[1:]))
+    has_channels_first = is_channels_first(data_format, rank, op)
+    batch_rank = x.ndim - rank - 1
+    if batch_rank == 1:
+        return _convolve_one_batch_axis(x, w, strides, padding, has_channels_first, dilations, op)
+    batch, image_dims = x._type.shape[:batch_rank], x._type.shape[batch_rank:]
+    x = bind.reshape(x, shape=(size_of(batch), *image_dims))
+    y = _convolve_one_batch_axis(x, w, strides, padding, has_channels_first, dilations, op)
+    return bind.reshape(y, shape=(*batch, *y._type.shape[1:]))
 
 
 def _convolve_one_batch_axis(
@@ -60,8 +65,10 @@ def _convolve_one_batch_axis(
 
     An input with channels first is transposed to channels last, and the result is transposed back.
     """
-    x = channels_last(x) if has_channels_first else x
-    attrs = _window_attrs(x._type.shape[1:-1], w, strides, padding, dilations, has_channels_first, op)
+    if has_channels_first:
+        x = channels_last(x)
+    spatial_sizes = x._type.shape[1:-1]
+    attrs = _window_attrs(spatial_sizes, w, strides, padding, dilations, has_channels_first, op)
     y = bind.conv(x, w, groups=_groups(x, w, op), **attrs)
     return channels_first(y) if has_channels_first else y
 
@@ -78,7 +85,12 @@ def _window_attrs(
 ) -> dict[str, Any]:
     """Converts TensorFlow's strides, padding and dilations to attributes of ``conv``: an item for each spatial axis.
 
-    ``sizes`` are the spatial sizes of the input. ``has_channels_first`` is for arguments with an item for every axis.
+    Args:
+      sizes: the spatial sizes of the input.
+      w: the filter.
+      strides, padding, dilations: TensorFlow's arguments, which may have an item for every axis.
+      has_channels_first: which of such items is that of the channels: the second or the last.
+      op: the name of TensorFlow's op in errors.
     """
     rank, window = len(sizes), w._type.shape[:-2]
     strides = spatial_steps(strides, rank, has_channels_first, "strides", op)

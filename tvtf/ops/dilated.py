@@ -91,6 +91,8 @@ def _paddings(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"`filter_shape` must be specified for `padding='SAME'`. Received: filter_shape=None and padding={padding}"
         )
-    # the first axes of a filter are the spatial ones
-    total = (np.array(static_value(filter_shape, "filter_shape"))[: len(rates)] - 1) * rates
-    return np.stack([total // 2, total - total // 2], axis=1)
+    filter_dims = np.array(static_value(filter_shape, "filter_shape"))
+    spatial_dims = filter_dims[: len(rates)]  # the first axes of a filter are the spatial ones
+    total = (spatial_dims - 1) * rates
+    before = total // 2
+    return np.stack([before, total - before], axis=1)

@@ -52,10 +52,12 @@ class _WindowAxis:
         extent = (taps - 1) * rate + 1
         offsets = range(0, extent, rate)
         if not is_same:
-            return cls((size - extent) // stride + 1, stride, (0, 0), offsets)
+            count = (size - extent) // stride + 1
+            return cls(count, stride, (0, 0), offsets)
         count = ceil_div(size, stride)
-        total = max((count - 1) * stride + extent - size, 0)
-        return cls(count, stride, (total // 2, total - total // 2), offsets)
+        padding = max((count - 1) * stride + extent - size, 0)
+        before = padding // 2
+        return cls(count, stride, (before, padding - before), offsets)
 
     @property
     def starts(self) -> np.ndarray:
@@ -77,9 +79,14 @@ def _pair(value: Any, name: str) -> tuple[int, int]:
 
 
 def _windows(x: Tensor, size: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
-    """Divides images (n, rows, columns, channels) of known size into windows, padded with the dtype's lowest number.
+    """Divides images of known size into windows. SAME padding has the dtype's lowest number.
 
-    ``rates`` are dilations: distances of a window's elements in the image.
+    Args:
+      x: tensor of shape (n, rows, columns, channels).
+      size: the rows and columns of a window.
+      strides: the distances of windows, along rows and columns.
+      rates: the dilations: the distances of a window's elements in the image.
+      padding: "SAME" or "VALID".
     """
     if x.ndim != 4:
         raise ArgumentError(f"the images must be 4-dimensional, but have shape {x.shape}")
@@ -105,11 +112,12 @@ def _first_largest(values: Sequence[Tensor], payloads: Sequence[Tensor] = ()) ->
 
     With ``payloads``, one tensor for each value, the result has the payload of the first largest value instead.
     """
-    best, result = values[0], (payloads or values)[0]
-    for value, payload in zip(values[1:], (payloads or values)[1:]):
-        is_larger = bind.greater(value, best)
+    largest, *other_values = values
+    result, *other_payloads = payloads or values
+    for value, payload in zip(other_values, other_payloads):
+        is_larger = bind.greater(value, largest)
         result = bind.select(is_larger, payload, result)
-        best = bind.select(is_larger, value, best)
+        largest = bind.select(is_larger, value, largest)
     return result
 
 
@@ -196,9 +204,8 @@ def _spatial_attribute(value: Any, argument: str) -> list[int]:
         raise ArgumentError(f"Length for attr '{argument}' of {len(values)} must be at least minimum 4")
     if values[0] != 1 or values[3] != 1:
         name = "Stride" if argument == "strides" else "Rate"
-        raise UnimplementedError(
-            None, "Dilation2D", f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
-        )
+        message = f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
+        raise UnimplementedError(None, "Dilation2D", message)
     if min(values) < 1:
         raise ArgumentError(f"{argument} must be positive, but are {values}")
     return values

@@ -36,14 +36,17 @@ def _pool_type(domain: Any) -> Any:
         The input has the shape (batch, spatial axes, channels). The attributes have one entry for each spatial axis.
         """
         require_dtype(x, domain, "input")
-        if len(x.shape) != len(window) + 2:
-            raise ArgumentError(f"Input must be {len(window) + 2}-dimensional, but got shape {show_shape(x.shape)}")
-        for size, amounts in zip(window, padding):  # each window must contain an element of the input
-            if max(amounts) >= size:
-                side = "Left" if amounts[0] >= size else "Right"
-                raise ArgumentError(f"{side} padding {max(amounts)} needs to be smaller than the window size {size}")
-        sizes = result_sizes(x.shape[1:-1], window, strides, padding, _ones(strides))
-        return TensorType((x.shape[0], *sizes, x.shape[-1]), x.dtype)
+        rank = len(window) + 2
+        if len(x.shape) != rank:
+            raise ArgumentError(f"Input must be {rank}-dimensional, but got shape {show_shape(x.shape)}")
+        for size, (low, high) in zip(window, padding):  # each window must contain an element of the input
+            amount = max(low, high)
+            if amount >= size:
+                side = "Left" if low >= size else "Right"
+                raise ArgumentError(f"{side} padding {amount} needs to be smaller than the window size {size}")
+        batch, *spatial_sizes, channels = x.shape
+        pooled_sizes = result_sizes(spatial_sizes, window, strides, padding, _ones(strides))
+        return TensorType((batch, *pooled_sizes, channels), x.dtype)
 
     return rule
 
@@ -96,11 +99,12 @@ def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequ
 
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
     """Computes max pooling in NumPy: the elementwise maximum over the taps (a tap: a position in the window)."""
-    # padding with the lowest number never changes a maximum
-    padded_x = padded(upcast(x), padding, _lowest(x.dtype))
-    counts = _window_counts(padded_x, window, strides)
-    largest = np.full((x.shape[0], *counts, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
-    for slices in _tap_slices(padded_x, window, strides, counts):
+    batch, *_, channels = x.shape
+    lowest = _lowest(x.dtype)
+    padded_x = padded(upcast(x), padding, lowest)  # the lowest number never changes a maximum
+    window_counts = _window_counts(padded_x, window, strides)  # along each spatial axis
+    largest = np.full((batch, *window_counts, channels), lowest, padded_x.dtype)
+    for slices in _tap_slices(padded_x, window, strides, window_counts):
         largest = np.maximum(largest, padded_x[slices])
     return largest
 
@@ -111,13 +115,15 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
     Taps are numbered in row-major order. ``y`` has the windows' maxima. NaN counts as largest. Padding is never chosen,
     even if all values are as low as the padding.
     """
-    padded_x, is_element = padded(upcast(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
-    first = np.full(y.shape, -1)
+    padded_x = padded(upcast(x), padding, _lowest(x.dtype))
+    is_element = padded(np.ones(x.shape, bool), padding)  # false for padding
+    first_tap = np.full(y.shape, -1)  # -1: none found yet
     for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
         values = padded_x[slices]
-        # NaN is the only value that differs from itself
-        first[(first < 0) & is_element[slices] & ((values == y) | (values != values))] = tap
-    return first
+        is_largest = (values == y) | (values != values)  # NaN is the only value that differs from itself
+        is_first = (first_tap < 0) & is_element[slices] & is_largest
+        first_tap[is_first] = tap
+    return first_tap
 
 
 def _max_grad_array(
@@ -127,11 +133,12 @@ def _max_grad_array(
 
     The cotangent of each window is added at the window's first largest value. A tap is a position in the window.
     """
-    winners, ct = _first_largest(x, y, window, strides, padding), upcast(ct)
+    tap_of_maximum = _first_largest(x, y, window, strides, padding)
+    ct = upcast(ct)
     # the sums get the padding of the forward op, which is removed at the end
     total = padded(np.zeros(x.shape, ct.dtype), padding)
     for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
-        total[slices] += np.where(winners == tap, ct, 0)
+        total[slices] += np.where(tap_of_maximum == tap, ct, 0)
     return cropped(total, padding)
 
 
@@ -142,22 +149,24 @@ def _max_pick_array(
 
     ``c`` has the shape of ``x``.
     """
-    winners, padded_x = _first_largest(x, y, window, strides, padding), padded(c, padding)
-    # replaced in each window, because one tap wins
-    result = np.zeros(y.shape, c.dtype)
-    for tap, slices in enumerate(_tap_slices(padded_x, window, strides, y.shape[1:-1])):
-        result = np.where(winners == tap, padded_x[slices], result)
+    tap_of_maximum = _first_largest(x, y, window, strides, padding)
+    padded_c = padded(c, padding)
+    result = np.zeros(y.shape, c.dtype)  # each element is replaced once, as each window has one such tap
+    for tap, slices in enumerate(_tap_slices(padded_c, window, strides, y.shape[1:-1])):
+        result = np.where(tap_of_maximum == tap, padded_c[slices], result)
     return result
 
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
     """Computes average pooling in NumPy: the mean of each window's values. Padding counts as no value."""
     padded_x = padded(upcast(x), padding)
-    counts = _window_counts(padded_x, window, strides)
-    total = np.zeros((x.shape[0], *counts, x.shape[-1]), padded_x.dtype)
-    for slices in _tap_slices(padded_x, window, strides, counts):
+    batch, *_, channels = x.shape
+    window_counts = _window_counts(padded_x, window, strides)  # along each spatial axis
+    total = np.zeros((batch, *window_counts, channels), padded_x.dtype)
+    for slices in _tap_slices(padded_x, window, strides, window_counts):
         total += padded_x[slices]
-    return total / _element_counts(x.shape, window, strides, padding, counts, total.dtype)
+    element_counts = _element_counts(x.shape, window, strides, padding, window_counts, total.dtype)
+    return total / element_counts
 
 
 def _element_counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding, sizes: Any, dtype: Any) -> np.ndarray:
@@ -173,10 +182,11 @@ def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes
 
     Each value of a window gets an equal share of the window's cotangent ``ct``. Overlapping windows add their shares.
     """
-    ct, sizes = upcast(ct), ct.shape[1:-1]
-    share = ct / _element_counts(shape, window, strides, padding, sizes, ct.dtype)
+    ct = upcast(ct)
+    window_counts = ct.shape[1:-1]  # along each spatial axis
+    share = ct / _element_counts(shape, window, strides, padding, window_counts, ct.dtype)
     total = padded(np.zeros(shape, ct.dtype), padding)
-    for slices in _tap_slices(total, window, strides, sizes):
+    for slices in _tap_slices(total, window, strides, window_counts):
         total[slices] += share
     return cropped(total, padding)
 
@@ -192,9 +202,10 @@ def _merged_batch_rule(name: str) -> Any:
 
     def rule(size: Dim, inputs: Any, batched: Any, **attrs: Any) -> Tensor:
         operands = [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
-        result = table[name].bind(*(merged(size, x) for x in operands), **attrs)
-        _, images, *_ = operands[0]._type.shape
-        return split_batch(size, result, images)
+        merged_operands = [merged(size, x) for x in operands]
+        result = table[name].bind(*merged_operands, **attrs)
+        _, image_count, *_ = operands[0]._type.shape
+        return split_batch(size, result, image_count)
 
     return rule
 
@@ -219,12 +230,14 @@ def _pool_onnx(node: str) -> Any:
         emitter: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
     ) -> None:
         """Emits a transpose to channels first, the pooling node and the transpose back."""
+        (x,) = inputs
         rank = len(window)
         # ONNX lists the paddings before all axes first, then the paddings after all axes
         pads = [low for low, _ in padding] + [high for _, high in padding]
-        channels_first = emitter.computed("Transpose", inputs, perm=[0, rank + 1, *range(1, rank + 1)])
+        channels_first = _channels_first(emitter, x, rank)
         pooled = emitter.computed(node, [channels_first], kernel_shape=list(window), strides=list(strides), pads=pads)
-        emitter.node("Transpose", [pooled], outputs, perm=[0, *range(2, rank + 2), 1])
+        channels_last = [0, *range(2, rank + 2), 1]
+        emitter.node("Transpose", [pooled], outputs, perm=channels_last)
 
     return write
 
@@ -250,8 +263,10 @@ def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: P
     The index is that of the window's first largest value in the flattened input.
     """
     indices = emitter.temp()
+    maxima = emitter.temp()  # the first result, which isn't used
+    # ONNX lists the paddings before all axes first, then the paddings after all axes
     pads = [low for low, _ in padding] + [high for _, high in padding]
-    emitter.node("MaxPool", [x], [emitter.temp(), indices], kernel_shape=list(window), strides=list(strides), pads=pads)
+    emitter.node("MaxPool", [x], [maxima, indices], kernel_shape=list(window), strides=list(strides), pads=pads)
     return indices
 
 
@@ -271,14 +286,15 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
     """
     (ct, x, _), (ct_type, x_type, _) = inputs, types[0]
     rank = len(attrs["window"])
-    shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])  # ONNX's layout has the channels first
-    indices = _max_indices(emitter, _channels_first(emitter, x, rank), **attrs)
-    dtype, wide_type = ct_type.dtype, float32 if ct_type.dtype.size == 2 else ct_type.dtype
-    zero = emitter.const(np.zeros((), wide_type.np))
+    batch, *spatial_sizes, channels = x_type.shape
+    shape = (batch, channels, *spatial_sizes)  # ONNX's layout
+    indices = _flattened(emitter, _max_indices(emitter, _channels_first(emitter, x, rank), **attrs))
+    sum_dtype = float32 if ct_type.dtype.size == 2 else ct_type.dtype
+    zero = emitter.const(np.zeros((), sum_dtype.np))
     zeros = _node(emitter, "Expand", zero, emitter.shape((size_of(shape),)))
-    updates = emitter.cast(_flattened(emitter, _channels_first(emitter, ct, rank)), wide_type)
-    flat_grad = _node(emitter, "ScatterElements", zeros, _flattened(emitter, indices), updates, axis=0, reduction="add")
-    grad = _node(emitter, "Reshape", emitter.cast(flat_grad, dtype), emitter.shape(shape))
+    updates = emitter.cast(_flattened(emitter, _channels_first(emitter, ct, rank)), sum_dtype)
+    flat_sums = _node(emitter, "ScatterElements", zeros, indices, updates, axis=0, reduction="add")
+    grad = _node(emitter, "Reshape", emitter.cast(flat_sums, ct_type.dtype), emitter.shape(shape))
     emitter.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
@@ -291,15 +307,15 @@ def _avg_grad_onnx(
     number of values.
     """
     (ct,), (ct_type,) = inputs, types[0]
-    rank, channels = len(window), shape[-1]
-    counts = _element_counts(shape, window, strides, padding, ct_type.shape[1:-1], ct_type.dtype.np)
-    share = _node(emitter, "Div", ct, emitter.const(counts.astype(ct_type.dtype.np)))
-    ones = emitter.const(np.ones((channels, 1, *window), ct_type.dtype.np))
-    # rows and columns at the end that no window reaches
-    uncovered = [
-        (size + sum(amounts) - taps) % stride
-        for size, taps, stride, amounts in zip(shape[1:-1], window, strides, padding)
-    ]
+    _, *sizes, channels = shape
+    rank, dtype = len(window), ct_type.dtype.np
+    counts = _element_counts(shape, window, strides, padding, ct_type.shape[1:-1], dtype)
+    share = _node(emitter, "Div", ct, emitter.const(counts.astype(dtype)))
+    ones = emitter.const(np.ones((channels, 1, *window), dtype))
+    uncovered = []  # the numbers of rows and columns at the end that no window reaches
+    for size, window_size, stride, amounts in zip(sizes, window, strides, padding):
+        uncovered.append((size + sum(amounts) - window_size) % stride)
+    # ONNX lists the paddings before all axes first, then the paddings after all axes
     pads = [low for low, _ in padding] + [high for _, high in padding]
     grad = _node(
         emitter, "ConvTranspose", _channels_first(emitter, share, rank), ones,
@@ -344,17 +360,16 @@ def _max_samples() -> list[Sample]:
 
     A case consists of the input's shape, the window, the strides and the padding.
     """
-    exported = (*FLOATING, int8, uint8, int16, uint16, int32)
-    samples = [
-        Sample((_distinct_integers(seed, shape),), _attrs((shape, *attrs)), exported)
-        for seed, (shape, *attrs) in enumerate(_CASES)
-    ]
-    symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
-    symbolic_shape, *_ = symbolic_case
-    return [
-        *samples,
-        Sample((_distinct_integers(1, symbolic_shape),), _attrs(symbolic_case), FLOATING, symbolic=symbolic),
-    ]
+    dtypes = (*FLOATING, int8, uint8, int16, uint16, int32)
+    samples = []
+    for seed, case in enumerate(_CASES):
+        shape, *_ = case
+        samples.append(Sample((_distinct_integers(seed, shape),), _attrs(case), dtypes))
+    case = _CASES[1]
+    shape, *_ = case
+    symbolic_dims = (("n", None, None, None),)  # the batch size
+    samples.append(Sample((_distinct_integers(1, shape),), _attrs(case), FLOATING, symbolic=symbolic_dims))
+    return samples
 
 
 def _max_grad_samples() -> list[Sample]:
@@ -412,13 +427,15 @@ def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
     The one moves values from pooling windows to the positions of the windows' maxima, the other one back. So each is
     the gradient of the other: ``transpose`` is the other op's name.
     """
+
+    def vjp(ct: Tensor, result: Tensor, first_input: Tensor, x: Tensor, y: Tensor, **attrs: Any) -> tuple[Any, ...]:
+        # the op is linear in its first input; the others only select positions
+        transposed_op = getattr(bind, transpose)
+        return transposed_op(ct, x, y, **attrs), partial(zeros_like, x), partial(zeros_like, y)
+
     return primitive(
         lower=kernel(f"nn.{name}"),
-        vjp=lambda ct, result, first_input, x, y, **attrs: (
-            getattr(bind, transpose)(ct, x, y, **attrs),
-            partial(zeros_like, x),
-            partial(zeros_like, y),
-        ),
+        vjp=vjp,
         batch=_merged_batch_rule(name),
         heavy="always",
         **columns,

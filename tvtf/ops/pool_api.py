@@ -26,9 +26,11 @@ def pooled(
     ``rank`` is the number of spatial axes. ``op`` is the name of TensorFlow's op in errors.
     """
     has_channels_first = is_channels_first(data_format, rank, op)
-    is_cast = op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray)
-    # TensorFlow's max_pool2d converts NumPy arrays of other dtypes to float32
-    x = defaulted(value, (float32,), float32) if is_cast else convert_to_tensor(value)
+    if op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray):
+        # TensorFlow's max_pool2d converts NumPy arrays of other dtypes to float32
+        x = defaulted(value, (float32,), float32)
+    else:
+        x = convert_to_tensor(value)
     if op == "MaxPool3D":
         require_dtype(x._type, (float16, bfloat16, float32), "input")
     if x.ndim != rank + 2:
@@ -266,12 +268,17 @@ def _dilated_pool(x: Tensor, pooling_type: str, window: tuple[int, ...], dilatio
     For each tap (a tap: a position in the window), a shifted view of ``x`` has the elements of all windows at the tap.
     The result is the maximum or mean of these views.
     """
-    ones = (1,) * len(dilations)
-    counts = result_sizes(x._type.shape[1:-1], window, ones, ((0, 0),) * len(dilations), dilations)
+    rank = len(dilations)
+    strides, no_padding = (1,) * rank, ((0, 0),) * rank
+    counts = result_sizes(x._type.shape[1:-1], window, strides, no_padding, dilations)
     views = []
     for tap in itertools.product(*map(range, window)):
-        starts = [tap_index * dilation for tap_index, dilation in zip(tap, dilations)]
-        slices = (slice(None), *(slice(start, start + count) for start, count in zip(starts, counts)))
-        views.append(x[slices])  # type: ignore[index]
-    combined = reduce(bind.maximum if pooling_type == "MAX" else bind.add, views)
-    return combined if pooling_type == "MAX" else bind.multiply(combined, number(1 / len(views), combined))
+        slices = [slice(None)]  # of the batch axis
+        for tap_index, dilation, count in zip(tap, dilations, counts):
+            start = tap_index * dilation
+            slices.append(slice(start, start + count))
+        views.append(x[tuple(slices)])  # type: ignore[index]
+    if pooling_type == "MAX":
+        return reduce(bind.maximum, views)
+    total = reduce(bind.add, views)
+    return bind.multiply(total, number(1 / len(views), total))

@@ -35,15 +35,21 @@ def _result_shape(
 ) -> tuple[Dim, ...]:
     """Returns the shape of a transposed convolution's result, with channels last.
 
-    ``shape`` is the argument ``output_shape``. If it has spatial sizes only, batch and channels are inferred.
+    Args:
+      shape: the argument ``output_shape``. If it has spatial sizes only, batch and channels are inferred.
+      x, filters: the input, with channels last, and the filter.
+      has_channels_first: whether ``shape`` has the channels before the spatial axes.
+      op: the name of TensorFlow's op in errors.
     """
     rank = x.ndim - 2
     if len(shape) == rank:
         return (x._type.shape[0], *shape, filters._type.shape[-2])
     if len(shape) != rank + 2:
         raise ValueError(f"{op}: output_shape must have {rank} or {rank + 2} dims, but got {show_shape(shape)}")
-    # the shape (batch, channels, spatial axes) becomes (batch, spatial axes, channels)
-    return (shape[0], *shape[2:], shape[1]) if has_channels_first else tuple(shape)
+    if not has_channels_first:
+        return tuple(shape)
+    batch, channels, *spatial_sizes = shape
+    return (batch, *spatial_sizes, channels)
 
 
 def _sizes(output_shape: Any) -> tuple[Any, ...]:

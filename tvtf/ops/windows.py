@@ -58,21 +58,20 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
     """
     if name != "dilations" and isinstance(value, Tensor) and not value.shape.rank:
         raise TypeError(f"{name} must be ints, but got {value!r}: Cannot iterate over a scalar tensor.")
-    values = static_value(1 if value is None else value, name)
-    values = list(values) if isinstance(values, (list, tuple)) else [values]
-    if len(values) in (1, rank, rank + 2):  # lists of another length are rejected below, whatever they hold
-        values = [attribute_int(each, name, -(2**31)) for each in values]
+    known = static_value(1 if value is None else value, name)
+    items = list(known) if isinstance(known, (list, tuple)) else [known]
+    if len(items) not in (1, rank, rank + 2):
+        raise ValueError(
+            f"{name} should be of length 1, {rank} or {rank + 2}. Received: {name}={value} of length {len(items)}"
+        )
+    values = [attribute_int(item, name, -(2**31)) for item in items]
     if len(values) == 1:
         return tuple(values * rank)
     if len(values) == rank:
         return tuple(values)
-    if len(values) != rank + 2:
-        raise ValueError(
-            f"{name} should be of length 1, {rank} or {rank + 2}. Received: {name}={value} of length {len(values)}"
-        )
-    if values[0] != 1 or values[channel_axis] != 1:
+    if values[0] != 1 or values[channel_axis] != 1:  # the item of the batch axis or of the channel axis
         raise _unsupported_axis(name, op)
-    return tuple(values[i] for i in range(1, rank + 2) if i != channel_axis)
+    return tuple(values[axis] for axis in range(1, rank + 2) if axis != channel_axis)
 
 
 def _unsupported_axis(name: str, op: str) -> Exception:
@@ -105,7 +104,8 @@ def paddings(
     Raises:
       ValueError: SAME padding depends on a size that isn't known while tracing, or the list is malformed.
     """
-    padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
+    if isinstance(padding, bytes):
+        padding = padding.decode("utf-8", "replace")
     if isinstance(padding, str):
         return _named_padding(padding, sizes, window, strides, dilations, op)
     return _explicit_padding(padding, len(sizes), first)
@@ -125,10 +125,10 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
             ValueError,
             f"Attr 'padding' of '{{op}}' Op passed string '{padding}' not in: {allowed}.",
         ).for_op(op)
-    return tuple(
-        _same_padding(size, extent_of(window_size, dilation), stride, op)
-        for size, window_size, stride, dilation in zip(sizes, window, strides, dilations)
-    )
+    pairs = []
+    for size, window_size, stride, dilation in zip(sizes, window, strides, dilations):
+        pairs.append(_same_padding(size, extent_of(window_size, dilation), stride, op))
+    return tuple(pairs)
 
 
 def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
@@ -139,15 +139,16 @@ def _same_padding(size: Dim, extent: int, stride: int, op: str) -> tuple[int, in
     if stride == 1:
         total = extent - 1
     elif isinstance(size, int):
-        total = max(0, (ceil_div(size, stride) - 1) * stride + extent - size)
+        last_start = (ceil_div(size, stride) - 1) * stride
+        total = max(0, last_start + extent - size)
     else:
-        raise unknown_size(
-            ValueError(
-                f"{op}: padding='SAME' with a stride of {stride} needs a spatial size known while tracing, but it is "
-                f"{size}: give the dim in the input signature, or pad explicitly"
-            )
+        message = (
+            f"{op}: padding='SAME' with a stride of {stride} needs a spatial size known while tracing, but it is "
+            f"{size}: give the dim in the input signature, or pad explicitly"
         )
-    return total // 2, total - total // 2
+        raise unknown_size(ValueError(message))
+    before = total // 2
+    return before, total - before
 
 
 def _explicit_padding(padding: Any, rank: int, has_channels_first: bool) -> Padding:
@@ -195,13 +196,15 @@ def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], 
     Windows begin ``stride`` apart and lie within the axis, which is ``size`` long and padded by ``padding``.
     """
     extent = extent_of(window, dilation)
-    last_start = size + sum(padding) - extent
+    padded_size = size + sum(padding)
+    last_start = padded_size - extent
     if isinstance(last_start, int) and last_start < 0:
         raise ArgumentError(
             f"Computed output size would be negative: {last_start // stride} [input_size: {size}, "
-            f"effective_filter_size: {extent}, stride: {stride}]", ValueError,
-            f"Negative dimension size caused by subtracting {extent} from {size + sum(padding)} for {{op}}",
-        )  # fmt: skip
+            f"effective_filter_size: {extent}, stride: {stride}]",
+            ValueError,
+            f"Negative dimension size caused by subtracting {extent} from {padded_size} for {{op}}",
+        )
     return simplify_dim(last_start // stride + 1)
 
 
@@ -227,9 +230,9 @@ def taps(
     The slices are strided. They select the tap's element of all windows, of which there are ``sizes``.
     """
     for tap in itertools.product(*map(range, window)):
-        starts = [tap_index * dilation for tap_index, dilation in zip(tap, dilations)]
-        slices = [
-            slice(start, start + (count - 1) * stride + 1 if count else start, stride)  # empty without windows
-            for start, count, stride in zip(starts, sizes, strides)
-        ]
-        yield tap, (slice(None), *slices)
+        slices = [slice(None)]  # of the batch axis
+        for tap_index, dilation, count, stride in zip(tap, dilations, sizes, strides):
+            start = tap_index * dilation
+            stop = start + (count - 1) * stride + 1 if count else start  # empty without windows
+            slices.append(slice(start, stop, stride))
+        yield tap, tuple(slices)
