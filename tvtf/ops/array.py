@@ -150,14 +150,17 @@ def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
     ``computed`` is the target shape, an integer vector. :func:`filled` does the same for a shape that tracing knows.
     """
     sizes = bind.cast(computed, dtype=int64)
-    is_inferred, is_zero = bind.equal(sizes, number(-1, sizes)), bind.equal(sizes, number(0, sizes))
+    is_inferred = bind.equal(sizes, number(-1, sizes))
+    is_zero = bind.equal(sizes, number(0, sizes))
     bind.guard(_at_most_one(is_inferred), message="Only one input size may be -1")
     dims = shape_of(x, int64)
     # next to a 0, TensorFlow infers the -1 from the dims that aren't zero
     has_zero = bind.reduce_any(is_zero, axis=(0,), keepdims=False)
-    total = bind.select(has_zero, _product(dims, bind.equal(dims, number(0, dims))), _product(dims))
-    remaining = bind.floordiv(total, _product(sizes, bind.logical_or(is_inferred, is_zero)))
-    return bind.select(is_inferred, remaining, sizes)
+    product_of_nonzero_dims = _product(dims, bind.equal(dims, number(0, dims)))
+    element_count = bind.select(has_zero, product_of_nonzero_dims, _product(dims))
+    product_of_given_sizes = _product(sizes, bind.logical_or(is_inferred, is_zero))
+    inferred_size = bind.floordiv(element_count, product_of_given_sizes)
+    return bind.select(is_inferred, inferred_size, sizes)
 
 
 def _at_most_one(flags: Tensor) -> Tensor:
@@ -180,7 +183,7 @@ def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
 
 
 def _may_broadcast(own: Dim, wide: Dim) -> bool:
-    """Returns whether a dim can be broadcast to another.
+    """Returns whether the dim ``own`` of an operand can be broadcast to the dim ``wide`` of the result.
 
     If the trace does not know, it speculates that both are equal.
     """
@@ -208,9 +211,11 @@ def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
             conditions.append(bind.logical_or(are_equal, is_one))
     if not conditions:
         return []
+    all_hold = functools.reduce(bind.logical_and, conditions)
     x_text, target_text = ",".join([HOLE] * len(x_shape)), ",".join([HOLE] * len(shape))
     message = f"Incompatible shapes: [{x_text}] vs. [{target_text}]"
-    return [(functools.reduce(bind.logical_and, conditions), message, *map(scalar_of, (*x_shape, *shape)))]
+    message_dims = [scalar_of(dim) for dim in (*x_shape, *shape)]
+    return [(all_hold, message, *message_dims)]
 
 
 def _repeated(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
@@ -235,7 +240,9 @@ def _known_broadcast(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
 
     Returns None otherwise. Programs build shapes by such broadcasts, for example ``tf.ones(tf.rank(x) - 1, tf.int32)``.
     """
-    if x.known is None or not x._type.dtype.is_integer or not is_static_shape(shape) or math.prod(shape) > MOST_KNOWN:
+    if x.known is None or not x._type.dtype.is_integer:
+        return None
+    if not is_static_shape(shape) or math.prod(shape) > MOST_KNOWN:
         return None
     return np.broadcast_to(np.asarray(x.known, object), shape)
 
@@ -390,8 +397,10 @@ def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
             raise ArgumentError(f"{axis} is out of range [0 .. {rank})")
     for axis in range(rank):
         if axis not in perm:
-            raise ArgumentError(f"{axis} is missing from {{{','.join(map(str, perm))}}}.")
-    return TensorType(tuple(x.shape[axis] for axis in perm), x.dtype)
+            perm_text = ",".join(map(str, perm))
+            raise ArgumentError(f"{axis} is missing from {{{perm_text}}}.")
+    transposed_shape = tuple(x.shape[axis] for axis in perm)
+    return TensorType(transposed_shape, x.dtype)
 
 
 def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
@@ -551,11 +560,8 @@ def _guard_against_ones(x: Tensor) -> Tensor:
       UnknownSize: the trace may be specialized to the sizes of its calls instead.
     """
     # a trace made for the sizes of one call, level SHAPES, can't be made again for known sizes
-    if (
-        state.trace is not None
-        and state.trace.specialization.level is not Level.SHAPES
-        and not is_static_shape(x._type.shape)
-    ):
+    may_be_specialized = state.trace is not None and state.trace.specialization.level is not Level.SHAPES
+    if may_be_specialized and not is_static_shape(x._type.shape):
         error = unknown_size(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
         if isinstance(error, UnknownSize):
             raise error
@@ -575,18 +581,17 @@ def _axes_to_remove(dims: Sequence[Dim], axes: Any) -> set[int]:
 
     Raises an error for an axis that is out of range or has a known size other than 1.
     """
+    rank = len(dims)
     removed = set()
     for axis in map(int, axes):
-        if not -len(dims) <= axis < len(dims):
-            raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").for_op(
-                "Squeeze"
-            )
-        if isinstance(dims[axis], int) and dims[axis] != 1:
-            raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").for_op(
-                "Squeeze"
-            )
-        # a negative axis counts from the end
-        removed.add(axis % len(dims))
+        if not -rank <= axis < rank:
+            message = f"Tried to squeeze dim index {axis} for tensor with {rank} dimensions."
+            raise ArgumentError(message).for_op("Squeeze")
+        dim = dims[axis]
+        if isinstance(dim, int) and dim != 1:
+            message = f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dim}"
+            raise ArgumentError(message).for_op("Squeeze")
+        removed.add(axis % rank)  # a negative axis counts from the end
     return removed or _axes_of_size_one(dims)
 
 
@@ -667,8 +672,11 @@ def stop_gradient(input: Any, name: str | None = None) -> Any:
 
 def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     """Returns the type of ``ensure_shape``'s result, after checking the static sizes of ``x``."""
-    fits = len(x.shape) == len(shape)
-    if not fits or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(x.shape, shape)):
+    is_compatible = len(x.shape) == len(shape)
+    for dim, expected in zip(x.shape, shape):
+        if isinstance(dim, int) and isinstance(expected, int) and dim != expected:
+            is_compatible = False
+    if not is_compatible:
         raise ArgumentError(
             f"Shape of tensor input {brackets(x.shape)} is not compatible with expected shape {brackets(shape)}."
         )
@@ -681,13 +689,16 @@ def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Any, ...]]
     A check is a tuple of the condition, the error's message, and the sizes that fill the message's placeholders.
     """
     actual = x._type.shape
-    unknown_sizes = [scalar_of(dim) for dim in (*actual, *shape) if not isinstance(dim, int)]
-    actual_text, expected_text = (
-        brackets([dim if isinstance(dim, int) else HOLE for dim in dims]) for dims in (actual, shape)
-    )
+    message_sizes = [scalar_of(dim) for dim in (*actual, *shape) if not isinstance(dim, int)]
+    actual_text = brackets([dim if isinstance(dim, int) else HOLE for dim in actual])
+    expected_text = brackets([dim if isinstance(dim, int) else HOLE for dim in shape])
     message = f"Shape of tensor {actual_text} is not compatible with expected shape {expected_text}."
-    unproven = [(a, b) for a, b in zip(actual, shape) if not same_dim(a, b)]
-    return [(bind.equal(scalar_of(a), scalar_of(b)), message, *unknown_sizes) for a, b in unproven]
+    checks = []
+    for dim, expected in zip(actual, shape):
+        if not same_dim(dim, expected):
+            is_equal = bind.equal(scalar_of(dim), scalar_of(expected))
+            checks.append((is_equal, message, *message_sizes))
+    return checks
 
 
 @primitive(

@@ -41,10 +41,12 @@ def permuted(x: Tensor, perm: Tensor) -> Tensor:
     sizes = [bind.gather(dims, perm[i], axis=0, batch_dims=0) for i in range(rank)]  # type: ignore[index]
     strides = bind.cumprod(dims, axis=0, exclusive=True, reverse=True)
     flat_indices: Any = _as_int32(0)
-    for i, size in enumerate(sizes):
-        stride = bind.gather(strides, perm[i], axis=0, batch_dims=0)  # type: ignore[index]
-        # the index along axis i of the result, which broadcasts with the other axes
-        index = reshape(arange(size), [-1 if j == i else 1 for j in range(rank)])
+    for axis, size in enumerate(sizes):
+        stride = bind.gather(strides, perm[axis], axis=0, batch_dims=0)  # type: ignore[index]
+        # the index along this axis of the result, which broadcasts with the other axes
+        index_shape = [1] * rank
+        index_shape[axis] = -1
+        index = reshape(arange(size), index_shape)
         flat_indices = bind.add(flat_indices, bind.multiply(index, stride))
     return bind.gather(reshape(x, [-1]), flat_indices, axis=0, batch_dims=0)
 
@@ -56,13 +58,11 @@ def _canonical_axis(axis: Any, rank: int) -> Tensor:
     """
     index = _as_int32(axis)
     is_valid = bind.logical_and(bind.less_equal(_as_int32(-rank), index), bind.less(index, _as_int32(rank)))
-    bind.guard(
-        bind.reduce_all(is_valid, axis=tuple(range(is_valid.ndim)), keepdims=False),
-        index,
-        message=f"Expected axis in the range [{-rank}, {rank}), but got {HOLE}",
-        shown=1,  # the index fills the placeholder
-    )
-    return bind.select(bind.less(index, _as_int32(0)), bind.add(index, _as_int32(rank)), index)
+    all_valid = bind.reduce_all(is_valid, axis=tuple(range(is_valid.ndim)), keepdims=False)
+    message = f"Expected axis in the range [{-rank}, {rank}), but got {HOLE}"
+    bind.guard(all_valid, index, message=message, shown=1)  # the index fills the placeholder
+    is_negative = bind.less(index, _as_int32(0))
+    return bind.select(is_negative, bind.add(index, _as_int32(rank)), index)
 
 
 def to_front(x: Tensor, axis: Tensor, count: int = 1) -> Tensor:
@@ -116,13 +116,13 @@ def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict
 
     The number of axes is known while tracing. So the reduction after the transpose has static axes.
     """
-    rank, keepdims = x.ndim, bool(arguments.pop("keepdims", False))
+    rank = x.ndim
+    keepdims = bool(arguments.pop("keepdims", False))
     axes = reshape(_canonical_axis(axis, rank), [-1])
     count = _count(axes)
     position = _as_int32(np.arange(rank))
-    is_reduced = bind.reduce_any(
-        bind.equal(reshape(position, [rank, 1]), reshape(axes, [1, count])), axis=(1,), keepdims=False
-    )
+    is_named = bind.equal(reshape(position, [rank, 1]), reshape(axes, [1, count]))
+    is_reduced = bind.reduce_any(is_named, axis=(1,), keepdims=False)
     reduced_count = bind.reduce_sum(bind.cast(is_reduced, dtype=int32), axis=(0,), keepdims=False)
     is_unique = bind.equal(reduced_count, _as_int32(count))
     bind.guard(is_unique, message="Invalid reduction arguments: Axes contains duplicate dimension")
@@ -130,7 +130,10 @@ def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict
     sort_key = bind.add(position, bind.multiply(_as_int32(rank), bind.cast(is_reduced, dtype=int32)))
     perm = bind.cast(_sorting_indices(sort_key), dtype=int32)
     result: Tensor = function(permuted(x, perm), axis=list(range(rank - count, rank)), **arguments)
-    return reshape(result, bind.select(is_reduced, _as_int32(1), bind.shape(x, dtype=int32))) if keepdims else result
+    if not keepdims:
+        return result
+    kept_dims = bind.select(is_reduced, _as_int32(1), bind.shape(x, dtype=int32))
+    return reshape(result, kept_dims)
 
 
 def _sorting_indices(keys: Tensor) -> Tensor:
@@ -139,24 +142,21 @@ def _sorting_indices(keys: Tensor) -> Tensor:
     The rank of a key is the number of smaller keys. For example, the keys ``[5, 3]`` have the ranks ``[1, 0]``.
     """
     n = keys.ndim and _count(keys)  # the number of keys
-    smaller = bind.less(reshape(keys, [1, n]), reshape(keys, [n, 1]))
-    rank = bind.reduce_sum(bind.cast(smaller, dtype=int32), axis=(1,), keepdims=False)
-    # row r is True at the key of rank r
-    is_at_rank = bind.equal(reshape(rank, [1, n]), reshape(_as_int32(np.arange(n)), [n, 1]))
-    return bind.reduce_sum(
-        bind.multiply(bind.cast(is_at_rank, dtype=int32), reshape(_as_int32(np.arange(n)), [1, n])),
-        axis=(1,),
-        keepdims=False,
-    )
+    is_smaller = bind.less(reshape(keys, [1, n]), reshape(keys, [n, 1]))
+    rank = bind.reduce_sum(bind.cast(is_smaller, dtype=int32), axis=(1,), keepdims=False)
+    # row r of the matrix is True at the key of rank r, whose index is the result's element r
+    indices = _as_int32(np.arange(n))
+    is_at_rank = bind.equal(reshape(rank, [1, n]), reshape(indices, [n, 1]))
+    index_at_rank = bind.multiply(bind.cast(is_at_rank, dtype=int32), reshape(indices, [1, n]))
+    return bind.reduce_sum(index_at_rank, axis=(1,), keepdims=False)
 
 
 def _count(x: Tensor) -> int:
     """Returns the number of axes in a vector of axes. Raises an error unless it is known while tracing."""
     (count,) = x._type.shape
     if not isinstance(count, int):
-        raise unknown_size(
-            ArgumentError(f"how many axes there are must be known while tracing, but axis is {x!r}", TypeError)
-        )
+        message = f"how many axes there are must be known while tracing, but axis is {x!r}"
+        raise unknown_size(ArgumentError(message, TypeError))
     return count
 
 
@@ -185,6 +185,7 @@ def _expanded(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dic
 
 
 def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: dict[str, Any]) -> Tensor:
+    """Transposes ``x`` by a permutation that is computed at run time, after the checks of ``tf.transpose``."""
     rank = x.ndim
     if perm.ndim != 1:
         raise ArgumentError(f"perm must be rank 1, got shape {brackets(perm.shape)}", ValueError).for_op("Transpose")
@@ -193,10 +194,10 @@ def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: d
         raise ArgumentError(message, ValueError).for_op("Transpose")
     axes = _canonical_axis(perm, rank)
     position = _as_int32(np.arange(rank))
-    is_named = bind.equal(reshape(axes, [1, rank]), reshape(position, [rank, 1]))
-    are_named = bind.reduce_any(is_named, axis=(1,), keepdims=False)
-    message = "perm is not a permutation: an axis is missing"
-    bind.guard(bind.reduce_all(are_named, axis=(0,), keepdims=False), message=message)
+    is_entry = bind.equal(reshape(axes, [1, rank]), reshape(position, [rank, 1]))
+    is_present = bind.reduce_any(is_entry, axis=(1,), keepdims=False)  # one bool for each axis
+    all_present = bind.reduce_all(is_present, axis=(0,), keepdims=False)
+    bind.guard(all_present, message="perm is not a permutation: an axis is missing")
     return permuted(x, axes)
 
 
@@ -215,10 +216,11 @@ def _with_computed_axis(name: str, implementation: Callable[..., Any]) -> Callab
         If the rank of the axis or of the first argument is unknown, the call is deferred until it is known.
         """
         arguments = dict(_signature(function).bind(*args, **kwargs).arguments)
-        x, *_ = arguments.values()
+        first_name, *_ = arguments
+        x = arguments.pop(first_name)
         axis = arguments.pop(name, None)
-        axis = convert_to_tensor(axis) if _may_be_computed(axis) else axis
-        del arguments[next(iter(arguments))]
+        if _may_be_computed(axis):
+            axis = convert_to_tensor(axis)
         if not is_computed(axis):
             return NotImplemented
         if axis.dtype not in _INTEGERS:

@@ -53,10 +53,12 @@ def _concat_type(*parts: TensorType, axis: int) -> TensorType:
     if not first:
         raise ArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     axis = concat_axis(axis, len(first))
+    total = first[axis]
     for i, part in enumerate(parts):
         _require_concatenable(first, part.shape, axis, i)
-    total = simplify_dim(sum((part.shape[axis] for part in parts[1:]), first[axis]))
-    return TensorType((*first[:axis], total, *first[axis + 1 :]), parts[0].dtype)
+        if i > 0:
+            total = total + part.shape[axis]
+    return TensorType((*first[:axis], simplify_dim(total), *first[axis + 1 :]), parts[0].dtype)
 
 
 def _require_one_dtype(parts: Sequence[TensorType]) -> None:
@@ -175,12 +177,11 @@ def _stack_type(*parts: TensorType, axis: int) -> TensorType:
     first = parts[0].shape
     for i, part in enumerate(parts):
         if len(part.shape) != len(first) or not all(map(agree_dim, first, part.shape)):
+            first_text, part_text = brackets(first), brackets(part.shape)
             raise ArgumentError(
-                f"Shapes of all inputs must match: values[0].shape = {brackets(first)} != values[{i}].shape = "
-                f"{brackets(part.shape)}",
+                f"Shapes of all inputs must match: values[0].shape = {first_text} != values[{i}].shape = {part_text}",
                 graph=ValueError,
-                traced=f"Dimension 0 in both shapes must be equal: shapes are {brackets(first)} and "
-                f"{brackets(part.shape)}.",
+                traced=f"Dimension 0 in both shapes must be equal: shapes are {first_text} and {part_text}.",
             )
     return TensorType((*first[:axis], len(parts), *first[axis:]), parts[0].dtype)
 
@@ -347,10 +348,13 @@ def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[Te
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
-    total = simplify_dim(sum(sizes[1:], sizes[0]))
-    if not assume_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
+    extent = x.shape[axis]
+    first, *others = sizes
+    total = simplify_dim(sum(others, first))  # the sum begins with a dim, not with the int 0
+    if not assume_dim(total, extent) and is_static_shape((total, extent)):
         raise ArgumentError(_total_message(total))
-    return tuple(TensorType((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes)
+    dims_before, dims_after = x.shape[:axis], x.shape[axis + 1 :]
+    return tuple(TensorType((*dims_before, size, *dims_after), x.dtype) for size in sizes)
 
 
 def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Any, ...]]:
@@ -359,13 +363,15 @@ def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[
     No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the
     number that fills the message's placeholder.
     """
-    total, extent = simplify_dim(sum(sizes[1:], sizes[0])), x._type.shape[axis]
+    extent = x._type.shape[axis]
+    first, *others = sizes
+    total = simplify_dim(sum(others, first))  # the sum begins with a dim, not with the int 0
     if same_dim(total, extent):
         return []
     adds_up = bind.equal(scalar_of(total), scalar_of(extent))
     # TensorFlow has a message of its own for equal pieces
-    is_even = all(same_dim(size, simplify_dim(extent // len(sizes))) for size in sizes)
-    if is_even:
+    even_size = simplify_dim(extent // len(sizes))
+    if all(same_dim(size, even_size) for size in sizes):
         return [(adds_up, _uneven_message(axis, HOLE, len(sizes)), scalar_of(extent))]
     return [(adds_up, _total_message(HOLE), scalar_of(total))]
 

@@ -177,16 +177,21 @@ def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, de
 
     ONNX's Range computes the indices i. Integers are computed in int64.
     """
-    computed = int64 if dtype.is_integer else dtype
+    compute_dtype = int64 if dtype.is_integer else dtype
     count = emitter.computed("Squeeze", [emitter.shape((size,))])
     zero, one = emitter.const(np.array(0)), emitter.const(np.array(1))
     index = emitter.computed("Range", [zero, count, one])
-    is_number = isinstance(start, (int, float))  # else a symbolic dim
-    first = emitter.const(np.array(start, computed.np)) if is_number else _scalar_dim(emitter, start)
-    index = index if computed is int64 else emitter.cast(index, computed)
-    scaled = emitter.computed("Mul", [index, emitter.const(np.array(delta, computed.np))])
-    values = emitter.computed("Add", [scaled, first])
-    emitter.node("Identity", [values if computed is dtype else emitter.cast(values, dtype)], outputs)
+    if isinstance(start, (int, float)):
+        first = emitter.const(np.array(start, compute_dtype.np))
+    else:  # a symbolic dim
+        first = _scalar_dim(emitter, start)
+    if compute_dtype is not int64:
+        index = emitter.cast(index, compute_dtype)
+    step = emitter.const(np.array(delta, compute_dtype.np))
+    values = emitter.computed("Add", [emitter.computed("Mul", [index, step]), first])
+    if compute_dtype is not dtype:
+        values = emitter.cast(values, dtype)
+    emitter.node("Identity", [values], outputs)
 
 
 def _scalar_dim(emitter: Any, dim: Dim) -> str:
@@ -258,14 +263,16 @@ def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
     zero = number(0, step)
     bind.guard(bind.not_equal(step, zero), step, message=f"Requires delta != 0: {HOLE}", shown=1)
     negative_distance = bind.subtract(first, last)
-    is_valid = bind.less_equal(bind.multiply(bind.sign(negative_distance), bind.sign(step)), zero)
+    signs = bind.multiply(bind.sign(negative_distance), bind.sign(step))
+    is_valid = bind.less_equal(signs, zero)
     message = f"Requires start <= limit when delta > 0, and start >= limit when delta < 0: {HOLE}/{HOLE} by {HOLE}"
     bind.guard(is_valid, first, last, step, message=message, shown=3)
     # ceil((last - first) / step) as -floor((first - last) / step)
     if dtype.is_integer:
         size = bind.negative(bind.floordiv(negative_distance, step))
     else:
-        size = bind.cast(bind.negative(bind.floor(bind.divide(negative_distance, step))), dtype=int64)
+        float_size = bind.negative(bind.floor(bind.divide(negative_distance, step)))
+        size = bind.cast(float_size, dtype=int64)
     (count,) = static_dims(size, "size")
     index = bind.range(size=count, start=0, delta=1, dtype=int64)
     return bind.add(first, bind.multiply(bind.cast(index, dtype=dtype), step))
@@ -281,12 +288,13 @@ def bound_as(bound: Any, kind: DType) -> Tensor:
 
 def range_dtype(bounds: Sequence[Any]) -> DType:
     """Returns the dtype of ``tf.range``: the widest of its arguments' dtypes, by TensorFlow's order."""
-    order = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
-    names = [convert_to_tensor(b).dtype.name for b in bounds]
+    from_narrow_to_wide = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
+    names = [convert_to_tensor(bound).dtype.name for bound in bounds]
     for name in names:
-        if name not in order:
+        if name not in from_narrow_to_wide:
             raise TypeError(f"range: Expected numbers, but got dtype {name}")
-    return as_dtype(max(names, key=order.index))
+    widest_name = max(names, key=from_narrow_to_wide.index)
+    return as_dtype(widest_name)
 
 
 def _number(bound: Any, kind: DType) -> Any:
@@ -322,6 +330,7 @@ def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
         raise ArgumentError("Requires delta != 0: 0").for_op("Range")
     if isinstance(start, (int, float)) and isinstance(limit, (int, float)):
         return _static_range_size(start, limit, delta, dtype)
+    # dims are integers, so the arithmetic of dims takes no floats
     first, last, step = (int(bound) if isinstance(bound, float) else bound for bound in (start, limit, delta))
     distance = last - first if step > 0 else first - last
     return at_least_zero(ceil_div(distance, abs(step)))
@@ -333,10 +342,10 @@ def _static_range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> int:
     Floats are divided in the range's dtype, because its rounding can change the result.
     """
     if (limit - start) * delta < 0:
-        sign, order = (">", "<=") if delta > 0 else ("<", ">=")
-        raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").for_op("Range")
-    if all(isinstance(b, int) for b in (start, limit, delta)):
-        return -((start - limit) // delta)
+        requirement = "start <= limit when delta > 0" if delta > 0 else "start >= limit when delta < 0"
+        raise ArgumentError(f"Requires {requirement}: {start}/{limit}").for_op("Range")
+    if all(isinstance(bound, int) for bound in (start, limit, delta)):
+        return -((start - limit) // delta)  # the quotient is rounded up
     first, last, step = map(dtype.np.type, (start, limit, delta))
     return math.ceil(float((last - first) / step))
 
@@ -531,15 +540,14 @@ def _on_and_off(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]
     ``values`` are the two arguments. None stands for the defaults 1 and 0. If ``dtype`` is None, the dtype is that of a
     given value, or float32.
     """
-    names = ("on_value", "off_value")
-    value_dtype = next((value.dtype for value in values if value is not None), None)
-    for name, value in zip(names, values):
+    on, off = values
+    for name, value in (("on_value", on), ("off_value", off)):
         if value is not None and dtype is not None and value.dtype is not dtype:
             raise TypeError(f"dtype {value.dtype!s} of {name} does not match dtype parameter {dtype!s}")
-    if None not in values and values[0].dtype is not values[1].dtype:
-        raise TypeError(f"dtype {values[0].dtype!s} of on_value does not match dtype {values[1].dtype!s} of off_value")
+    if on is not None and off is not None and on.dtype is not off.dtype:
+        raise TypeError(f"dtype {on.dtype!s} of on_value does not match dtype {off.dtype!s} of off_value")
+    value_dtype = next((value.dtype for value in values if value is not None), None)
     result_dtype = dtype or value_dtype or float32
-    on, off = values
     if on is None:
         on = EagerTensor(np.array(1, result_dtype.np))
     if off is None:

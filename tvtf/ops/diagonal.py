@@ -54,12 +54,14 @@ def _take_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
 
 def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
     """Emits ONNX nodes that put ``x`` on the diagonal of two axes: selects ``x`` by the identity matrix, else zero."""
-    rank, dtype = len(types[1][0].shape), types[1][0].dtype
-    shape = [1] * rank
-    shape[first] = shape[second] = size = types[0][0].shape[first]
-    zero = emitter.const(np.zeros((), dtype.np))
-    wide = emitter.computed("Unsqueeze", [inputs[0], emitter.const(np.array([second], np.int64))])
-    emitter.node("Where", [emitter.const(np.eye(size, dtype=bool).reshape(shape)), wide, zero], outputs)
+    (x,), ((x_type,), (result_type,)) = inputs, types
+    size = x_type.shape[first]
+    mask_shape = [1] * len(result_type.shape)
+    mask_shape[first] = mask_shape[second] = size
+    is_diagonal = emitter.const(np.eye(size, dtype=bool).reshape(mask_shape))
+    zero = emitter.const(np.zeros((), result_type.dtype.np))
+    expanded = emitter.computed("Unsqueeze", [x, emitter.const(np.array([second], np.int64))])
+    emitter.node("Where", [is_diagonal, expanded, zero], outputs)
 
 
 @primitive(

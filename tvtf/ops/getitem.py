@@ -62,16 +62,14 @@ def _resolved(x: Tensor, key: Any) -> tuple[Tensor, list[AxisSlice], tuple[Dim, 
     for position, entry in enumerate(entries):
         if entry is None:  # a new axis of the result: it is no axis of x
             continue
-        is_slice = isinstance(entry, builtins.slice)
-        if is_slice and axis < x.ndim and any(map(is_computed, _bounds(entry))):
-            x = _gather_slice(x, entry, axis)
-            entries[position] = builtins.slice(None)
+        if isinstance(entry, builtins.slice) and axis < x.ndim:
+            bounds = entry.start, entry.stop, entry.step
+            if any(map(is_computed, bounds)):
+                x = _gather_slice(x, entry, axis)
+                entries[position] = builtins.slice(None)
         axis += 1
-    return x, *axis_slices(x._type.shape, tuple(entries))
-
-
-def _bounds(part: builtins.slice) -> tuple[Any, Any, Any]:
-    return part.start, part.stop, part.step
+    slices, shape = axis_slices(x._type.shape, tuple(entries))
+    return x, slices, shape
 
 
 def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
@@ -95,8 +93,9 @@ def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
     # (stop - start) / step, rounded up
     size = bind.negative(bind.floordiv(bind.subtract(start, stop), step))
     (count,) = static_dims(bind.maximum(size, zero), "slice")
-    index = bind.range(size=count, start=0, delta=1, dtype=int64)
-    return bind.gather(without_rows(x), bind.add(start, bind.multiply(index, step)), axis=axis, batch_dims=0)
+    numbers = bind.range(size=count, start=0, delta=1, dtype=int64)
+    indices = bind.add(start, bind.multiply(numbers, step))
+    return bind.gather(without_rows(x), indices, axis=axis, batch_dims=0)
 
 
 def _as_int64(number: Any) -> Tensor:
@@ -135,16 +134,17 @@ def _number(value: Any) -> Any:
 
     A tensor remains one only if it is computed at run time. Raises TypeError for anything but an integer.
     """
-    original, value = value, read_if_variable(value)
-    if isinstance(value, Tensor):
-        if not value.dtype.is_integer or value.ndim:
-            raise TypeError(MSG_INDEX.format(original))
-        return _scalar_value(value)
-    if is_dim(value):
-        return value
-    if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0) > 0:
-        raise TypeError(MSG_INDEX.format(original))
-    return value.__index__()
+    index = read_if_variable(value)
+    if isinstance(index, Tensor):
+        if not index.dtype.is_integer or index.ndim:
+            raise TypeError(MSG_INDEX.format(value))
+        return _scalar_value(index)
+    if is_dim(index):
+        return index
+    is_scalar = getattr(index, "ndim", 0) == 0
+    if isinstance(index, (str, float)) or not hasattr(index, "__index__") or not is_scalar:
+        raise TypeError(MSG_INDEX.format(value))
+    return index.__index__()
 
 
 def _scalar_value(value: Tensor) -> Any:
@@ -160,16 +160,18 @@ def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[D
     Returns the slice of each axis of ``x``, and the shape of the result.
     """
     keys = key if isinstance(key, (list, tuple)) else [key]
+    entries = _without_ellipsis([_entry(k) for k in keys], len(dims))
     slices: list[AxisSlice] = []
     shape: list[Dim] = []
-    for entry in _without_ellipsis([_entry(k) for k in keys], len(dims)):
+    for entry in entries:
         if entry is None:  # a new axis of size 1
             shape.append(1)
             continue
         axis = len(slices)
+        if not dims:
+            raise ArgumentError("Attempting to slice scalar input.")
         if axis >= len(dims):
-            message = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
-            raise ArgumentError(message if len(dims) else "Attempting to slice scalar input.")
+            raise ArgumentError(f"Index out of range using input dim {axis}; input has only {len(dims)} dims")
         if isinstance(entry, builtins.slice):
             axis_slice = _sliced_axis(entry, dims[axis], axis)
             shape.append(axis_slice.size)
@@ -184,12 +186,13 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
 
     A key without ellipsis is completed by full slices at its end.
     """
-    ellipses = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    if len(ellipses) > 1:
+    ellipsis_positions = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(ellipsis_positions) > 1:
         raise ArgumentError("Multiple ellipses in slice spec not allowed")
-    indexed_axes = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
-    full_slices = [builtins.slice(None)] * (rank - indexed_axes)
-    position = ellipses[0] if ellipses else len(entries)
+    # None inserts a new axis, and indexes no axis
+    indexed_axis_count = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    full_slices = [builtins.slice(None)] * (rank - indexed_axis_count)
+    position = ellipsis_positions[0] if ellipsis_positions else len(entries)
     return [*entries[:position], *full_slices, *entries[position + 1 :]]
 
 
@@ -217,9 +220,8 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> AxisSlice:
     """
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
-        raise unknown_size(
-            TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
-        )
+        error = TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
+        raise unknown_size(error)
     if step == 0:
         raise ArgumentError(f"strides[{axis}] must be non-zero")
     return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)
@@ -288,20 +290,22 @@ def _getitem_eagerly(x: EagerTensor, key: Any) -> Tensor:
     method.
     """
     entries = key if type(key) is tuple else (key,)
-    if state.trace is None and not state.tapes and all(map(_is_basic, entries)) and x._array.dtype != object:
-        try:
-            part = x._array[key]
-        except IndexError:
-            return Tensor.__getitem__(x, key)
-        return EagerTensor(part.copy() if type(part) is np.ndarray else np.asarray(part))
-    return Tensor.__getitem__(x, key)
+    is_plain = state.trace is None and not state.tapes
+    if not is_plain or not all(map(_is_basic, entries)) or x._array.dtype == object:
+        return Tensor.__getitem__(x, key)
+    try:
+        part = x._array[key]
+    except IndexError:
+        return Tensor.__getitem__(x, key)
+    # a copy, because tensors own their memory; a single element is a NumPy scalar
+    return EagerTensor(part.copy() if type(part) is np.ndarray else np.asarray(part))
 
 
 def _is_basic(entry: Any) -> bool:
     """Returns whether an entry of a slice spec is an int, a slice of ints, ``...`` or None."""
     kind = type(entry)
     if kind is builtins.slice:
-        start, stop, step = map(type, _bounds(entry))
+        start, stop, step = type(entry.start), type(entry.stop), type(entry.step)
         return start in _BOUNDS and stop in _BOUNDS and step in _BOUNDS and entry.step != 0
     return kind is int or entry is None or entry is Ellipsis
 
@@ -425,16 +429,16 @@ def scalars_of(values: Any) -> list[Any]:
     An element that is known while tracing becomes an int, another one a scalar tensor.
     """
     if isinstance(values, (list, tuple)):
-        return [_number(b) for b in values]
+        return [_number(value) for value in values]
     vector = convert_to_tensor(values)
     if not vector.ndim:  # a scalar counts as a vector of one element
         return [_number(vector)]
-    if is_computed(vector):  # known only at run time
-        (count,) = vector._type.shape
-        if not isinstance(count, int):
-            raise unknown_size(TypeError(f"how many numbers there are must be known while tracing, but got {vector!r}"))
-        return [getitem(vector, i) for i in range(count)]
-    return list(static_value(vector, "begin"))
+    if not is_computed(vector):
+        return list(static_value(vector, "begin"))
+    (count,) = vector._type.shape
+    if not isinstance(count, int):
+        raise unknown_size(TypeError(f"how many numbers there are must be known while tracing, but got {vector!r}"))
+    return [getitem(vector, i) for i in range(count)]
 
 
 def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
@@ -470,14 +474,18 @@ def _slice_size(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
 
     A ``size`` of -1 stands for all elements starting at ``begin``. A size computed at run time becomes a symbolic dim.
     """
-    if isinstance(size, Tensor) or (isinstance(begin, Tensor) and isinstance(size, int) and size == -1):
-        remaining, requested = bind.subtract(_as_int64(extent), _as_int64(begin)), _as_int64(size)
+    takes_rest = isinstance(size, int) and size == -1
+    if isinstance(size, Tensor) or (isinstance(begin, Tensor) and takes_rest):
+        remaining = bind.subtract(_as_int64(extent), _as_int64(begin))
+        requested = _as_int64(size)
         size_tensor = bind.select(bind.equal(requested, convert_to_tensor(-1, int64)), remaining, requested)
         return static_dims(size_tensor, f"size[{axis}]")[0]
-    if isinstance(size, int) and size == -1:
+    if takes_rest:
         size = extent - begin
-    if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:
+    if not (isinstance(extent, int) and isinstance(begin, int)):
+        return size  # checked at run time
+    if not 0 <= begin <= extent:
         raise ArgumentError(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").for_op("Slice")
-    if all(isinstance(d, int) for d in (extent, begin, size)) and not 0 <= size <= extent - begin:
+    if isinstance(size, int) and not 0 <= size <= extent - begin:
         raise ArgumentError(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").for_op("Slice")
     return size

@@ -93,11 +93,14 @@ def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
     """
     if len(x.shape) < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
-    for what, extent, width in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
+    rows, columns = x.shape[-2:]
+    for name, width, extent, extent_name in (
+        ("num_lower", lower, rows, "rows"),
+        ("num_upper", upper, columns, "columns"),
+    ):
         if isinstance(extent, int) and width > extent:
-            side = "rows" if what == "lower" else "columns"
             raise ArgumentError(
-                f"num_{what} must be negative or less or equal to number of {side} ({extent}) got: {width}"
+                f"{name} must be negative or less or equal to number of {extent_name} ({extent}) got: {width}"
             )
     return x
 
@@ -113,21 +116,21 @@ def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: i
 
     ``lower`` and ``upper`` are the numbers of diagonals to keep below and above the main diagonal.
     """
-    (x_type, *_), _ = types
+    (x,), ((x_type,), _) = inputs, types
     dtype = x_type.dtype
     # not every ONNX runtime has Trilu for the other dtypes
-    supported = dtype
+    supported_dtype = dtype
     if dtype.is_floating and dtype.size == 2:
-        supported = float32
+        supported_dtype = float32
     elif dtype.size < 8 and dtype is not float32:
-        supported = int64
-    value = emitter.cast(inputs[0], supported) if supported is not dtype else inputs[0]
-    # the node's flag `upper` keeps the upper triangle; a negative width keeps all diagonals of that side
-    for keeps_upper, width, diagonal in ((0, upper, upper), (1, lower, -lower)):
-        if width >= 0:
-            triangle = emitter.computed("Trilu", [value, emitter.const(np.array(diagonal))], upper=keeps_upper)
-            value = triangle
-    emitter.node("Identity", [emitter.cast(value, dtype) if supported is not dtype else value], outputs)
+        supported_dtype = int64
+    band = emitter.cast(x, supported_dtype) if supported_dtype is not dtype else x
+    # a negative width keeps all diagonals of that side
+    if upper >= 0:  # the lower triangle, up to the highest diagonal
+        band = emitter.computed("Trilu", [band, emitter.const(np.array(upper))], upper=0)
+    if lower >= 0:  # the upper triangle, from the lowest diagonal
+        band = emitter.computed("Trilu", [band, emitter.const(np.array(-lower))], upper=1)
+    emitter.node("Identity", [emitter.cast(band, dtype) if supported_dtype is not dtype else band], outputs)
 
 
 @primitive(
@@ -177,23 +180,23 @@ def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
     The program checks each width against the number of rows or columns. A negative width keeps all on its side.
     """
     if x.ndim < 2:
-        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
-            "MatrixBandPart"
-        )
-    rows, columns = (bind.cast(scalar_of(d), dtype=int64) for d in x._type.shape[-2:])
+        message = f"input must be at least 2-dim, received shape: {brackets(x.shape)}"
+        raise ArgumentError(message).for_op("MatrixBandPart")
+    rows, columns = (bind.cast(scalar_of(dim), dtype=int64) for dim in x._type.shape[-2:])
+    # the number of diagonals by which an element lies below the main diagonal
     diagonals_below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
-    in_band: Any = None
-    sides = (
-        (num_lower, diagonals_below, rows, "num_lower", "rows"),
-        (num_upper, bind.negative(diagonals_below), columns, "num_upper", "columns"),
-    )
-    for width, distance, extent, name, extent_name in sides:
+    diagonals_above = bind.negative(diagonals_below)
+
+    def within_side(width: Any, distance: Tensor, extent: Tensor, name: str, extent_name: str) -> Tensor:
         width = bind.cast(convert_to_tensor(width), dtype=int64)
         message = f"{name} must be negative or less or equal to number of {extent_name} ({HOLE}) got: {HOLE}"
         bind.guard(bind.less_equal(width, extent), extent, width, message=message, shown=2)
-        in_side = bind.logical_or(bind.less(width, number(0, width)), bind.less_equal(distance, width))
-        in_band = in_side if in_band is None else bind.logical_and(in_band, in_side)
-    return bind.select(in_band, x, number(0, x))
+        keeps_all = bind.less(width, number(0, width))
+        return bind.logical_or(keeps_all, bind.less_equal(distance, width))  # type: ignore[no-any-return]
+
+    within_lower = within_side(num_lower, diagonals_below, rows, "num_lower", "rows")
+    within_upper = within_side(num_upper, diagonals_above, columns, "num_upper", "columns")
+    return bind.select(bind.logical_and(within_lower, within_upper), x, number(0, x))
 
 
 @export("meshgrid")
@@ -297,10 +300,12 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: TensorShape) -> int | None:
     """Returns the dim to which two dims broadcast, for ``broadcast_static_shape``. None is an unknown dim.
 
-    ``first`` and ``second`` are the whole shapes, for the error.
+    ``first`` and ``second`` are the whole shapes, which the error shows.
     """
-    if a is None or b is None:  # the other one decides if it isn't 1
-        return next((d for d in (a, b) if d not in (None, 1)), None)
+    if a is None:  # a known dim decides if it isn't 1
+        return None if b == 1 else b
+    if b is None:
+        return None if a == 1 else a
     if a != b and 1 not in (a, b):
         raise ValueError(
             "Incompatible shapes for broadcasting. Two shapes are compatible if for each dimension pair they are either "

@@ -51,7 +51,8 @@ def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorTyp
     for before, after in paddings:
         if any(isinstance(amount, int) and amount < 0 for amount in (before, after)):
             raise ArgumentError(f"Paddings must be non-negative: {before} {after}")
-    return TensorType(tuple(simplify_dim(dim + low + high) for dim, (low, high) in zip(x.shape, paddings)), x.dtype)
+    padded_dims = tuple(simplify_dim(dim + before + after) for dim, (before, after) in zip(x.shape, paddings))
+    return TensorType(padded_dims, x.dtype)
 
 
 def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
@@ -70,13 +71,15 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
     """
     (x, value), (x_batched, value_batched) = inputs, batched
     x = stretch(size, x, x_batched)
+    all_paddings = ((0, 0), *paddings)
     if not value_batched:
-        return bind.pad(x, value, paddings=((0, 0), *paddings))
-    true_elements = bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape)
-    is_element = bind.pad(true_elements, EagerTensor(np.array(False)), paddings=((0, 0), *paddings))
+        return bind.pad(x, value, paddings=all_paddings)
+    true, false = EagerTensor(np.array(True)), EagerTensor(np.array(False))
+    true_elements = bind.broadcast_to(true, shape=x._type.shape)
+    is_element = bind.pad(true_elements, false, paddings=all_paddings)  # else padding
     zero = EagerTensor(np.zeros((), x.dtype.np))
-    value = bind.reshape(value, shape=(size, *(1,) * (x.ndim - 1)))
-    return bind.select(is_element, bind.pad(x, zero, paddings=((0, 0), *paddings)), value)
+    value_of_item = bind.reshape(value, shape=(size, *(1,) * (x.ndim - 1)))
+    return bind.select(is_element, bind.pad(x, zero, paddings=all_paddings), value_of_item)
 
 
 def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
@@ -156,7 +159,8 @@ def _pairs(paddings: Any, x: Tensor) -> Pairs:
     Raises TensorFlow's error unless ``paddings`` is a matrix with a row for each axis and two columns.
     """
     rows = dims_value(integers(paddings, "paddings"), "paddings")
-    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
+    is_matrix = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
+    if not is_matrix or any(len(row) != 2 for row in rows):
         raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").for_op("Pad")
     pairs = tuple(tuple(static_dims(list(row), "paddings")) for row in rows)
     if len(pairs) != x.ndim:
@@ -167,15 +171,19 @@ def _pairs(paddings: Any, x: Tensor) -> Pairs:
 
 
 def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) -> Tensor:
-    """Pads one axis by ``before`` and ``after`` of its own elements in reverse order, as ``tf.pad`` mirrors.
+    """Pads one axis with its own elements in reverse order, as ``tf.pad`` does in the modes that mirror.
 
-    ``skipped`` is 1 for the mode "REFLECT", which omits the edge element, and 0 for "SYMMETRIC".
+    Args:
+      x: the tensor to pad.
+      axis: the axis to pad.
+      before, after: the numbers of elements to add.
+      skipped: 1 for the mode "REFLECT", which omits the edge element, and 0 for "SYMMETRIC".
     """
     extent = x._type.shape[axis]
-    known = all(isinstance(dim, int) for dim in (extent, before, after))
-    if known and (before > extent - skipped or after > extent - skipped):
-        bounds = ("less than", "not less than") if skipped else ("no greater than", "greater than")
-        message = f"paddings must be {bounds[0]} the dimension size: {before}, {after} {bounds[1]} {extent}"
+    are_known = all(isinstance(dim, int) for dim in (extent, before, after))
+    if are_known and max(before, after) > extent - skipped:
+        required, found = ("less than", "not less than") if skipped else ("no greater than", "greater than")
+        message = f"paddings must be {required} the dimension size: {before}, {after} {found} {extent}"
         raise ArgumentError(message).for_op("MirrorPad")
     parts = [x]
     # the stride of -1 reverses the elements
@@ -213,7 +221,8 @@ def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
     for i, count in enumerate(multiples):
         if isinstance(count, int) and count < 0:
             raise ArgumentError(f"Expected multiples[{i}] >= 0, but got {count}")
-    return TensorType(tuple(simplify_dim(dim * count) for dim, count in zip(x.shape, multiples)), x.dtype)
+    tiled_dims = tuple(simplify_dim(dim * count) for dim, count in zip(x.shape, multiples))
+    return TensorType(tiled_dims, x.dtype)
 
 
 def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -> Tensor:
@@ -327,12 +336,12 @@ def _repeated_by_counts(x: Tensor, counts: Tensor, axis: int) -> Tensor:
         return bind.gather(without_rows(x), rows, axis=axis, batch_dims=0)
     counts = bind.cast(counts, dtype=int64)
     counts = bind.maximum(counts, number(0, counts))
-    ends = bind.cumsum(counts, axis=0, exclusive=False, reverse=False)
-    # Not the largest end: there is none without slices.
-    (size,) = static_dims(bind.reduce_sum(counts, axis=(0,), keepdims=False), "repeats")
-    indices = bind.searchsorted(
-        ends, bind.range(size=size, start=0, delta=1, dtype=int64), side="right", out_type=int64
-    )
+    running_sums = bind.cumsum(counts, axis=0, exclusive=False, reverse=False)
+    # Not the last running sum: there is none without slices.
+    total = bind.reduce_sum(counts, axis=(0,), keepdims=False)
+    (size,) = static_dims(total, "repeats")
+    positions = bind.range(size=size, start=0, delta=1, dtype=int64)
+    indices = bind.searchsorted(running_sums, positions, side="right", out_type=int64)
     return bind.gather(without_rows(x), indices, axis=axis, batch_dims=0)
 
 
@@ -417,10 +426,11 @@ def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
     """Rolls an axis by a shift that is computed at run time: gathers element i from ``(i - shift) % size``."""
     extent = x._type.shape[axis]
     indices = bind.range(size=extent, start=0, delta=1, dtype=int64)
-    # at least 1: the axis may be empty when the program runs
-    modulus = bind.maximum(bind.cast(scalar_of(extent), dtype=int64), number(1, indices))
-    sources = bind.floormod(bind.subtract(indices, bind.cast(shift, dtype=int64)), modulus)
-    return bind.gather(without_rows(x), sources, axis=axis, batch_dims=0)
+    size = bind.cast(scalar_of(extent), dtype=int64)
+    modulus = bind.maximum(size, number(1, indices))  # at least 1: the axis may be empty when the program runs
+    unwrapped = bind.subtract(indices, bind.cast(shift, dtype=int64))
+    source_indices = bind.floormod(unwrapped, modulus)
+    return bind.gather(without_rows(x), source_indices, axis=axis, batch_dims=0)
 
 
 def _rolled_by_int(x: Tensor, shift: int, axis: int) -> Tensor:
@@ -430,6 +440,8 @@ def _rolled_by_int(x: Tensor, shift: int, axis: int) -> Tensor:
         return _rolled_by_tensor(x, EagerTensor(np.array(shift)), axis)
     if extent == 0 or shift % extent == 0:
         return x
-    count = shift % extent
-    last, first = part(x, axis, extent - count, count), part(x, axis, 0, extent - count)
-    return bind.concat(last, first, axis=axis)
+    moved_count = shift % extent
+    remaining_count = extent - moved_count
+    moved = part(x, axis, remaining_count, moved_count)
+    remaining = part(x, axis, 0, remaining_count)
+    return bind.concat(moved, remaining, axis=axis)

@@ -86,9 +86,11 @@ def _replaced(x: Tensor, axes: Sequence[AxisSlice], value: Tensor) -> Tensor:
     if not partial_axes:
         return bind.reshape(value, shape=dims)
     index_depth = partial_axes[-1] + 1
-    lead_shape = tuple(1 if a.dynamic is not None else a.size for a in axes[:index_depth])
-    rows = bind.reshape(value, shape=(*lead_shape, *dims[index_depth:]))
-    return bind.tensor_scatter_update(x, _index_vectors(axes[:index_depth], lead_shape, dims), rows)
+    indexed_axes = axes[:index_depth]
+    index_shape = tuple(1 if axis_slice.dynamic is not None else axis_slice.size for axis_slice in indexed_axes)
+    index_vectors = _index_vectors(indexed_axes, index_shape, dims)
+    updates = bind.reshape(value, shape=(*index_shape, *dims[index_depth:]))
+    return bind.tensor_scatter_update(x, index_vectors, updates)
 
 
 def _is_whole(axis_slice: AxisSlice, dim: Dim) -> bool:
@@ -103,10 +105,12 @@ def _index_vectors(axes: Sequence[AxisSlice], shape: tuple[Dim, ...], dims: Sequ
     sizes of the axes.
     """
     axis_indices = [_axis_indices(axis, axis_slice, shape, dims[axis]) for axis, axis_slice in enumerate(axes)]
-    if all(isinstance(column, np.ndarray) for column in axis_indices):
-        return EagerTensor(np.stack([np.broadcast_to(column, shape) for column in axis_indices], axis=-1))
-    broadcast_columns = [bind.broadcast_to(convert_to_tensor(column), shape=shape) for column in axis_indices]
-    return bind.stack(*broadcast_columns, axis=len(shape))
+    are_known = all(isinstance(indices, np.ndarray) for indices in axis_indices)
+    if are_known:
+        arrays = [np.broadcast_to(indices, shape) for indices in axis_indices]
+        return EagerTensor(np.stack(arrays, axis=-1))
+    tensors = [bind.broadcast_to(convert_to_tensor(indices), shape=shape) for indices in axis_indices]
+    return bind.stack(*tensors, axis=len(shape))
 
 
 def _axis_indices(axis: int, axis_slice: AxisSlice, shape: tuple[Dim, ...], dim: Dim) -> Any:
@@ -118,11 +122,14 @@ def _axis_indices(axis: int, axis_slice: AxisSlice, shape: tuple[Dim, ...], dim:
     if axis_slice.dynamic is not None:
         index = bind.cast(axis_slice.dynamic, dtype=int64)
         # a computed index may be negative and then counts from the end
-        zero, extent = EagerTensor(np.array(0)), bind.reshape(_int64_range(1, dim, 1), shape=())
-        return bind.reshape(bind.select(bind.less(index, zero), bind.add(index, extent), index), shape=aligned_shape)
-    if isinstance(axis_slice.begin, int) and isinstance(axis_slice.size, int):
-        return (axis_slice.begin + axis_slice.step * np.arange(axis_slice.size)).reshape(aligned_shape)
-    return bind.reshape(_int64_range(axis_slice.size, axis_slice.begin, axis_slice.step), shape=aligned_shape)
+        zero = EagerTensor(np.array(0))
+        extent = bind.reshape(_int64_range(1, dim, 1), shape=())
+        nonnegative = bind.select(bind.less(index, zero), bind.add(index, extent), index)
+        return bind.reshape(nonnegative, shape=aligned_shape)
+    begin, size, step = axis_slice.begin, axis_slice.size, axis_slice.step
+    if isinstance(begin, int) and isinstance(size, int):
+        return (begin + step * np.arange(size)).reshape(aligned_shape)
+    return bind.reshape(_int64_range(size, begin, step), shape=aligned_shape)
 
 
 def _int64_range(size: Dim, start: Dim, delta: int) -> Tensor:

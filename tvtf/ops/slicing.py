@@ -50,10 +50,11 @@ def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, s
 
     ``begin`` may be negative: an index that counts from the end of the axis may lie before the start.
     """
-    extent, begin_scalar, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
-    is_inside = bind.logical_and(
-        bind.less_equal(end, extent), bind.greater_equal(begin_scalar, EagerTensor(np.array(0)))
-    )
+    extent = scalar_of(x._type.shape[axis])
+    first = scalar_of(begin)
+    end = scalar_of(simplify_dim(begin + size))
+    zero = EagerTensor(np.array(0))
+    is_inside = bind.logical_and(bind.less_equal(end, extent), bind.greater_equal(first, zero))
     return is_inside, f"slice index of dimension {axis} out of bounds."
 
 
@@ -71,12 +72,10 @@ def _strided_batch(
     """
     # ``size_`` and ``batched`` aren't needed here, but all batch rules receive them
     (x,) = inputs
+    batch_size, *_ = x._type.shape
+    checked_axes = tuple(axis + 1 for axis in checked)
     return bind.strided_slice(
-        x,
-        begin=(0, *begin),
-        size=(x._type.shape[0], *size),
-        strides=(1, *strides),
-        checked=tuple(a + 1 for a in checked),
+        x, begin=(0, *begin), size=(batch_size, *size), strides=(1, *strides), checked=checked_axes
     )
 
 
@@ -92,13 +91,11 @@ def _strided_nodes(
         emitter.node("Identity", inputs, outputs)
         return
     bounds = [_onnx_bounds(*axis_slice) for axis_slice in zip(begin, size, strides)]
-    starts, ends, all_strides = zip(*bounds)
-    axes = emitter.const(np.arange(len(begin)))
-    emitter.node(
-        "Slice",
-        [inputs[0], emitter.shape(starts), emitter.shape(ends), axes, emitter.const(np.array(all_strides))],
-        outputs,
-    )
+    starts, ends, steps = zip(*bounds)
+    (x,) = inputs
+    start_vector, end_vector = emitter.shape(starts), emitter.shape(ends)
+    axes, step_vector = emitter.const(np.arange(len(begin))), emitter.const(np.array(steps))
+    emitter.node("Slice", [x, start_vector, end_vector, axes, step_vector], outputs)
 
 
 def _onnx_bounds(begin: Dim, size: Dim, stride: int) -> tuple[Dim, Dim, int]:
@@ -109,7 +106,9 @@ def _onnx_bounds(begin: Dim, size: Dim, stride: int) -> tuple[Dim, Dim, int]:
     if isinstance(size, int) and size == 0:
         return 0, 0, 1
     end = simplify_dim(begin + size * stride)
-    return begin, int(np.iinfo(np.int64).min) if isinstance(end, int) and end < 0 else end, stride
+    if isinstance(end, int) and end < 0:
+        end = int(np.iinfo(np.int64).min)
+    return begin, end, stride
 
 
 @primitive(
@@ -172,14 +171,14 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
         value = _interleave_zeros(emitter, value, zero, sizes, axis, abs(stride))
         if stride < 0:
             value = _reversed(emitter, value, axis)
-    # a backward slice begins at its last element
-    low = [
-        first if each_stride > 0 else first - (count - 1) for first, count, each_stride in zip(begin, sizes, strides)
-    ]
-    high = [dim - first - count for dim, first, count in zip(shape, low, sizes)]
     if not shape:
         emitter.node("Identity", [value], outputs)
         return
+    low, high = [], []
+    for dim, first, count, stride in zip(shape, begin, sizes, strides):
+        lowest = first if stride > 0 else first - (count - 1)  # a backward slice begins at its last element
+        low.append(lowest)
+        high.append(dim - lowest - count)
     emitter.node("Pad", [value, emitter.shape((*low, *high)), zero], outputs)
 
 
@@ -191,18 +190,17 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
     """
     if stride == 1:
         return value
-    rank, count = len(sizes), sizes[axis]
-    with_axis = emitter.computed("Unsqueeze", [value, emitter.const(np.array([axis + 1]))])
-    pads = [0] * (2 * rank + 2)
-    # ONNX lists the paddings after the rank + 1 axes following those before them
-    pads[rank + 1 + axis + 1] = stride - 1
+    new_axis = axis + 1
+    with_axis = emitter.computed("Unsqueeze", [value, emitter.const(np.array([new_axis]))])
+    rank = len(sizes) + 1
+    pads = [0] * (2 * rank)
+    pads[rank + new_axis] = stride - 1  # ONNX lists the paddings before all axes first, then those after all axes
     padded = emitter.computed("Pad", [with_axis, emitter.const(np.array(pads)), zero])
-    flat = emitter.computed("Reshape", [padded, emitter.shape((*sizes[:axis], count * stride, *sizes[axis + 1 :]))])
-    sizes[axis] = at_least_zero(count * stride - (stride - 1))
-    return emitter.computed(
-        "Slice",
-        [flat, emitter.const(np.array([0])), emitter.shape((sizes[axis],)), emitter.const(np.array([axis]))],
-    )
+    merged_size = sizes[axis] * stride
+    merged = emitter.computed("Reshape", [padded, emitter.shape((*sizes[:axis], merged_size, *sizes[axis + 1 :]))])
+    sizes[axis] = at_least_zero(merged_size - (stride - 1))
+    start, end = emitter.const(np.array([0])), emitter.shape((sizes[axis],))
+    return emitter.computed("Slice", [merged, start, end, emitter.const(np.array([axis]))])
 
 
 def _reversed(emitter: Any, value: str, axis: int) -> str:
@@ -260,8 +258,11 @@ def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes
     """
     index = [builtins.slice(None)] * len(shape)
     for start, axis, size in zip(starts, axes, sizes):
-        position = int(start) + (shape[axis] if wrap and start < 0 else 0)
-        if not 0 <= position <= shape[axis] - size:
+        extent = shape[axis]
+        position = int(start)
+        if wrap and position < 0:
+            position += extent
+        if not 0 <= position <= extent - size:
             raise ArgumentError(f"slice index {int(start)} of dimension {axis} out of bounds.")
         index[axis] = builtins.slice(position, position + size)
     return tuple(index)
@@ -284,10 +285,11 @@ def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) 
 
     The check is a pair of the condition and the error's message. A start known while tracing is part of the message.
     """
-    extent_scalar, last_start, zero = (
-        bind.cast(scalar_of(dim), dtype=start.dtype) for dim in (extent, extent - size, 0)
-    )
-    position = bind.select(bind.less(start, zero), bind.add(start, extent_scalar), start) if wrap else start
+    dims = (extent, extent - size, 0)
+    extent_scalar, last_start, zero = (bind.cast(scalar_of(dim), dtype=start.dtype) for dim in dims)
+    position = start
+    if wrap:
+        position = bind.select(bind.less(start, zero), bind.add(start, extent_scalar), start)
     is_inside = bind.logical_and(bind.less_equal(zero, position), bind.less_equal(position, last_start))
     known = getattr(start, "known", None)
     start_text = "" if known is None else f" {known}"
@@ -320,14 +322,14 @@ def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Seq
 
     Negative starts are counted from the end of their axis.
     """
-    vectors = []
+    vectors = []  # of one element each
     for start in starts:
         int64_start = emitter.computed("Cast", [start], to=7)  # ONNX's number for int64
-        vector = emitter.computed("Unsqueeze", [int64_start, emitter.const(np.array([0]))])
-        vectors.append(vector)
+        vectors.append(emitter.computed("Unsqueeze", [int64_start, emitter.const(np.array([0]))]))
     begins = emitter.computed("Concat", vectors, axis=0)
     is_negative = emitter.computed("Less", [begins, emitter.const(np.array([0]))])
-    from_end = emitter.computed("Add", [begins, emitter.shape(tuple(shape[a] for a in axes))])
+    extents = emitter.shape(tuple(shape[axis] for axis in axes))
+    from_end = emitter.computed("Add", [begins, extents])
     return emitter.computed("Where", [is_negative, from_end, begins])
 
 
@@ -337,16 +339,18 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
     If all items share the starts, one slice covers all items. Otherwise the windows are gathered, axis by axis.
     """
     (x, *starts), (x_batched, *starts_batched) = inputs, batched
+    shifted_axes = tuple(axis + 1 for axis in axes)
     if not any(starts_batched):
-        return bind.dynamic_slice(x, *starts, axes=tuple(a + 1 for a in axes), sizes=sizes, wrap=wrap)
-    # windows of one tensor over its first axis are gathered from it, without a copy for each item
-    is_shared = len(axes) == 1 and axes[0] == 0 and not x_batched
-    x = x if is_shared else stretch(size, x, x_batched)
-    for start, is_batched, axis, window_size in zip(starts, starts_batched, axes, sizes):
-        indices = _window_indices(
-            stretch(size, start, is_batched), window_size, x._type.shape[axis if is_shared else axis + 1], wrap
-        )
-        x = bind.gather(x, indices, axis=0 if is_shared else axis + 1, batch_dims=0 if is_shared else 1)
+        return bind.dynamic_slice(x, *starts, axes=shifted_axes, sizes=sizes, wrap=wrap)
+    starts = [stretch(size, start, is_batched) for start, is_batched in zip(starts, starts_batched)]
+    if not x_batched and tuple(axes) == (0,):
+        # windows of one tensor over its first axis are gathered from it, without a copy for each item
+        indices = _window_indices(starts[0], sizes[0], x._type.shape[0], wrap)
+        return bind.gather(x, indices, axis=0, batch_dims=0)
+    x = stretch(size, x, x_batched)
+    for start, axis, window_size in zip(starts, shifted_axes, sizes):
+        indices = _window_indices(start, window_size, x._type.shape[axis], wrap)
+        x = bind.gather(x, indices, axis=axis, batch_dims=1)
     return x
 
 
@@ -358,8 +362,9 @@ def _window_indices(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tens
     if wrap:
         from_end = bind.add(starts, bind.cast(scalar_of(extent), dtype=starts.dtype))
         starts = bind.select(bind.less(starts, number(0, starts)), from_end, starts)
+    offsets = bind.range(size=count, start=0, delta=1, dtype=starts.dtype)
     column = bind.reshape(starts, shape=(*starts._type.shape, 1))
-    return bind.add(column, bind.range(size=count, start=0, delta=1, dtype=starts.dtype))
+    return bind.add(column, offsets)
 
 
 _INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)), ((3,), (0,), (1,), (2,)))
@@ -417,10 +422,11 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
     """
     # ``wrap`` isn't needed here, but all ONNX rules receive it
     (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
-    begin = _starts(emitter, starts, result_type.shape, axes)
-    surplus = emitter.computed("Sub", [emitter.shape(extents), emitter.shape(tuple(ct_type.shape[a] for a in axes))])
-    after = emitter.computed("Sub", [surplus, begin])
-    paddings = emitter.computed("Concat", [begin, after], axis=0)
+    window_sizes = tuple(ct_type.shape[axis] for axis in axes)
+    before = _starts(emitter, starts, result_type.shape, axes)
+    total = emitter.computed("Sub", [emitter.shape(extents), emitter.shape(window_sizes)])
+    after = emitter.computed("Sub", [total, before])
+    paddings = emitter.computed("Concat", [before, after], axis=0)
     zero = emitter.const(np.zeros((), ct_type.dtype.np))
     emitter.node("Pad", [ct, paddings, zero, emitter.const(np.array(axes))], outputs)
 

@@ -49,9 +49,10 @@ def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> Ten
     The index must be an integer. The value must have the type of one row of ``buffer``.
     """
     _require_index(index)
-    if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
+    row_shape = buffer.shape[1:]
+    if buffer.dtype is not value.dtype or not same_shape(row_shape, value.shape):
         raise ArgumentError(
-            f"a stack of {show_shape(buffer.shape[1:])} {buffer.dtype.name} can't take a value of shape "
+            f"a stack of {show_shape(row_shape)} {buffer.dtype.name} can't take a value of shape "
             f"{show_shape(value.shape)} and dtype {value.dtype.name}"
         )
     return buffer
@@ -140,9 +141,10 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     # ``size`` isn't needed here, but all batch rules receive it
     (buffer, index), (buffer_batched, index_batched) = inputs, batched
     if index_batched:
-        return bind.gather(buffer, index, axis=int(buffer_batched), batch_dims=int(buffer_batched))
-    # now axis 0 counts the rows, and axis 1 the batch items
-    return bind.stack_read(bind.transpose(buffer, perm=(1, 0, *range(2, buffer.ndim))), index)
+        batch_rank = 1 if buffer_batched else 0
+        return bind.gather(buffer, index, axis=batch_rank, batch_dims=batch_rank)
+    rows_before_items = bind.transpose(buffer, perm=(1, 0, *range(2, buffer.ndim)))
+    return bind.stack_read(rows_before_items, index)
 
 
 @primitive(
@@ -217,13 +219,13 @@ def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> Te
     ``places`` has for each row of ``values`` an integer, the index of the row in ``buffer`` to which it is added. Rows
     of both must have the same type.
     """
-    count = values.shape[:1]
+    count, row_shape, buffer_row_shape = values.shape[:1], values.shape[1:], buffer.shape[1:]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
         raise ArgumentError(
             f"places must be an integer for each of {show_shape(count)} rows, but are {show_shape(places.shape)}"
         )
-    if buffer.dtype is not values.dtype or not same_shape(buffer.shape[1:], values.shape[1:]):
-        raise ArgumentError(f"rows of shape {show_shape(buffer.shape[1:])} can't take {show_shape(values.shape[1:])}")
+    if buffer.dtype is not values.dtype or not same_shape(buffer_row_shape, row_shape):
+        raise ArgumentError(f"rows of shape {show_shape(buffer_row_shape)} can't take {show_shape(row_shape)}")
     return buffer
 
 
@@ -245,19 +247,18 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     The buffers of all items are merged to one buffer. The indices of each item are moved to its part of that buffer.
     """
     buffer, places, values = (stretch(size, each, is_batched) for each, is_batched in zip(inputs, batched))
-    (_, count, *_), (_, rows) = buffer._type.shape, places._type.shape  # the buffer's rows, and the rows to add
-    offsets = bind.multiply(
-        bind.range(size=size, start=0, delta=1, dtype=places.dtype), bind.cast(scalar_of(count), dtype=places.dtype)
-    )
-    item_indices = bind.add(places, bind.reshape(offsets, shape=(size, 1)))
+    _, buffer_rows, *row_dims = buffer._type.shape
+    _, added_rows = places._type.shape
+    item_numbers = bind.range(size=size, start=0, delta=1, dtype=places.dtype)
+    first_rows = bind.multiply(item_numbers, bind.cast(scalar_of(buffer_rows), dtype=places.dtype))
+    moved_places = bind.add(places, bind.reshape(first_rows, shape=(size, 1)))
     # negative indices, which are skipped, must stay negative
-    item_indices = bind.select(bind.less(places, number(0, places)), places, item_indices)
-    merged = bind.stack_add_rows(
-        bind.reshape(buffer, shape=(size * count, *buffer._type.shape[2:])),
-        bind.reshape(item_indices, shape=(size * rows,)),
-        bind.reshape(values, shape=(size * rows, *values._type.shape[2:])),
-    )
-    return bind.reshape(merged, shape=buffer._type.shape)
+    moved_places = bind.select(bind.less(places, number(0, places)), places, moved_places)
+    merged_buffer = bind.reshape(buffer, shape=(size * buffer_rows, *row_dims))
+    merged_places = bind.reshape(moved_places, shape=(size * added_rows,))
+    merged_values = bind.reshape(values, shape=(size * added_rows, *values._type.shape[2:]))
+    result = bind.stack_add_rows(merged_buffer, merged_places, merged_values)
+    return bind.reshape(result, shape=buffer._type.shape)
 
 
 @primitive(
