@@ -192,7 +192,8 @@ def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
         return bind.reduce_sum(magnitudes, axis=axes, keepdims=keepdims)
     if ord == np.inf:
         return bind.reduce_max(magnitudes, axis=axes, keepdims=keepdims)
-    total = bind.reduce_sum(bind.pow(magnitudes, _number(ord, magnitudes)), axis=axes, keepdims=keepdims)
+    powers = bind.pow(magnitudes, _number(ord, magnitudes))
+    total = bind.reduce_sum(powers, axis=axes, keepdims=keepdims)
     return bind.pow(total, _number(1 / ord, magnitudes))
 
 
@@ -205,10 +206,14 @@ def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple[int, int], keepdims: bool) -> Tensor:
-    """Computes the norm ``ord`` of the matrices that lie in two axes of ``x``.
+    """Computes the norm of the matrices that lie in two axes of ``x``.
 
-    ``axes`` is the sorted pair of axes. ``ordered_axes`` names the row axis before the column axis, because the norms 1
-    and inf distinguish rows from columns.
+    Args:
+      x: floating or complex tensor.
+      ord: "euclidean", "fro", 1, 2 or infinity.
+      axes: the sorted pair of axes.
+      ordered_axes: the row axis and the column axis, which the norms 1 and infinity distinguish.
+      keepdims: whether both axes stay, with size 1.
     """
     if ord in ("euclidean", "fro"):
         return _vector_norm(x, "euclidean", axes, keepdims)
@@ -216,8 +221,11 @@ def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple
         return _spectral_norm(x, axes, keepdims)
     if ord not in (1, np.inf):
         raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
-    # the largest sum of a column for 1, of a row for inf
-    summed_axis, other_axis = ordered_axes if ord == 1 else ordered_axes[::-1]
+    row_axis, column_axis = ordered_axes
+    # the largest sum of a column for 1, of a row for infinity
+    summed_axis, other_axis = (row_axis, column_axis) if ord == 1 else (column_axis, row_axis)
     sums = bind.reduce_sum(magnitude(x), axis=(summed_axis,), keepdims=True)
     largest = bind.reduce_max(sums, axis=(other_axis,), keepdims=True)
-    return largest if keepdims else bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, False))
+    if keepdims:
+        return largest
+    return bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, False))

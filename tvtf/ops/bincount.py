@@ -74,7 +74,8 @@ def _weights_of(numbers: Tensor, weights: Tensor | None) -> Tensor | None:
     if weights is None:
         return None
     if weights.shape.num_elements() == 0:
-        return bind.broadcast_to(number(1, weights), shape=(size_of(numbers._type.shape),))  # type: ignore[no-any-return]
+        count = size_of(numbers._type.shape)
+        return bind.broadcast_to(number(1, weights), shape=(count,))  # type: ignore[no-any-return]
     if not agree_shape(numbers._type.shape, weights._type.shape):
         raise ArgumentError(
             "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case it acts as all weights "
@@ -154,16 +155,17 @@ def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None
     It is a symbolic dim. The program checks that no number is negative.
     """
     # without the -1, the maximum of no numbers would be the lowest of the dtype
-    flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
-    length = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
-    least = bind.reduce_min(bind.maximum(flattened(numbers), number(-1, numbers)), axis=(0,), keepdims=False)
-    length = bind.initialized(
-        length, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
-    )
+    extended = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
+    largest = bind.reduce_max(extended, axis=(0,), keepdims=False)
+    bin_count = bind.add(largest, number(1, numbers))
+    at_least_minus_one = bind.maximum(flattened(numbers), number(-1, numbers))
+    smallest = bind.reduce_min(at_least_minus_one, axis=(0,), keepdims=False)
+    all_valid = bind.greater_equal(smallest, number(0, smallest))
+    bin_count = bind.initialized(bin_count, all_valid, message="Input arr must be non-negative!")
     if low is not None:
-        length = bind.maximum(length, low)
+        bin_count = bind.maximum(bin_count, low)
     if high is not None:
-        length = bind.minimum(length, high)
+        bin_count = bind.minimum(bin_count, high)
     if isinstance(low, EagerTensor) and isinstance(high, EagerTensor) and int(low) >= int(high):
         return int(high)  # known while tracing, though the numbers aren't
-    return static_dims(length, "bincount")[0]
+    return static_dims(bin_count, "bincount")[0]

@@ -44,12 +44,15 @@ def _type(*operands: TensorType, formulas: tuple[Any, ...], axis: tuple[int, ...
     All operands must broadcast to the shape of the first. The sums have this shape without ``axis``.
     """
     require_same_dtype(operands)
-    first = operands[0]
-    for operand in operands[1:]:
-        if not same_shape(broadcast_shapes(first.shape, operand.shape, same_dim) or (), first.shape):
+    first, *others = operands
+    for operand in others:
+        combined = broadcast_shapes(first.shape, operand.shape, same_dim) or ()
+        if not same_shape(combined, first.shape):
             shapes = f"{show_shape(operand.shape)} and {show_shape(first.shape)}"
             raise ArgumentError(f"operands must broadcast to the shape of the first, but got {shapes}")
-    return (reduction((float32, float64))(first, axis=axis, keepdims=False),) * len(formulas)
+    reduction_rule = reduction((float32, float64))
+    sum_type = reduction_rule(first, axis=axis, keepdims=False)
+    return (sum_type,) * len(formulas)
 
 
 def _batch(
@@ -65,7 +68,8 @@ def _batch(
         if x.ndim < rank:
             new_axes = (1,) * (rank - x.ndim)
             operands[i] = bind.reshape(x, shape=(size, *new_axes, *x._type.shape[1:]))
-    return bind.column_sums(*operands, formulas=formulas, axis=tuple(i + 1 for i in axis))
+    shifted_axes = tuple(each + 1 for each in axis)
+    return bind.column_sums(*operands, formulas=formulas, axis=shifted_axes)
 
 
 def _samples() -> list[Sample]:

@@ -67,10 +67,10 @@ def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns labels and predictions.
     """
-    difference = predictions.ndim - labels.ndim
-    if difference == 1 and predictions.shape[-1] == 1:
+    rank_difference = predictions.ndim - labels.ndim
+    if rank_difference == 1 and predictions.shape[-1] == 1:
         predictions = bind.reshape(predictions, shape=predictions._type.shape[:-1])
-    if difference == -1 and labels.shape[-1] == 1:
+    if rank_difference == -1 and labels.shape[-1] == 1:
         labels = bind.reshape(labels, shape=labels._type.shape[:-1])
     return labels, predictions
 

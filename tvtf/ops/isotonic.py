@@ -31,16 +31,18 @@ def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Neighbouring segments whose means rise are merged. Returns the mean of each element's segment, and the segment's
     number.
     """
-    blocks: list[list[float]] = []  # sum and number of the elements of each segment
+    totals: list[float] = []  # the sum of each segment's elements
+    counts: list[int] = []  # and their number
     for value in row.tolist():
-        blocks.append([value, 1])
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] < blocks[-1][0] / blocks[-1][1]:  # the mean rises
-            total, count = blocks.pop()
-            blocks[-1][0] += total
-            blocks[-1][1] += count
-    counts = [int(count) for _, count in blocks]
-    means = [total / count for total, count in blocks]
-    return np.repeat(np.array(means, np.float64), counts), np.repeat(np.arange(len(blocks)), counts)
+        totals.append(value)
+        counts.append(1)
+        while len(totals) > 1 and totals[-2] / counts[-2] < totals[-1] / counts[-1]:  # the mean rises
+            last_total, last_count = totals.pop(), counts.pop()
+            totals[-1] += last_total
+            counts[-1] += last_count
+    means = [total / count for total, count in zip(totals, counts)]
+    segment_numbers = np.arange(len(counts))
+    return np.repeat(np.array(means, np.float64), counts), np.repeat(segment_numbers, counts)
 
 
 def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -52,14 +52,16 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
 
     def make() -> list[Sample]:
         """Builds a sample for each case, one of an empty input and one of symbolic dims."""
-        samples = [
-            Sample((draw(seed, shape),), {"axis": axis_list, "keepdims": bool(seed % 2)}, tuple(domain), **options)
-            for seed, (shape, axis_list) in enumerate(cases)
-        ]
-        empty = Sample((draw(5, (0, 3)),), {"axis": (0,), "keepdims": True}, tuple(domain), gradient=False)
-        sums = {"axis": (1,), "keepdims": False}
-        symbolic_sizes = Sample((draw(6, (2, 3)),), sums, tuple(domain), symbolic=(("n", "m"),), **options)
-        return [*samples, empty, symbolic_sizes]
+        dtypes = tuple(domain)
+        samples = []
+        for seed, (shape, axes) in enumerate(cases):
+            attrs = {"axis": axes, "keepdims": bool(seed % 2)}  # both values in turn
+            samples.append(Sample((draw(seed, shape),), attrs, dtypes, **options))
+        empty_attrs = {"axis": (0,), "keepdims": True}
+        samples.append(Sample((draw(5, (0, 3)),), empty_attrs, dtypes, gradient=False))
+        symbolic_attrs = {"axis": (1,), "keepdims": False}
+        samples.append(Sample((draw(6, (2, 3)),), symbolic_attrs, dtypes, symbolic=(("n", "m"),), **options))
+        return samples
 
     return make
 
@@ -119,11 +121,13 @@ def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nda
 
     For a large contiguous array and leading axes, the sum is one of rows. NumPy adds long rows faster.
     """
-    if x.size < 4 * _LONG_ROW or axis != tuple(range(len(axis))) or not x.flags.c_contiguous:
+    are_leading_axes = axis == tuple(range(len(axis)))
+    if x.size < 4 * _LONG_ROW or not are_leading_axes or not x.flags.c_contiguous:
         return np.add.reduce(x, axis, wide_type(x), keepdims=keepdims)
     row_shape = x.shape[len(axis) :]
     total = _summed_rows(x.reshape(-1, math.prod(row_shape)), wide_type(x))
-    return total.reshape((1,) * len(axis) * keepdims + row_shape)
+    reduced_dims = (1,) * len(axis) if keepdims else ()
+    return total.reshape(reduced_dims + row_shape)
 
 
 def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -135,9 +139,12 @@ def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     rows_per_group = _LONG_ROW // columns
     if columns == 1 or rows_per_group < 2:
         return np.sum(x, 0, dtype)
-    grouped_rows = rows // rows_per_group * rows_per_group
-    group_sums = np.sum(x[:grouped_rows].reshape(-1, rows_per_group * columns), 0, dtype)
-    return np.sum(group_sums.reshape(rows_per_group, columns), 0, dtype) + np.sum(x[grouped_rows:], 0, dtype)
+    grouped_row_count = rows // rows_per_group * rows_per_group
+    long_rows = x[:grouped_row_count].reshape(-1, rows_per_group * columns)
+    sum_of_long_rows = np.sum(long_rows, 0, dtype)
+    sum_of_groups = np.sum(sum_of_long_rows.reshape(rows_per_group, columns), 0, dtype)
+    sum_of_remaining_rows = np.sum(x[grouped_row_count:], 0, dtype)
+    return sum_of_groups + sum_of_remaining_rows
 
 
 @_reduction_op(
@@ -180,8 +187,8 @@ def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nd
         return _sum_array(x, axis=axis, keepdims=keepdims) / sum_dtype.type(count)
     sum_dtype = np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64)
     total = np.sum(x, axis=axis, keepdims=keepdims, dtype=sum_dtype)
-    # the absolute value is divided, because // rounds down; at least 1, because the mean of no integers is 0
-    return np.sign(total) * (np.abs(total) // sum_dtype.type(max(count, 1)))
+    divisor = sum_dtype.type(max(count, 1))  # at least 1: the mean of no integers is 0
+    return np.sign(total) * (np.abs(total) // divisor)  # of the absolute value, because // rounds down
 
 
 def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -329,16 +336,18 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     the whole product by the element would fail for zeros.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
+    # the reduced axes are moved to the front and flattened to one
     kept_axes = tuple(i for i in range(x.ndim) if i not in axis)
     perm = (*axis, *kept_axes)
-    dims = x._type.shape
-    count = size_of(dims[a] for a in axis)
-    flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *(dims[i] for i in kept_axes)))
+    transposed_dims = tuple(x._type.shape[i] for i in perm)
+    count = size_of(transposed_dims[: len(axis)])
+    flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *transposed_dims[len(axis) :]))
     before = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=False)
     after = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=True)
-    others = bind.reshape(bind.multiply(before, after), shape=tuple(dims[position] for position in perm))
+    others = bind.reshape(bind.multiply(before, after), shape=transposed_dims)
     inverse_perm = tuple(int(i) for i in np.argsort(perm))
-    return bind.multiply(expand_reduced(ct, x, axis, keepdims), bind.transpose(others, perm=inverse_perm))
+    others = bind.transpose(others, perm=inverse_perm)
+    return bind.multiply(expand_reduced(ct, x, axis, keepdims), others)
 
 
 @_reduction_op(
@@ -376,8 +385,9 @@ def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tup
     ONNX's reductions of bools are recent and not in every runtime.
     """
     # ``types`` isn't needed here, but all ONNX rules receive it
-    count = emitter.reduced("ReduceSum", [emitter.cast(inputs[0], int32)], axis, keepdims)
-    emitter.node("Cast", [count], outputs, to=9)  # ONNX's number for bool
+    (x,) = inputs
+    count_of_true = emitter.reduced("ReduceSum", [emitter.cast(x, int32)], axis, keepdims)
+    emitter.node("Cast", [count_of_true], outputs, to=9)  # ONNX's number for bool
 
 
 def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
@@ -444,8 +454,10 @@ def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
+    extent = x.shape[axis]
     result_shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if isinstance(x.shape[axis], int) and x.shape[axis] == 0 and size_of(result_shape) != 0:
+    is_empty = isinstance(extent, int) and extent == 0
+    if is_empty and size_of(result_shape) != 0:
         raise ArgumentError(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
     return TensorType(result_shape, output_type)
 
@@ -459,8 +471,10 @@ def _arg_array(find: Any, worst: Any) -> Any:
 
     def find_index(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
         if not x.shape[axis]:  # then there are no results
-            return np.zeros((*x.shape[:axis], *x.shape[axis + 1 :]), output_type.np)
-        comparable = np.where(np.isnan(x), worst(x.dtype), x) if x.dtype.kind not in "biu" else x
+            result_shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+            return np.zeros(result_shape, output_type.np)
+        may_have_nan = x.dtype.kind not in "biu"
+        comparable = np.where(np.isnan(x), worst(x.dtype), x) if may_have_nan else x
         return find(comparable, axis)
 
     return find_index
@@ -473,11 +487,14 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
     """
     # ``output_type`` isn't needed here, but all rules of the op receive it
     shape = x._type.shape
-    if isinstance(shape[axis], int):
+    extent = shape[axis]
+    if isinstance(extent, int):
         return []
     zero = EagerTensor(np.array(0))
-    results = scalar_of(size_of((*shape[:axis], *shape[axis + 1 :])))
-    is_valid = bind.logical_or(bind.greater(scalar_of(shape[axis]), zero), bind.equal(results, zero))
+    result_size = size_of((*shape[:axis], *shape[axis + 1 :]))
+    has_extent = bind.greater(scalar_of(extent), zero)
+    has_no_result = bind.equal(scalar_of(result_size), zero)
+    is_valid = bind.logical_or(has_extent, has_no_result)
     return [(is_valid, f"Reduction axis {axis} is empty in shape {brackets(shape)}")]
 
 
@@ -485,11 +502,11 @@ def _arg_samples() -> list[Sample]:
     """Returns test samples of argmax and argmin, one of them with an empty input."""
     # pairs of a shape and an axis
     cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
-    types = tuple(REAL)
-    return [
-        Sample((draw(seed, shape),), {"axis": axis, "output_type": int64}, types, gradient=False)
-        for seed, (shape, axis) in enumerate(cases)
-    ]
+    samples = []
+    for seed, (shape, axis) in enumerate(cases):
+        attrs = {"axis": axis, "output_type": int64}
+        samples.append(Sample((draw(seed, shape),), attrs, tuple(REAL), gradient=False))
+    return samples
 
 
 def _arg_nodes(op: str) -> Any:
@@ -500,7 +517,9 @@ def _arg_nodes(op: str) -> Any:
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
         indices = emitter.computed(op, inputs, axis=axis, keepdims=0)
-        emitter.node("Identity", [indices if output_type is int64 else emitter.cast(indices, output_type)], outputs)
+        if output_type is not int64:
+            indices = emitter.cast(indices, output_type)
+        emitter.node("Identity", [indices], outputs)
 
     return onnx_rule
 
@@ -513,9 +532,12 @@ def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
 
 
 def _arg_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
-    """Returns a decorator that declares argmax or argmin. ``name`` is TensorFlow's and ONNX's, such as "ArgMax".
+    """Returns a decorator that declares argmax or argmin.
 
-    ``find`` is NumPy's function. It finds the value ``worst(dtype)`` only if all elements have that value.
+    Args:
+      name: TensorFlow's and ONNX's name, such as "ArgMax".
+      find: NumPy's function.
+      worst: ``worst(dtype)`` is the value that ``find`` finds only if all elements have it; it replaces NaN.
     """
     public_name = name.lower()
     return primitive(

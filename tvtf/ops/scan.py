@@ -14,7 +14,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC
 from tvtf.ops.dims import at_least_zero
 from tvtf.ops.operands import attributes
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype, static_int, stretch
 
 NO_ONNX = "ONNX has no running product before opset 26, and no recurrence but Loop and Scan"
 
@@ -65,15 +65,15 @@ def _scan_samples() -> list[Sample]:
     """Returns test samples of cumulative ops: exclusive, reverse, with an empty axis, and with a symbolic size."""
     # the shape, the axis, exclusive and reverse
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
-    samples = [
-        Sample((draw(seed, shape),), {"axis": axis, "exclusive": exclusive, "reverse": reverse}, NUMERIC)
-        for seed, (shape, axis, exclusive, reverse) in enumerate(cases)
-    ]
-    empty = Sample((draw(9, (0, 2)),), {"axis": 0, "exclusive": True, "reverse": False}, NUMERIC)
-    symbolic_sizes = Sample(
-        (draw(8, (3, 2)),), {"axis": 0, "exclusive": False, "reverse": False}, NUMERIC, symbolic=(("n", None),)
-    )
-    return [*samples, empty, symbolic_sizes]
+    samples = []
+    for seed, (shape, axis, exclusive, reverse) in enumerate(cases):
+        attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+        samples.append(Sample((draw(seed, shape),), attrs, NUMERIC))
+    empty_attrs = {"axis": 0, "exclusive": True, "reverse": False}
+    samples.append(Sample((draw(9, (0, 2)),), empty_attrs, NUMERIC))
+    symbolic_attrs = {"axis": 0, "exclusive": False, "reverse": False}
+    samples.append(Sample((draw(8, (3, 2)),), symbolic_attrs, NUMERIC, symbolic=(("n", None),)))
+    return samples
 
 
 def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
@@ -145,10 +145,9 @@ def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool
     products_before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
     # each element is replaced by the one that follows in the order of the product
     direction = 1 if reverse else -1
-    shifted_ct = moved_by_one(ct, axis, direction) if exclusive else ct
-    sums_after = bind.linear_recurrence(
-        moved_by_one(factors, axis, direction), shifted_ct, axis=axis, reverse=not reverse
-    )
+    next_factors = moved_by_one(factors, axis, direction)
+    next_ct = moved_by_one(ct, axis, direction) if exclusive else ct
+    sums_after = bind.linear_recurrence(next_factors, next_ct, axis=axis, reverse=not reverse)
     return bind.multiply(products_before, sums_after)
 
 
@@ -159,13 +158,13 @@ def moved_by_one(x: Tensor, axis: int, direction: int) -> Tensor:
     """
     shape = x._type.shape
     size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
-    origin = (0,) * len(shape)
-    one_further = (*origin[:axis], 1, *origin[axis + 1 :])
-    begin, written_at = (origin, one_further) if direction == 1 else (one_further, origin)
-    ones = (1,) * len(shape)
-    overlap = bind.strided_slice(x, begin=begin, size=size, strides=ones, checked=())
+    first = (0,) * len(shape)
+    second = (*first[:axis], 1, *first[axis + 1 :])
+    read_from, write_to = (first, second) if direction == 1 else (second, first)
+    strides = (1,) * len(shape)
+    remaining = bind.strided_slice(x, begin=read_from, size=size, strides=strides, checked=())
     # the slice's gradient writes the elements into zeros
-    return bind.strided_slice_grad(overlap, shape=shape, begin=written_at, strides=ones)
+    return bind.strided_slice_grad(remaining, shape=shape, begin=write_to, strides=strides)
 
 
 @primitive(
@@ -220,10 +219,11 @@ def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool)
     factors = np.moveaxis(a, axis, 0).astype(wide_type(a))
     terms = np.moveaxis(b, axis, 0).astype(wide_type(b))
     result = np.empty_like(terms)
-    value = np.zeros_like(terms[0]) if len(terms) else None
-    for i in reversed(range(len(terms))) if reverse else range(len(terms)):
-        value = factors[i] * value + terms[i]
-        result[i] = value
+    steps = range(len(terms))
+    value = np.zeros(terms.shape[1:], terms.dtype)
+    for step in reversed(steps) if reverse else steps:
+        value = factors[step] * value + terms[step]
+        result[step] = value
     return np.moveaxis(result, 0, axis)
 
 
@@ -284,7 +284,8 @@ def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -
     It is a linear recurrence with the factors ``exp(y[j] - y[j + 1])``. They are at most 1, so nothing overflows.
     """
     direction = 1 if reverse else -1
-    factors = bind.exp(_difference(y, moved_by_one(y, axis, direction)))
+    next_y = moved_by_one(y, axis, direction)
+    factors = bind.exp(_difference(y, next_y))
     sums_after = bind.linear_recurrence(factors, ct, axis=axis, reverse=not reverse)
     return bind.multiply(bind.exp(_difference(x, y)), sums_after)
 
@@ -345,13 +346,17 @@ def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
     -inf is the logarithm of an empty sum. With ``reverse`` it is inserted at the end.
     """
     shape = total._type.shape
-    first_shape = (*shape[:axis], 1, *shape[axis + 1 :])
-    first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=first_shape)
-    begin = tuple(int(reverse and i == axis) for i in range(len(shape)))
-    size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
-    others = bind.strided_slice(total, begin=begin, size=size, strides=(1,) * len(shape), checked=())
-    shifted = bind.concat(*((others, first) if reverse else (first, others)), axis=axis)
-    if isinstance(shape[axis], int) and shape[axis]:
+    extent = shape[axis]
+    origin, strides = (0,) * len(shape), (1,) * len(shape)
+    minus_infinity = number(-np.inf, total)
+    inserted = bind.broadcast_to(minus_infinity, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+    # all sums but the one that is shifted out
+    begin = (*origin[:axis], 1 if reverse else 0, *origin[axis + 1 :])
+    size = (*shape[:axis], at_least_zero(extent - 1), *shape[axis + 1 :])
+    remaining = bind.strided_slice(total, begin=begin, size=size, strides=strides, checked=())
+    parts = (remaining, inserted) if reverse else (inserted, remaining)
+    shifted = bind.concat(*parts, axis=axis)
+    if isinstance(extent, int) and extent:
         return shifted
     # of an axis that is empty, or may be at run time, the -inf is cut off
-    return bind.strided_slice(shifted, begin=(0,) * len(shape), size=shape, strides=(1,) * len(shape), checked=())
+    return bind.strided_slice(shifted, begin=origin, size=shape, strides=strides, checked=())

@@ -40,12 +40,13 @@ def _order(x: np.ndarray, descending: bool) -> np.ndarray:
     For a descending order, the row is reversed before an ascending sort, and the indices after it. A mere reversal at
     the end would reverse equal elements.
     """
-    # 16-bit floats are sorted as float32
-    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    is_half_float = x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+    keys = x.astype(np.float32) if is_half_float else x
     if not descending:
         return np.argsort(keys, -1, kind="stable")
     reversed_order = np.argsort(np.flip(keys, -1), -1, kind="stable")
-    return np.flip(x.shape[-1] - 1 - reversed_order, -1)
+    last_index = x.shape[-1] - 1
+    return np.flip(last_index - reversed_order, -1)
 
 
 def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
@@ -77,17 +78,16 @@ def _row_samples(**options: Any) -> Any:
 
     def make() -> list[Sample]:
         """Returns test samples of several shapes, with equal elements, and with symbolic sizes."""
-        samples = [
-            Sample((draw(seed, shape),), {"descending": bool(seed % 2)}, REAL, **options)
-            for seed, shape in enumerate(shapes)
-        ]
-        # nine numbers of a narrow range: integers have equal elements
-        ties = [
-            Sample((draw(8, (9,), -1, 1),), {"descending": descending}, REAL, gradient=False)
-            for descending in (True, False)
-        ]
-        symbolic_sizes = Sample((draw(7, (2, 6)),), {"descending": True}, REAL, symbolic=(("n", "m"),), **options)
-        return [*samples, *ties, symbolic_sizes]
+        samples = []
+        for seed, shape in enumerate(shapes):
+            descending = bool(seed % 2)  # both in turn
+            samples.append(Sample((draw(seed, shape),), {"descending": descending}, REAL, **options))
+        for descending in (True, False):
+            with_ties = draw(8, (9,), -1, 1)  # nine numbers of a narrow range: integers have equal elements
+            samples.append(Sample((with_ties,), {"descending": descending}, REAL, gradient=False))
+        symbolic_dims = (("n", "m"),)
+        samples.append(Sample((draw(7, (2, 6)),), {"descending": True}, REAL, symbolic=symbolic_dims, **options))
+        return samples
 
     return make
 
@@ -99,12 +99,15 @@ def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool)
     """
     sortable_dtypes = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
     sortable_dtypes |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
-    source = emitter.cast(x, sortable_dtypes[dtype.name]) if dtype.name in sortable_dtypes else x
+    sortable_dtype = sortable_dtypes.get(dtype.name)  # None: ONNX runtimes sort the dtype itself
+    if sortable_dtype is not None:
+        x = emitter.cast(x, sortable_dtype)
+    counts = emitter.shape((count,))
     values, indices = emitter.temp(), emitter.temp()
-    emitter.node(
-        "TopK", [source, emitter.shape((count,))], [values, indices], axis=-1, largest=int(descending), sorted=1
-    )
-    return (emitter.cast(values, dtype) if dtype.name in sortable_dtypes else values), indices
+    emitter.node("TopK", [x, counts], [values, indices], axis=-1, largest=int(descending), sorted=1)
+    if sortable_dtype is not None:
+        values = emitter.cast(values, dtype)
+    return values, indices
 
 
 def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
@@ -153,7 +156,14 @@ def sort_rows(x: Tensor, descending: bool) -> Any:
 def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
     """Sorts along any axis by ``apply``, which sorts rows along the last axis.
 
-    A transpose moves the axis to the end, and another one moves it back. ``op`` is the name of the op in errors.
+    A transpose moves the axis to the end, and another one moves it back.
+
+    Args:
+        values: the tensor to sort.
+        axis: an int, or a value that converts to one.
+        direction: "ASCENDING" or "DESCENDING".
+        apply: ``apply(x, descending=...)`` sorts along the last axis, or returns the indices that sort.
+        op: the name of the op in errors.
     """
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(
@@ -164,12 +174,14 @@ def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> 
         sorted_axis = canonical_axis(axis, x.ndim)
     except ArgumentError as axis_error:
         raise axis_error.for_op(op) from None
+    descending = direction == "DESCENDING"
     if sorted_axis == x.ndim - 1:
-        return apply(x, descending=direction == "DESCENDING")
-    # the primitives sort along the last axis only
-    perm = [i for i in range(x.ndim) if i != sorted_axis] + [sorted_axis]
-    result = apply(bind.transpose(x, perm=tuple(perm)), descending=direction == "DESCENDING")
-    return bind.transpose(result, perm=tuple(int(i) for i in np.argsort(perm)))
+        return apply(x, descending=descending)
+    other_axes = [i for i in range(x.ndim) if i != sorted_axis]
+    perm = (*other_axes, sorted_axis)
+    inverse_perm = tuple(int(i) for i in np.argsort(perm))
+    result = apply(bind.transpose(x, perm=perm), descending=descending)
+    return bind.transpose(result, perm=inverse_perm)
 
 
 @export("sort")
@@ -239,11 +251,12 @@ def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, 
     require_dtype(x, REAL, "input")
     if not x.shape:
         raise ArgumentError("input must be >= 1-D, got shape []")
+    *row_dims, columns = x.shape
     if isinstance(k, int) and k < 0:
         raise ArgumentError(f"Need k >= 0, got {k}")
-    if isinstance(k, int) and isinstance(x.shape[-1], int) and x.shape[-1] < k:
-        raise ArgumentError(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
-    shape = (*x.shape[:-1], k)
+    if isinstance(k, int) and isinstance(columns, int) and columns < k:
+        raise ArgumentError(f"input must have at least k columns. Had {columns}, needed {k}")
+    shape = (*row_dims, k)
     return TensorType(shape, x.dtype), TensorType(shape, index_type)
 
 
@@ -260,11 +273,11 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
     """
     # ``k`` and ``index_type`` aren't needed here, but all gradient rules receive them
     shape = x._type.shape
-    *rows, extent = shape
-    (values_ct, _), (_, indices) = cts, ys
-    flat_indices = flat_ids(indices, rows, extent)
-    element_count = size_of(shape)
-    flat_cotangent = bind.unsorted_segment_sum(values_ct, flat_indices, num_segments=element_count)
+    *row_dims, columns = shape
+    values_ct, _ = cts
+    _, indices = ys
+    flat_indices = flat_ids(indices, row_dims, columns)
+    flat_cotangent = bind.unsorted_segment_sum(values_ct, flat_indices, num_segments=size_of(shape))
     return bind.reshape(flat_cotangent, shape=shape)
 
 
@@ -386,8 +399,8 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
     # ``side`` isn't needed here, but all rules of the op receive it
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
-    rows = len(sequence.shape) - 1
-    if len(values.shape) - 1 != rows or not all(map(agree_dim, sequence.shape[:rows], values.shape[:rows])):
+    row_dims, value_row_dims = sequence.shape[:-1], values.shape[:-1]
+    if len(values.shape) != len(sequence.shape) or not all(map(agree_dim, row_dims, value_row_dims)):
         raise ArgumentError(
             f"Leading dim_size of both tensors must match: {brackets(sequence.shape)} vs. {brackets(values.shape)}"
         )
@@ -399,12 +412,15 @@ def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_ty
 
     All comparisons with NaN fail, so NaN belongs first for "left" and last for "right".
     """
-    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.shape[-1])
-    for _ in range(sequence.shape[-1].bit_length()):
+    length = sequence.shape[-1]
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, length)
+    for _ in range(length.bit_length()):
         middle = (low + high) // 2
-        element = np.take_along_axis(sequence, np.minimum(middle, sequence.shape[-1] - 1), -1)
-        is_right = (low < high) & (element < values if side == "left" else ~(values < element))
-        low, high = np.where(is_right, middle + 1, low), np.where(is_right, high, middle)
+        element = np.take_along_axis(sequence, np.minimum(middle, length - 1), -1)
+        is_before = element < values if side == "left" else ~(values < element)
+        is_in_upper_half = (low < high) & is_before
+        low = np.where(is_in_upper_half, middle + 1, low)
+        high = np.where(is_in_upper_half, high, middle)
     return low.astype(out_type.np)
 
 
@@ -429,7 +445,9 @@ def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: 
         is_before = emitter.computed("Not", [is_after])
     last_axis = emitter.const(np.array([-1]))
     count = emitter.computed("ReduceSum", [emitter.cast(is_before, int64), last_axis], keepdims=0)
-    emitter.node("Identity", [count if out_type is int64 else emitter.cast(count, out_type)], outputs)
+    if out_type is not int64:
+        count = emitter.cast(count, out_type)
+    emitter.node("Identity", [count], outputs)
 
 
 @primitive(
@@ -512,11 +530,11 @@ def _unique_elements(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
     Returns the distinct elements, the index of each element of ``x`` among them, and the count of each. ``out_idx`` is
     the dtype of indices and counts.
     """
-    vector, index_dtype = convert_to_tensor(x), as_dtype(out_idx)
+    vector = convert_to_tensor(x)
+    index_dtype = as_dtype(out_idx)
     if vector.ndim != 1:
-        raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").for_op(
-            "Unique"
-        )
+        message = f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}"
+        raise ArgumentError(message).for_op("Unique")
     return bind.distinct(vector, axis=0, out_idx=index_dtype, count=unknown_dim())
 
 
@@ -526,7 +544,8 @@ def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...
     Raises:
       InvalidArgumentError: ``axis`` isn't a vector of one axis of ``x``, or is empty and ``x`` isn't a vector.
     """
-    tensor, axes = convert_to_tensor(x), np.ravel(static_value(axis, "axis")).tolist()
+    tensor = convert_to_tensor(x)
+    axes = np.ravel(static_value(axis, "axis")).tolist()
     rank = tensor.ndim
     if len(axes) > 1:
         raise InvalidArgumentError(None, op, f"axis does not support input tensors larger than 1 elements [Op:{op}]")
