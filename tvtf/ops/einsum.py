@@ -40,12 +40,13 @@ def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType
     """
     require_same_dtype((a, b), ("inputs[0]", "inputs[1]"))
     require_dtype(a, NUMERIC, "inputs")
-    left, right, result = _parts(equation)
-    sizes = dict(zip(left, a.shape))
-    for label, dim in zip(right, b.shape):
-        if not agree_dim(sizes.setdefault(label, dim), dim):
-            raise _dim_mismatch(sizes[label], right.index(label), b, dim)
-    return TensorType(tuple(sizes[label] for label in result), a.dtype)
+    a_labels, b_labels, result_labels = _parts(equation)
+    size_of_label = dict(zip(a_labels, a.shape))
+    for label, dim in zip(b_labels, b.shape):
+        expected = size_of_label.setdefault(label, dim)
+        if not agree_dim(expected, dim):
+            raise _dim_mismatch(expected, b_labels.index(label), b, dim)
+    return TensorType(tuple(size_of_label[label] for label in result_labels), a.dtype)
 
 
 def _dim_mismatch(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentError:
@@ -107,15 +108,14 @@ def _contract_samples() -> list[Sample]:
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
     )  # fmt: skip
-    dtypes = (*FLOATING, int32)
-    samples = [
-        Sample((draw(i, a), draw(i + 9, b)), {"equation": equation}, dtypes) for i, (equation, a, b) in enumerate(cases)
-    ]
-    symbolic = (("n", None), (None, None))
-    return [
-        *samples,
-        Sample((draw(1, (2, 3)), draw(2, (2, 3))), {"equation": "ab,cb->ca"}, FLOATING, symbolic=symbolic),
-    ]
+    samples = []
+    for seed, (equation, a_shape, b_shape) in enumerate(cases):
+        inputs = (draw(seed, a_shape), draw(seed + 9, b_shape))
+        samples.append(Sample(inputs, {"equation": equation}, (*FLOATING, int32)))
+    inputs = (draw(1, (2, 3)), draw(2, (2, 3)))
+    symbolic_dims = (("n", None), (None, None))
+    samples.append(Sample(inputs, {"equation": "ab,cb->ca"}, FLOATING, symbolic=symbolic_dims))
+    return samples
 
 
 @primitive(
@@ -187,15 +187,17 @@ def _labels_of(term: str, rank: int, position: int) -> Labels:
     ``i...j`` and rank 4 give ``("i", ".1", ".0", "j")``. ``position`` is the input's index in errors.
     """
     before, ellipsis, after = term.partition(ELLIPSIS)
-    named = len(before) + len(after)
-    if rank < named or (rank > named and not ellipsis):
+    ellipsis_rank = rank - len(before) - len(after)
+    if ellipsis_rank < 0 or (ellipsis_rank > 0 and not ellipsis):
+        named_rank = len(before) + len(after)
+        at_least = "at least " if ellipsis else ""
         raise ArgumentError(
-            f"Expected input {position} to have rank {'at least ' * bool(ellipsis)}{named} but got: {rank}",
+            f"Expected input {position} to have rank {at_least}{named_rank} but got: {rank}",
             graph=ValueError,
-            traced=f"Shape must be {'at least ' * bool(ellipsis)}rank {named} but is rank {rank} for {position}th input of "
-            "{op}",
+            traced=f"Shape must be {at_least}rank {named_rank} but is rank {rank} for {position}th input of {{op}}",
         )
-    return (*before, *(f".{i}" for i in range(rank - named - 1, -1, -1)), *after)
+    ellipsis_labels = [f".{i}" for i in reversed(range(ellipsis_rank))]
+    return (*before, *ellipsis_labels, *after)
 
 
 def _output_labels(output: str, inputs: list[Labels]) -> Labels:
@@ -204,7 +206,8 @@ def _output_labels(output: str, inputs: list[Labels]) -> Labels:
     The ellipsis of the result has as many axes as the longest ellipsis of the inputs.
     """
     # labels of an ellipsis begin with a dot
-    ellipsis_rank = max((sum(label.startswith(".") for label in labels) for labels in inputs), default=0)
+    ellipsis_ranks = [sum(label.startswith(".") for label in labels) for labels in inputs]
+    ellipsis_rank = max(ellipsis_ranks, default=0)
     before, ellipsis, after = output.partition(ELLIPSIS)
     if ellipsis_rank and not ellipsis:
         raise ArgumentError(
@@ -214,7 +217,8 @@ def _output_labels(output: str, inputs: list[Labels]) -> Labels:
             traced=f"Shape must be at most rank 0 but is rank {ellipsis_rank} for {{op}} without ellipsis (...) in the output "
             "subscripts",
         )
-    return (*before, *(f".{i}" for i in range(ellipsis_rank - 1, -1, -1)), *after)
+    ellipsis_labels = [f".{i}" for i in reversed(range(ellipsis_rank))]
+    return (*before, *ellipsis_labels, *after)
 
 
 # -- the evaluation
@@ -252,15 +256,14 @@ class Operand:
 
         An ellipsis axis stands for ``...`` in the equation. The primitive ``contract`` doesn't broadcast such axes.
         """
-        shape = self.tensor._type.shape
-        removed = [
-            i for i, label in enumerate(self.labels) if shape[i] is not None and _broadcasts(label, shape[i], other)
-        ]
-        if not removed:
+        dims, labels = [], []  # of the axes that remain
+        for dim, label in zip(self.tensor._type.shape, self.labels):
+            if dim is None or not _broadcasts(label, dim, other):
+                dims.append(dim)
+                labels.append(label)
+        if len(labels) == len(self.labels):
             return self
-        kept_axes = [i for i in range(len(shape)) if i not in removed]
-        squeezed = bind.reshape(self.tensor, shape=tuple(shape[i] for i in kept_axes))
-        return Operand(squeezed, tuple(self.labels[i] for i in kept_axes))
+        return Operand(bind.reshape(self.tensor, shape=tuple(dims)), tuple(labels))
 
     def broadcast(self, dims: dict[int, Dim]) -> Operand:
         """Broadcasts axes of size 1 to other sizes, given by axis."""
@@ -307,12 +310,14 @@ def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
     operands = [operand.diagonal() for operand in operands]
     while len(operands) > 2:
         first, second = _cheapest_pair(operands)
-        others = [x for x in operands if x is not first and x is not second]
-        needed = set(output).union(*(x.labels for x in others))
-        operands = [*others, _multiplied(first, second, needed)]
+        others = [operand for operand in operands if operand is not first and operand is not second]
+        needed_labels = set(output).union(*(operand.labels for operand in others))
+        operands = [*others, _multiplied(first, second, needed_labels)]
     if len(operands) == 2:
-        return _final_product(operands[0], operands[1], output)
-    return operands[0].summed(set(output)).arranged(output)
+        first, second = operands
+        return _final_product(first, second, output)
+    (operand,) = operands
+    return operand.summed(set(output)).arranged(output)
 
 
 def _final_product(a: Operand, b: Operand, output: Labels) -> Tensor:

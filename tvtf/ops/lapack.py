@@ -32,7 +32,8 @@ def lapack_primitive(**columns: Any) -> Callable[..., Any]:
     def declare(front: Callable[..., Any]) -> Any:
         columns.setdefault("batch", _batch(columns.get("name") or front.__name__))
         columns.setdefault("why_not", {"onnx": "ONNX has no operator for this function of a matrix"})
-        return host_primitive(**{**columns, "numpy": serial(columns["numpy"])})(front)
+        columns["numpy"] = serial(columns["numpy"])
+        return host_primitive(**columns)(front)
 
     return declare
 
@@ -54,9 +55,10 @@ def require_matrices(
     name: str = "input",
     allowed: Sequence[DType] = (*MATRICES, float16),
 ) -> None:
-    """Checks that a tensor holds matrices of a dtype in ``domain``. ``name`` and ``index`` are for errors.
+    """Checks that an input of an op is of rank 2 or more, and of a dtype in ``domain``.
 
     A dtype in ``allowed`` but not in ``domain`` gets another error: TensorFlow's op accepts it, but has no kernel.
+    ``name`` and ``index`` are the name and the number of the input in errors.
     """
     if domain == MATRICES and x.dtype in allowed and x.dtype not in domain:
         raise WithoutKernel(type_name(x.dtype), map(type_name, domain))
@@ -106,11 +108,14 @@ def each(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
 
     If the function returns a tuple, the result is a tuple of batches.
     """
-    if all(a.ndim == 2 for a in arrays):
+    if all(array.ndim == 2 for array in arrays):
         return function(*arrays)
-    batch = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
-    flat_batches = [np.broadcast_to(a, batch + a.shape[-2:]).reshape(-1, *a.shape[-2:]) for a in arrays]
-    results = [function(*matrices) for matrices in zip(*flat_batches)]
+    batch = np.broadcast_shapes(*(array.shape[:-2] for array in arrays))
+    matrix_lists = []  # of each array, with one axis for the batch
+    for array in arrays:
+        matrix_shape = array.shape[-2:]
+        matrix_lists.append(np.broadcast_to(array, batch + matrix_shape).reshape(-1, *matrix_shape))
+    results = [function(*matrices) for matrices in zip(*matrix_lists)]
     if isinstance(results[0], tuple):
         return tuple(_stacked(part, batch) for part in zip(*results))
     return _stacked(results, batch)

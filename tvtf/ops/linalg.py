@@ -113,8 +113,8 @@ def _matmul_vjp(
     # ``y`` isn't needed here, but all gradient rules receive it
     if not a.dtype.is_differentiable:  # integers
         return None, None
-    # the product was computed from operands cast to ``output_type``
-    ct = ct if output_type is None else table["cast"](ct, a.dtype)
+    if output_type is not None:  # the product was computed from operands cast to this dtype
+        ct = table["cast"](ct, a.dtype)
     arguments = (ct, a, b, transpose_a, transpose_b)
     return partial(_cotangent_of_first, *arguments), partial(_cotangent_of_second, *arguments)
 
@@ -133,10 +133,14 @@ def _cotangent_of_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, tr
     product computes the cotangent.
     """
     a = conjugate(a)
-    if b.ndim == 2 and a.ndim > 2 and not transpose_a:
+    is_shared = b.ndim == 2 and a.ndim > 2
+    if is_shared and not transpose_a:
         a, ct = _as_rows(a), _as_rows(ct)
-    grad = product(ct, a, True, transpose_a) if transpose_b else product(a, ct, not transpose_a, False)
-    return unbroadcast(grad, b)
+    if transpose_b:
+        b_ct = product(ct, a, True, transpose_a)
+    else:
+        b_ct = product(a, ct, not transpose_a, False)
+    return unbroadcast(b_ct, b)
 
 
 def _as_rows(x: Tensor) -> Tensor:
@@ -170,9 +174,12 @@ def _matmul_onnx(
     """
     operands = []
     input_types, _ = types
-    for name, input_type, transpose in zip(inputs, input_types, (transpose_a, transpose_b)):
-        name = name if output_type is None else emitter.cast(name, output_type)
-        operands.append(_transposed_onnx(emitter, name, len(input_type.shape)) if transpose else name)
+    for operand, input_type, is_transposed in zip(inputs, input_types, (transpose_a, transpose_b)):
+        if output_type is not None:
+            operand = emitter.cast(operand, output_type)
+        if is_transposed:
+            operand = _transposed_onnx(emitter, operand, len(input_type.shape))
+        operands.append(operand)
     emitter.node("MatMul", operands, outputs)
 
 
@@ -188,8 +195,10 @@ def _matmul_samples() -> list[Sample]:
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
         ((0, 3), (3, 2), False, False), ((2, 0), (0, 3), False, False),
     )  # fmt: skip
-    samples = [_matmul_sample(i, *case) for i, case in enumerate(cases)]
-    return [*samples, _matmul_sample(20, (2, 3), (3, 2), False, False, symbolic=(("n", None), (None, None)))]
+    samples = [_matmul_sample(seed, *case) for seed, case in enumerate(cases)]
+    symbolic_dims = (("n", None), (None, None))
+    samples.append(_matmul_sample(20, (2, 3), (3, 2), False, False, symbolic=symbolic_dims))
+    return samples
 
 
 def _matmul_sample(seed: int, a: Any, b: Any, ta: bool, tb: bool, **options: Any) -> Sample:
@@ -267,13 +276,15 @@ def matmul(
 def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
     """Returns whether matmul swaps the last two axes of an operand, which ``transpose`` or ``adjoint`` demands.
 
-    TensorFlow's ops for matrices and for ``batches`` of matrices have attributes of different ``names``, for errors.
+    TensorFlow's ops for matrices, and for batches of matrices, have attributes of different names. ``names`` has both,
+    and ``batches`` selects the second; errors show the name.
     """
     if transpose is False and adjoint is False:  # the usual case
         return False
-    # one of the two is the attribute of TensorFlow's op, which must be a bool
-    attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)
-    return bool(other) or optional_flag(attribute, names[batches])
+    # the attribute of TensorFlow's op must be a bool; the other flag is only tested for truth
+    if batches:
+        return bool(transpose) or optional_flag(adjoint, names[1])
+    return bool(adjoint) or optional_flag(transpose, names[0])
 
 
 def _other_type(x: Tensor, output_type: Any) -> DType | None:
@@ -349,15 +360,18 @@ def _paired_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]
     """
     if isinstance(axes, (list, tuple)):
         return _listed_axes(x, y, axes)
-    if axes < 0:
-        raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
+    count = axes
+    if count < 0:
+        raise ValueError(f"`axes` must be at least 0. Received: {count}.")
     for operand in (x, y):
-        if axes > operand.ndim:
+        if count > operand.ndim:
             raise ValueError(
-                f"`axes` must not be larger than the number of dimensions of tensor {operand}.  Received {axes}, "
+                f"`axes` must not be larger than the number of dimensions of tensor {operand}.  Received {count}, "
                 f"vs tensor dimensions {operand.ndim}."
             )
-    return list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    last_axes_of_x = list(range(x.ndim - count, x.ndim))
+    first_axes_of_y = list(range(count))
+    return last_axes_of_x, first_axes_of_y
 
 
 def _listed_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
@@ -385,8 +399,14 @@ def _as_matrix(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[D
     axis if ``last``, else the first.
     """
     shape = x._type.shape
-    free = [i for i in range(x.ndim) if i not in summed]
-    order = [*free, *summed] if last else [*summed, *free]
-    transposed = x if order == list(range(x.ndim)) else table["transpose"](x, order)
-    sizes = size_of(shape[i] for i in free), size_of(shape[i] for i in summed)
-    return bind.reshape(transposed, shape=sizes if last else sizes[::-1]), [shape[i] for i in free]
+    free = [axis for axis in range(x.ndim) if axis not in summed]
+    free_dims = [shape[axis] for axis in free]
+    free_size = size_of(free_dims)
+    summed_size = size_of(shape[axis] for axis in summed)
+    if last:
+        perm, matrix_shape = [*free, *summed], (free_size, summed_size)
+    else:
+        perm, matrix_shape = [*summed, *free], (summed_size, free_size)
+    if perm != list(range(x.ndim)):
+        x = table["transpose"](x, perm)
+    return bind.reshape(x, shape=matrix_shape), free_dims

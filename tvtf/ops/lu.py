@@ -87,12 +87,13 @@ def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
     rows, columns = x._type.shape[-2:]
     factors, order = y
     size = dim_min(rows, columns)
-    lower, upper = _unit_lower(factors[..., :size, :size]), upper_part(factors[..., :size, :size])
+    leading_factors, ct_leading = factors[..., :size, :size], ct_factors[..., :size, :size]
+    lower, upper = _unit_lower(leading_factors), upper_part(leading_factors)
     ct_right, ct_below = ct_factors[..., :size, size:], ct_factors[..., size:, :size]
     right = bind.matrix_triangular_solve(adjoint(lower), ct_right, lower=False)
     below = adjoint(bind.matrix_triangular_solve(upper, adjoint(ct_below), lower=False))
-    ct_lower = less(ct_factors[..., :size, :size], product(right, adjoint(factors[..., :size, size:])))
-    ct_upper = less(ct_factors[..., :size, :size], product(adjoint(factors[..., size:, :size]), below))
+    ct_lower = less(ct_leading, product(right, adjoint(factors[..., :size, size:])))
+    ct_upper = less(ct_leading, product(adjoint(factors[..., size:, :size]), below))
     lower_product, upper_product = product(adjoint(lower), ct_lower), product(ct_upper, adjoint(upper))
     combined = bind.add(below_diagonal(lower_product), upper_part(upper_product))
     solved = bind.matrix_triangular_solve(adjoint(lower), combined, lower=False)
@@ -172,16 +173,20 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 def _inverse_orders(order: Tensor) -> Tensor:
     """Inverts each permutation of a batch, and raises InvalidArgumentError if one has an element twice.
 
-    With the number of elements before each added to it, all are one permutation, which a single op inverts and checks.
+    Permutation number i of n elements is shifted by i * n. Together, the shifted permutations are one permutation,
+    which a single op inverts and checks.
     """
     if order.ndim == 1:
         return invert_permutation(order)
     shape = order._type.shape
-    count, size = size_of(shape[:-1]), shape[-1]
-    rows = bind.range(size=count, start=0, delta=1, dtype=order.dtype)
-    starts = bind.multiply(bind.reshape(rows, shape=(*shape[:-1], 1)), table["cast"](scalar_of(size), order.dtype))
-    flat = bind.reshape(bind.add(order, starts), shape=(simplify_dim(count * size),))
-    return bind.subtract(bind.reshape(invert_permutation(flat), shape=shape), starts)  # type: ignore[no-any-return]
+    *batch_dims, size = shape
+    count = size_of(batch_dims)
+    permutation_numbers = bind.range(size=count, start=0, delta=1, dtype=order.dtype)
+    permutation_numbers = bind.reshape(permutation_numbers, shape=(*batch_dims, 1))
+    starts = bind.multiply(permutation_numbers, table["cast"](scalar_of(size), order.dtype))
+    combined = bind.reshape(bind.add(order, starts), shape=(simplify_dim(count * size),))
+    inverse = bind.reshape(invert_permutation(combined), shape=shape)
+    return bind.subtract(inverse, starts)  # type: ignore[no-any-return]
 
 
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:

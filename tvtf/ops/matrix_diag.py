@@ -82,16 +82,14 @@ def _diagonal_range(k: Any, align: str) -> tuple[int, int]:
 
     ``k`` is an int or a pair of ints, known while tracing. For example, 1 gives ``(1, 1)``.
     """
+    op = "MatrixDiagPartV3"
     if align not in ALIGNMENTS:
-        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").for_op(
-            "MatrixDiagPartV3"
-        )
+        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").for_op(op)
     value = static_value(convert_to_tensor(k))
     if value is None or value.ndim > 1 or value.size not in (1, 2):
-        raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").for_op(
-            "MatrixDiagPartV3"
-        )
-    return int(value.reshape(-1)[0]), int(value.reshape(-1)[-1])  # the same element for a single int
+        raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").for_op(op)
+    bounds = value.reshape(-1)
+    return int(bounds[0]), int(bounds[-1])  # the same element for a single int
 
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
@@ -113,13 +111,17 @@ def _gather_or_default(source: Tensor, indices: np.ndarray, shape: tuple[Dim, ..
 
     Where the index is NOWHERE, the result is ``default``.
     """
-    if (indices == NOWHERE).all():  # nothing to gather: the source may be empty
-        return bind.broadcast_to(default, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
+    result_shape = (*source._type.shape[:-1], *shape)
+    is_element = indices != NOWHERE
+    if not is_element.any():  # nothing to gather: the source may be empty
+        return bind.broadcast_to(default, shape=result_shape)  # type: ignore[no-any-return]
     # NOWHERE is negative: the gather reads element 0 for it, which the select replaces
-    result = bind.gather(source, EagerTensor(np.maximum(indices, 0)), axis=source.ndim - 1, batch_dims=0)
-    result = bind.reshape(result, shape=(*source._type.shape[:-1], *shape))
-    is_element = EagerTensor((indices != NOWHERE).reshape([dim for dim in shape if isinstance(dim, int)]))
-    return result if (indices != NOWHERE).all() else bind.select(is_element, result, default)
+    gathered = bind.gather(source, EagerTensor(np.maximum(indices, 0)), axis=source.ndim - 1, batch_dims=0)
+    result = bind.reshape(gathered, shape=result_shape)
+    if is_element.all():
+        return result
+    mask = is_element.reshape([dim for dim in shape if isinstance(dim, int)])
+    return bind.select(EagerTensor(mask), result, default)
 
 
 def _static_matrix_size(x: Tensor) -> tuple[int, int]:
@@ -128,9 +130,8 @@ def _static_matrix_size(x: Tensor) -> tuple[int, int]:
     Raises an error unless both are known while tracing.
     """
     if x.ndim < 2:
-        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
-            "MatrixDiagPartV3"
-        )
+        message = f"input must be at least 2-dim, received shape: {brackets(x.shape)}"
+        raise ArgumentError(message).for_op("MatrixDiagPartV3")
     rows, columns = x._type.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise unknown_size(TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}"))
@@ -294,7 +295,8 @@ def _replace_diagonals(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -
     ``op`` is the name of TensorFlow's op in errors.
     """
     shape = _diagonals_shape(band)
-    if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
+    batch_rank = diagonals.ndim - len(shape)
+    if batch_rank < 0 or tuple(diagonals._type.shape[batch_rank:]) != shape:
         raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).for_op(op)
@@ -360,10 +362,13 @@ def _symbolic_diagonal(x: Tensor, k: int) -> Tensor:
     """
     *batch, rows, columns = x._type.shape
     flat = bind.reshape(x, shape=(*batch, simplify_dim(rows * columns)))
-    length = at_least_zero(dim_min(simplify_dim(rows + min(k, 0)), simplify_dim(columns - max(k, 0))))
+    first_row, first_column = max(-k, 0), max(k, 0)  # of the diagonal's first element
+    rows_below = simplify_dim(rows + min(k, 0))
+    columns_right = simplify_dim(columns - first_column)
+    length = at_least_zero(dim_min(rows_below, columns_right))
     # along a diagonal, indices into the flattened matrix grow by columns + 1
     offsets = bind.multiply(_int64_range(length), scalar_of(simplify_dim(columns + 1)))
-    first_index = simplify_dim(max(-k, 0) * columns + max(k, 0))  # of the first row if k > 0, else the first column
+    first_index = simplify_dim(first_row * columns + first_column)
     indices = bind.add(offsets, scalar_of(first_index))
     return bind.gather(flat, indices, axis=x.ndim - 2, batch_dims=0)  # type: ignore[no-any-return]
 

@@ -42,8 +42,9 @@ def _block_vjp(name: str) -> Callable[..., Tensor]:
 
     def vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
         size = x._type.shape[-1]
-        value = getattr(bind, name)(block(adjoint(x), ct, zeros_like(x), adjoint(x)))
-        return value[..., :size, size:]  # type: ignore[index]
+        matrix_function = getattr(bind, name)
+        block_matrix = block(adjoint(x), ct, zeros_like(x), adjoint(x))
+        return matrix_function(block_matrix)[..., :size, size:]  # type: ignore[no-any-return]
 
     return vjp
 
@@ -53,7 +54,10 @@ def _real_part(x: np.ndarray) -> np.ndarray:
 
     SciPy before 1.16 returns complex square roots of most real matrices.
     """
-    if not np.iscomplexobj(x) or np.abs(x.imag).max() <= 1e4 * np.finfo(x.dtype).eps * np.abs(x.real).max():
+    if not np.iscomplexobj(x):
+        return x.real
+    rounding_error = 1e4 * np.finfo(x.dtype).eps * np.abs(x.real).max()
+    if np.abs(x.imag).max() <= rounding_error:
         return x.real
     return np.full_like(x.real, np.nan)
 
@@ -73,7 +77,9 @@ def _scipy_kernel(name: str) -> Callable[[np.ndarray], np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # logm warns in single precision
             result = np.asarray(getattr(scipy.linalg, name)(x))
-        return result.astype(x.dtype) if np.iscomplexobj(x) else _real_part(result).astype(x.dtype)
+        if not np.iscomplexobj(x):
+            result = _real_part(result)
+        return result.astype(x.dtype)
 
     return lambda x: x.copy() if 0 in x.shape else each(of_matrix, x)
 
@@ -201,8 +207,10 @@ def _threshold(singular_values: Tensor, x: Tensor, factor: float, bound: Any) ->
     if bound is not None:
         return convert_to_tensor(bound, singular_values.dtype)
     rows, columns = x._type.shape[-2:]
-    relative = factor * max(rows, columns) * np.finfo(singular_values.dtype.np).eps  # type: ignore[type-var, operator]
-    return bind.multiply(_largest_singular_value(singular_values), number(relative, singular_values))
+    epsilon = np.finfo(singular_values.dtype.np).eps  # type: ignore[type-var]
+    relative_bound = factor * max(rows, columns) * epsilon  # type: ignore[operator]
+    largest = _largest_singular_value(singular_values)
+    return bind.multiply(largest, number(relative_bound, singular_values))
 
 
 @export("linalg.pinv")

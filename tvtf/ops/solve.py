@@ -135,12 +135,16 @@ def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
 
     The real part of ``tr(x^-1 dx)`` is the change of the logarithm. Its imaginary part is the rotation of the sign.
     """
-    sign_ct, log_ct = (zeros_like(output) if cotangent is None else cotangent for cotangent, output in zip(ct, y))
-    sign, _ = y
-    if not x.dtype.is_complex:
-        return bind.multiply(column(log_ct), _inverse_adjoint(x))
-    phase_ct = bind.imag(bind.multiply(sign_ct, bind.conj(sign)))
-    return bind.multiply(column(bind.complex(bind.real(log_ct), phase_ct)), _inverse_adjoint(x))
+    sign, log = y
+    sign_ct, log_ct = ct
+    sign_ct = zeros_like(sign) if sign_ct is None else sign_ct
+    log_ct = zeros_like(log) if log_ct is None else log_ct
+    if x.dtype.is_complex:
+        rotation_ct = bind.imag(bind.multiply(sign_ct, bind.conj(sign)))
+        trace_ct = bind.complex(bind.real(log_ct), rotation_ct)
+    else:  # the sign of a real determinant doesn't change
+        trace_ct = log_ct
+    return bind.multiply(column(trace_ct), _inverse_adjoint(x))
 
 
 @lapack_primitive(
@@ -298,7 +302,8 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
     if not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise ArgumentError(SINGULAR)
     if 0 in a.shape or 0 in b.shape:
-        return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+        batch_shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        return np.zeros((*batch_shape, *b.shape[-2:]), b.dtype)
     if b.shape[-1] == 1:  # BLAS has a function of its own for one right-hand side
         (trsv,) = get_blas_funcs(("trsv",), (a, b))
         return each(lambda x, y: trsv(x.T, y[:, 0], lower=not lower, trans=1)[:, None], a, b)
@@ -388,11 +393,13 @@ def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
     Source: https://arxiv.org/abs/1602.07527
     """
-    middle = product(adjoint(y), ct)
-    middle = less(lower_part(middle), scaled(only_diagonal(middle), 0.5))
-    half_solved = bind.matrix_triangular_solve(adjoint(y), middle, lower=False)
-    unsymmetric = adjoint(bind.matrix_triangular_solve(adjoint(y), adjoint(half_solved), lower=False))
-    return scaled(bind.add(unsymmetric, adjoint(unsymmetric)), 0.5)
+    # y^-H phi(y^H ct) y^-1, made symmetric; phi keeps the lower triangle and half of the diagonal
+    y_adjoint = adjoint(y)
+    inner = product(y_adjoint, ct)
+    phi = less(lower_part(inner), scaled(only_diagonal(inner), 0.5))
+    solved_on_left = bind.matrix_triangular_solve(y_adjoint, phi, lower=False)
+    solved_on_right = adjoint(bind.matrix_triangular_solve(y_adjoint, adjoint(solved_on_left), lower=False))
+    return scaled(bind.add(solved_on_right, adjoint(solved_on_right)), 0.5)
 
 
 @lapack_primitive(

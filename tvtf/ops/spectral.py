@@ -76,15 +76,20 @@ def _tall_qr_grad(q: Tensor, r: Tensor, q_ct: Tensor, r_ct: Tensor) -> Tensor:
 
     Source: https://arxiv.org/abs/2009.10071
     """
-    projected_q_ct, projected_r_ct = product(adjoint(q), q_ct), product(r, adjoint(r_ct))
-    skew_part = bind.add(less(projected_q_ct, adjoint(projected_q_ct)), less(projected_r_ct, adjoint(projected_r_ct)))
-    within_columns = product(q, bind.add(r_ct, _times_inverse_adjoint(lower_part(skew_part), r)))
-    grad = bind.add(within_columns, _times_inverse_adjoint(less(q_ct, product(q, projected_q_ct)), r))
+    projected_q_ct = product(adjoint(q), q_ct)
+    projected_r_ct = product(r, adjoint(r_ct))
+    # the part of the cotangent within the column space of q, and the part outside it
+    q_skew = less(projected_q_ct, adjoint(projected_q_ct))
+    r_skew = less(projected_r_ct, adjoint(projected_r_ct))
+    lower_skew = lower_part(bind.add(q_skew, r_skew))
+    within_columns = product(q, bind.add(r_ct, _times_inverse_adjoint(lower_skew, r)))
+    outside_columns = _times_inverse_adjoint(less(q_ct, product(q, projected_q_ct)), r)
+    x_ct = bind.add(within_columns, outside_columns)
     if not q.dtype.is_complex:
-        return grad
+        return x_ct
     phases = only_diagonal(less(projected_r_ct, adjoint(projected_q_ct)))
-    imaginary = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
-    return bind.add(grad, _times_inverse_adjoint(product(q, adjoint(imaginary)), r))
+    imaginary_part = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
+    return bind.add(x_ct, _times_inverse_adjoint(product(q, adjoint(imaginary_part)), r))
 
 
 def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
@@ -93,7 +98,8 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     For wide matrices it is computed from their left square part, as in TensorFlow.
     """
     (q, r), (q_ct, r_ct) = y, ct
-    q_ct, r_ct = or_zeros(q_ct, q), upper_part(or_zeros(r_ct, r))
+    q_ct = or_zeros(q_ct, q)
+    r_ct = upper_part(or_zeros(r_ct, r))
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
         return _tall_qr_grad(q, r, q_ct, r_ct)
@@ -106,9 +112,11 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
         return _tall_qr_grad(q, r, q_ct, r_ct)
     # x is [square, right], and its QR decomposition is that of the square part: r = [r of the square part, q^H right]
     right, right_r_ct = x[..., :, rows:], r_ct[..., :, rows:]
+    square_r, square_r_ct = r[..., :, :rows], r_ct[..., :, :rows]
     square_q_ct = bind.add(q_ct, product(right, adjoint(right_r_ct)))
-    square_ct = _tall_qr_grad(q, r[..., :, :rows], square_q_ct, r_ct[..., :, :rows])
-    return bind.concat(square_ct, product(q, right_r_ct), axis=x.ndim - 1)
+    square_ct = _tall_qr_grad(q, square_r, square_q_ct, square_r_ct)
+    right_ct = product(q, right_r_ct)
+    return bind.concat(square_ct, right_ct, axis=x.ndim - 1)
 
 
 @lapack_primitive(
@@ -167,10 +175,12 @@ def _svd_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorTy
     """
     require_matrices(x)
     *batch, rows, columns = x.shape
-    size = _smaller_dim(rows, columns)
-    left, right = (rows, columns) if full_matrices else (size, size)
-    shapes = (*batch, size), (*batch, rows, left), (*batch, columns, right)
-    return tuple(TensorType(shape, dtype) for shape, dtype in zip(shapes, (x.dtype.real_dtype, x.dtype, x.dtype)))  # type: ignore[return-value]
+    count = _smaller_dim(rows, columns)  # of singular values
+    left_count, right_count = (rows, columns) if full_matrices else (count, count)
+    values = TensorType((*batch, count), x.dtype.real_dtype)
+    left_vectors = TensorType((*batch, rows, left_count), x.dtype)
+    right_vectors = TensorType((*batch, columns, right_count), x.dtype)
+    return values, left_vectors, right_vectors
 
 
 def _svd_array(x: np.ndarray, full_matrices: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,7 +223,7 @@ def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     For matrices with more rows than columns it is computed from the SVD of the adjoint.
     """
     s, u, v = y
-    s_ct, u_ct, v_ct = or_zeros(ct[0], s), or_zeros(ct[1], u), or_zeros(ct[2], v)
+    s_ct, u_ct, v_ct = (or_zeros(output_ct, output) for output_ct, output in zip(ct, y))
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
         return _wide_svd_grad(s, u, v, s_ct, u_ct, v_ct)
@@ -428,11 +438,13 @@ def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
     if vectors_ct is not None:
         projected = product(adjoint(vectors), vectors_ct)
         lengths = bind.real(diagonal(projected))
+        complex_lengths = bind.complex(lengths, scaled(lengths, 0))
         # eigenvectors have length one: changes along them have no effect
-        along = scaled_columns(product(adjoint(vectors), vectors), bind.complex(lengths, scaled(lengths, 0)))
-        middle = bind.add(middle, bind.multiply(conj(_reciprocal_differences(values)), less(projected, along)))
-    grad = bind.matrix_solve(adjoint(vectors), product(middle, adjoint(vectors)))
-    return as_dtype_of(grad, x)
+        along_vectors = scaled_columns(product(adjoint(vectors), vectors), complex_lengths)
+        coefficients = conj(_reciprocal_differences(values))
+        middle = bind.add(middle, bind.multiply(coefficients, less(projected, along_vectors)))
+    x_ct = bind.matrix_solve(adjoint(vectors), product(middle, adjoint(vectors)))
+    return as_dtype_of(x_ct, x)
 
 
 @lapack_primitive(

@@ -42,12 +42,13 @@ def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
     require_matrices(diagonals, name="diagonals", allowed=MATRICES)
     require_matrices(rhs, " 1", name="rhs")
     require_same_batches(diagonals, rhs)
-    if diagonals.shape[-2] != 3:
-        raise ArgumentError(f"Expected 3 diagonals got {diagonals.shape[-2]}", ValueError)
-    if not agree_dim(diagonals.shape[-1], rhs.shape[-2]):
-        lengths = f"{diagonals.shape[-1]} and {rhs.shape[-2]}"
-        message = f"The length of diagonals and right-hand sides should be equal, got {lengths}"
-        raise ArgumentError(message, ValueError, unequal(diagonals.shape[-1], rhs.shape[-2], diagonals, rhs))
+    *_, diagonal_count, length = diagonals.shape
+    rhs_length = rhs.shape[-2]
+    if diagonal_count != 3:
+        raise ArgumentError(f"Expected 3 diagonals got {diagonal_count}", ValueError)
+    if not agree_dim(length, rhs_length):
+        message = f"The length of diagonals and right-hand sides should be equal, got {length} and {rhs_length}"
+        raise ArgumentError(message, ValueError, unequal(length, rhs_length, diagonals, rhs))
     return rhs
 
 
@@ -58,18 +59,16 @@ def _solve_banded(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """
     import scipy.linalg
 
+    if 0 in rhs.shape:
+        return rhs.copy()
+
     def solve_one(three_rows: np.ndarray, b: np.ndarray) -> np.ndarray:
         upper, main, lower = three_rows
         aligned = np.stack([np.roll(upper, 1), main, np.roll(lower, -1)])
         return scipy.linalg.solve_banded((1, 1), aligned, b, check_finite=False)
 
-    return (
-        rhs.copy()
-        if 0 in rhs.shape
-        else with_lapack_error(
-            "The first element of diagonal is zero or the matrix is singular.", each, solve_one, diagonals, rhs
-        )
-    )
+    message = "The first element of diagonal is zero or the matrix is singular."
+    return with_lapack_error(message, each, solve_one, diagonals, rhs)
 
 
 def _solve_perturbed_batch(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
@@ -119,14 +118,17 @@ def _divided_by_pivot(row: np.ndarray, pivot: Any, perturbation: Any) -> np.ndar
     ``perturbation`` is added to a pivot near 0, and doubled, until the quotient doesn't overflow.
     """
     tiny = np.finfo(row.dtype).tiny  # the smallest normal number
-    largest, perturbation = np.abs(row).max(initial=0), np.copysign(max(abs(perturbation), tiny), pivot.real)
+    largest = np.abs(row).max(initial=0)
+    perturbation = np.copysign(max(abs(perturbation), tiny), pivot.real)
     while abs(pivot) < 1:
-        if abs(pivot) < tiny and pivot != 0 and largest * tiny <= abs(pivot):
-            # the pivot is denormal, but the quotient is finite: scale both, since 1 / pivot might overflow
+        is_denormal = abs(pivot) < tiny
+        if is_denormal and pivot != 0 and largest * tiny <= abs(pivot):
+            # the quotient is finite, but 1 / pivot might overflow: scale both
             return row / tiny / (pivot / tiny)  # type: ignore[no-any-return]
-        if abs(pivot) >= tiny and largest <= abs(pivot) / tiny:
+        if not is_denormal and largest <= abs(pivot) / tiny:
             break
-        pivot, perturbation = pivot + perturbation, perturbation * 2
+        pivot = pivot + perturbation
+        perturbation = perturbation * 2
     return row * (1 / pivot)  # type: ignore[no-any-return]
 
 
@@ -188,14 +190,10 @@ def _solve_gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tup
     with the rows of the solution ``y``, negated, are the cotangent of the diagonals.
     """
     rhs_ct = solve(_transposed(diagonals), ct)
-    diagonals_ct = _rows(
-        [
-            _row_inner_products(rhs_ct, _next_rows(y)),
-            _row_inner_products(rhs_ct, y),
-            _row_inner_products(rhs_ct, _previous_rows(y)),
-        ]
-    )
-    return bind.negative(diagonals_ct), rhs_ct
+    upper = _row_inner_products(rhs_ct, _next_rows(y))
+    main = _row_inner_products(rhs_ct, y)
+    lower = _row_inner_products(rhs_ct, _previous_rows(y))
+    return bind.negative(_rows([upper, main, lower])), rhs_ct
 
 
 @lapack_primitive(
@@ -221,8 +219,10 @@ def _dominant_diagonals(seed: int, *batch: int) -> Any:
     """
 
     def draw(dtype: Any) -> np.ndarray:
-        rows = np.abs(matrix(seed, *batch, 4, 4)(dtype))[..., :3, :] % 1
-        return (rows + np.array([[0], [3], [0]])).astype(dtype.np)  # row 1 is the main diagonal
+        elements = np.abs(matrix(seed, *batch, 4, 4)(dtype))
+        diagonals = elements[..., :3, :] % 1  # three diagonals of four elements below 1
+        main_diagonal_offset = np.array([[0], [3], [0]])
+        return (diagonals + main_diagonal_offset).astype(dtype.np)
 
     return draw
 
@@ -238,9 +238,9 @@ def _compact_diagonals(diagonals: Any, format: str, dtype: Any = None) -> Tensor
         if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
             raise ValueError("Expected diagonals to be a sequence of length 3.")
         upper, main, lower = (convert_to_tensor(diagonal, dtype) for diagonal in diagonals)
-        return public_names()["stack"](
-            [_padded_diagonal(upper, main, 1), main, _padded_diagonal(lower, main, 0)], axis=-2
-        )
+        # the outer diagonals are shorter by one
+        rows = [_padded_diagonal(upper, main, 1), main, _padded_diagonal(lower, main, 0)]
+        return public_names()["stack"](rows, axis=-2)
     if format != "matrix":
         raise ValueError(f"Unrecognized diagonals_format: {format}")
     return _diagonals_of_matrix(convert_to_tensor(diagonals, dtype))
@@ -261,7 +261,8 @@ def _diagonals_of_matrix(x: Tensor) -> Tensor:
         raise ValueError(f"Expected last two dimensions of diagonals to be equal, but got shape {x.shape}")
     diag_part = public_names()["linalg.diag_part"]
     if size == 1:  # the outer diagonals don't exist
-        return public_names()["stack"]([zeros_like(diag_part(x)), diag_part(x), zeros_like(diag_part(x))], axis=-2)
+        rows = [zeros_like(diag_part(x)), diag_part(x), zeros_like(diag_part(x))]
+        return public_names()["stack"](rows, axis=-2)
     return _compact_diagonals([diag_part(x, k=1), diag_part(x), diag_part(x, k=-1)], "sequence")
 
 
@@ -391,15 +392,17 @@ def banded_triangular_solve(
 def _dense_matrix(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
     """Builds triangular matrices from ``count`` diagonals, as the sum of one ``size`` x ``size`` matrix per diagonal.
 
-    ``lower`` tells whether the diagonals lie below the main diagonal or above it.
+    ``lower`` tells whether the diagonals lie below the main diagonal or above it. Diagonal i is i away from it.
     """
     diag = public_names()["linalg.diag"]
-    matrices = [
-        diag(bands[..., i, i:], k=-i) if lower else diag(bands[..., count - 1 - i, : size - i], k=i)  # type: ignore[index]
-        for i in range(count)
-    ]
-    total = matrices[0]
-    for matrix_of_diagonal in matrices[1:]:
+    matrices = []
+    for i in range(count):
+        if lower:
+            matrices.append(diag(bands[..., i, i:], k=-i))  # type: ignore[index]
+        else:
+            matrices.append(diag(bands[..., count - 1 - i, : size - i], k=i))  # type: ignore[index]
+    total, *others = matrices
+    for matrix_of_diagonal in others:
         total = bind.add(total, matrix_of_diagonal)
     return total
 
@@ -429,7 +432,10 @@ def _eigen_array(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes the selected eigenvalues and eigenvectors of a symmetric tridiagonal matrix by SciPy.
 
-    ``alpha`` is the main diagonal, ``beta`` the outer one. All rules of the op have the parameter ``count``.
+    Args:
+      alpha, beta: the main diagonal and the outer diagonal.
+      select, limits: which eigenvalues, as ``scipy.linalg.eigh_tridiagonal`` takes them.
+      count: the number of eigenvalues, which only the type rule needs.
     """
     import scipy.linalg
 
