@@ -178,10 +178,11 @@ def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: An
     weights[0] = 1
     if size % 2 == 0:
         weights[-1] = 1
-    shape = [1] * x.ndim
-    shape[axes[-1]] = len(weights)  # to broadcast along the last transformed axis
-    half = bind.half_spectrum(ct, axes=axes, norm=_DUAL[norm])
-    return bind.multiply(half, convert_to_tensor(weights.reshape(shape).astype(x.dtype.np)))
+    weights_shape = [1] * x.ndim
+    weights_shape[axes[-1]] = len(weights)  # to broadcast along the last transformed axis
+    aligned_weights = weights.reshape(weights_shape).astype(x.dtype.np)
+    spectrum = bind.half_spectrum(ct, axes=axes, norm=_DUAL[norm])
+    return bind.multiply(spectrum, convert_to_tensor(aligned_weights))
 
 
 @host_primitive(

@@ -17,7 +17,7 @@ from tvtf.ops.rules import (
     batch_elementwise,
     bind,
     broadcast_types,
-    random_array,
+    draw,
     require_dtype,
     require_same_dtype,
     unbroadcast,
@@ -35,11 +35,12 @@ def _igamma_derivative_by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     a, x = a.astype(np.float64), x.astype(np.float64)
     step = _STEP * np.maximum(np.abs(a), 1e-2)  # relative to a, but not to an a near 0
     weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # of the differences over 1, 2, 3 and 4 steps to each side
-    weighted_differences = (
-        weight * (scipy.special.gammainc(a + n * step, x) - scipy.special.gammainc(a - n * step, x))
-        for n, weight in enumerate(weights, 1)
-    )
-    return np.asarray(sum(weighted_differences) / step)
+    total = np.zeros(())
+    for step_count, weight in enumerate(weights, 1):
+        offset = step_count * step
+        difference = scipy.special.gammainc(a + offset, x) - scipy.special.gammainc(a - offset, x)
+        total = total + weight * difference
+    return np.asarray(total / step)
 
 
 @binary_op(
@@ -70,9 +71,10 @@ def _igamma_vjp(sign: float) -> Any:
     """
 
     def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        ct = scaled(ct, sign)
-        ct_of_a = bind.multiply(ct, bind.igamma_grad_a(a, x))
-        return unbroadcast(ct_of_a, a), unbroadcast(bind.multiply(ct, _density(a, x)), x)
+        igamma_ct = scaled(ct, sign)
+        a_ct = bind.multiply(igamma_ct, bind.igamma_grad_a(a, x))
+        x_ct = bind.multiply(igamma_ct, _density(a, x))
+        return unbroadcast(a_ct, a), unbroadcast(x_ct, x)
 
     return vjp
 
@@ -162,19 +164,13 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
     """Returns a test sample of ``betainc``, whose three arguments have the given shapes and lie in its domain."""
-
-    def random_input(seed: int, shape: tuple[int, ...], low: float, high: float) -> Any:
-        return lambda dtype: random_array(seed, shape, dtype, low, high)
-
     a_shape, b_shape, x_shape = shapes
-    inputs = (
-        random_input(seed, a_shape, 0.5, 3.0),
-        random_input(seed + 1, b_shape, 0.5, 3.0),
-        random_input(seed + 2, x_shape, 0.1, 0.9),
-    )
-    symbolic = tuple(tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes))
+    inputs = (draw(seed, a_shape, 0.5, 3.0), draw(seed + 1, b_shape, 0.5, 3.0), draw(seed + 2, x_shape, 0.1, 0.9))
+    symbolic_dims = []  # a name for each axis of each input
+    for i, shape in enumerate(shapes):
+        symbolic_dims.append(tuple(f"n{i}_{axis}" for axis in range(len(shape))))
     # the gradient is tested for input 2, x
-    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=symbolic)
+    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(symbolic_dims))
 
 
 @host_primitive(

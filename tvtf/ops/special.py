@@ -161,12 +161,15 @@ def _trigamma(x: np.ndarray) -> np.ndarray:
     """
     import scipy.special
 
+    is_positive = x > 0
+    is_pole = ~is_positive & (x == np.floor(x))
     # trigamma(x) is zeta(2, x)
-    zeta = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
+    positive = np.where(is_positive, x, 1 - x).astype(np.float64)
+    zeta = scipy.special.zeta(2.0, positive)
     # trigamma(x) = (pi / sin(pi x))^2 - trigamma(1 - x)
     reflected = np.square(np.pi / np.sin(np.pi * x.astype(np.float64))) - zeta
-    is_pole = (x <= 0) & (x == np.floor(x))
-    return np.where(is_pole, np.inf, np.where(x > 0, zeta, reflected)).astype(x.dtype)
+    finite = np.where(is_positive, zeta, reflected)
+    return np.where(is_pole, np.inf, finite).astype(x.dtype)
 
 
 @scipy_op(
@@ -188,15 +191,13 @@ def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
     """
     import scipy.special
 
-    is_order = (n >= 0) & (n == np.floor(n))
-    orders, arguments = np.broadcast_arrays(np.where(is_order, n, 0), x)
-    of_positive_order = (
-        # (-1)^(n + 1) n! zeta(n + 1, x), where gamma(n + 1) is n!
-        np.where(orders % 2 == 0, -1.0, 1.0)
-        * scipy.special.gamma(orders + 1.0)
-        * scipy.special.zeta(orders + 1.0, arguments)
-    )
-    return np.where(is_order, np.where(orders == 0, _digamma(arguments), of_positive_order), np.nan)
+    is_valid_order = (n >= 0) & (n == np.floor(n))
+    orders, arguments = np.broadcast_arrays(np.where(is_valid_order, n, 0), x)
+    # (-1)^(n + 1) n! zeta(n + 1, x), where gamma(n + 1) is n!
+    sign = np.where(orders % 2 == 0, -1.0, 1.0)
+    of_positive_order = sign * scipy.special.gamma(orders + 1.0) * scipy.special.zeta(orders + 1.0, arguments)
+    result = np.where(orders == 0, _digamma(arguments), of_positive_order)
+    return np.where(is_valid_order, result, np.nan)
 
 
 @binary_op(

@@ -38,9 +38,11 @@ def _with_size(x: Tensor, axis: int, size: Any) -> Tensor:
     if not isinstance(extent, int):
         raise unknown_size(ValueError(f"fft_length needs axes of known size, but got shape {x.shape}"))
     if extent > size:
-        index: Any = tuple(slice(size) if i == axis else slice(None) for i in range(x.ndim))
+        index: Any = (*(slice(None),) * axis, slice(size))
         return x[index]  # type: ignore[index]
-    return bind.pad(x, number(0, x), paddings=tuple((0, size - extent) if i == axis else (0, 0) for i in range(x.ndim)))
+    paddings = [(0, 0)] * x.ndim
+    paddings[axis] = (0, size - extent)
+    return bind.pad(x, number(0, x), paddings=tuple(paddings))
 
 
 def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
@@ -50,7 +52,8 @@ def _fft_lengths(fft_length: Any, count: int) -> list[int] | None:
     """
     if fft_length is None:
         return None
-    lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
+    known = np.array(static_value(fft_length, "fft_length"))
+    lengths = [int(length) for length in np.atleast_1d(known)]
     if len(lengths) != count:
         raise ArgumentError(f"fft_length must have shape [{count}]").for_op("RFFT")
     return lengths
@@ -66,7 +69,8 @@ def _real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> T
     for axis, size in zip(axes, lengths or ()):
         x = _with_size(x, x.ndim + axis, size)
     if x._type.shape[-1] == 0:  # an empty signal has an empty spectrum
-        return bind.cast(x, dtype=complex64 if x.dtype is float32 else complex128)
+        spectrum_dtype = complex64 if x.dtype is float32 else complex128
+        return bind.cast(x, dtype=spectrum_dtype)
     return bind.half_spectrum(x, axes=axes, norm=norm)
 
 
@@ -91,11 +95,13 @@ def _inverse_real_fft(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: s
     require_least_rank(x, axes)
     lengths = _fft_lengths(fft_length, len(axes))
     if lengths is None:
-        return bind.whole_signal(x, axes=axes, size=_signal_size(x._type.shape[axes[-1]]), norm=norm)
-    # along the last axis, a signal of n elements has n // 2 + 1 non-negative frequencies
-    for axis, size in zip(axes, [*lengths[:-1], lengths[-1] // 2 + 1]):
+        size = _signal_size(x._type.shape[axes[-1]])
+        return bind.whole_signal(x, axes=axes, size=size, norm=norm)
+    *other_lengths, last_length = lengths
+    frequency_count = last_length // 2 + 1  # the non-negative frequencies of a signal of the last length
+    for axis, size in zip(axes, (*other_lengths, frequency_count)):
         x = _with_size(x, x.ndim + axis, size)
-    return bind.whole_signal(x, axes=axes, size=lengths[-1], norm=norm)
+    return bind.whole_signal(x, axes=axes, size=last_length, norm=norm)
 
 
 @export("signal.fft")
@@ -314,10 +320,12 @@ def _fft_over_axes(
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"norm must be None, 'backward', 'forward' or 'ortho', but got {norm!r}")
     transformed_axes = canonical_axes(None if axes is None else static_value(axes, "axes"), x.ndim)
-    order = (*(i for i in range(x.ndim) if i not in transformed_axes), *transformed_axes)
-    inverse_order = tuple(int(i) for i in np.argsort(order))
-    transformed = transform(bind.transpose(x, perm=order), tuple(range(-len(transformed_axes), 0)), norm or "backward")
-    return bind.transpose(transformed, perm=inverse_order)
+    other_axes = [axis for axis in range(x.ndim) if axis not in transformed_axes]
+    perm = (*other_axes, *transformed_axes)
+    inverse_perm = tuple(int(i) for i in np.argsort(perm))
+    last_axes = tuple(range(-len(transformed_axes), 0))
+    transformed = transform(bind.transpose(x, perm=perm), last_axes, norm or "backward")
+    return bind.transpose(transformed, perm=inverse_perm)
 
 
 def _with_fft_length(x: Tensor, axes: tuple[int, ...], fft_length: Any) -> Tensor:

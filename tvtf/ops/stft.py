@@ -82,11 +82,11 @@ def _frame_symbolic(x: Tensor, axis: int, length: int, step: int, pad_value: Ten
     else:
         count = -(-extent // step)  # a frame for each step, rounded up
         padding = tf["maximum"](0, length + step * (count - 1) - extent)
-        paddings = [
-            tf["stack"]([0, padding]) if i == axis else EagerTensor(np.zeros(2, np.int32)) for i in range(x.ndim)
-        ]
+        paddings: list[Any] = [EagerTensor(np.zeros(2, np.int32))] * x.ndim
+        paddings[axis] = tf["stack"]([0, padding])
         x = tf["pad"](x, tf["stack"](paddings), constant_values=pad_value)
-    indices = (step * tf["range"](count))[:, None] + EagerTensor(np.arange(length, dtype=np.int32))
+    starts = (step * tf["range"](count))[:, None]
+    indices = starts + EagerTensor(np.arange(length, dtype=np.int32))  # of shape (count, length)
     return gather_densely(x, indices, axis)
 
 
@@ -239,7 +239,8 @@ def _cosine_transform(x: Tensor, transform_type: int, norm: Any) -> Tensor:
     # the transforms of the unit vectors are the rows of the matrix
     matrix = scipy.fft.dct(np.eye(size), transform_type, norm=norm, axis=1).astype(x.dtype.np)
     rows = bind.reshape(x, shape=(size_of(x._type.shape[:-1]), size))
-    return bind.reshape(product(rows, EagerTensor(np.ascontiguousarray(matrix))), shape=x._type.shape)
+    transformed = product(rows, EagerTensor(np.ascontiguousarray(matrix)))
+    return bind.reshape(transformed, shape=x._type.shape)
 
 
 @export("signal.dct")
@@ -315,8 +316,9 @@ def _folded(x: Any, quarter_length: int) -> Tensor:
     b = x[..., quarter_length : 2 * quarter_length]
     c = x[..., 2 * quarter_length : 3 * quarter_length]
     d = x[..., 3 * quarter_length : 4 * quarter_length]
-    first = bind.subtract(bind.negative(reverse(c, [-1])), d)
-    return bind.concat(first, bind.subtract(a, reverse(b, [-1])), axis=x.ndim - 1)
+    first_half = bind.subtract(bind.negative(reverse(c, [-1])), d)
+    second_half = bind.subtract(a, reverse(b, [-1]))
+    return bind.concat(first_half, second_half, axis=x.ndim - 1)
 
 
 def _windowed(frames: Tensor, window_fn: Any, length: int) -> Tensor:

@@ -77,9 +77,10 @@ def _samples(data: bytes) -> tuple[np.ndarray, int]:
         raise ArgumentError(f"Can only read 16-bit WAV files, but received {header.bits}")
     if b"data" not in chunks:
         raise ArgumentError("Data too short when trying to read string")
+    contents = chunks[b"data"]
     frame_size = 2 * header.channels  # the bytes of one point in time
-    complete_size = len(chunks[b"data"]) // frame_size * frame_size  # the last frame may be cut off
-    values = np.frombuffer(chunks[b"data"][:complete_size], "<i2").reshape(-1, header.channels)
+    complete_size = len(contents) // frame_size * frame_size  # the last frame may be cut off
+    values = np.frombuffer(contents[:complete_size], "<i2").reshape(-1, header.channels)
     return values.astype(np.float32) / np.float32(_SCALE), header.rate
 
 
@@ -93,7 +94,8 @@ def _decoded(
     """
     samples, rate = _samples(contents.item())
     if wanted_channels >= 0:
-        samples = samples[:, np.minimum(np.arange(wanted_channels), samples.shape[1] - 1)]
+        last_channel = samples.shape[1] - 1
+        samples = samples[:, np.minimum(np.arange(wanted_channels), last_channel)]
     if wanted_samples >= 0:
         missing_count = max(0, wanted_samples - len(samples))
         samples = np.pad(samples[:wanted_samples], [(0, missing_count), (0, 0)])
@@ -159,7 +161,9 @@ def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
     data = np.clip(rounded_samples, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
     channels, sample_rate = audio.shape[1], int(rate)
     frame_size = 2 * channels  # the bytes of one point in time
-    header_fields = (16, _PCM, channels, sample_rate, sample_rate * frame_size, frame_size, 16)
+    byte_rate = sample_rate * frame_size
+    header_size, sample_bits = 16, 16
+    header_fields = (header_size, _PCM, channels, sample_rate, byte_rate, frame_size, sample_bits)
     # the RIFF chunk's size counts the 36 bytes of the header after it
     header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *header_fields, b"data", len(data))
     return np.array(header + data, object)

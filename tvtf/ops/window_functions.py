@@ -55,9 +55,9 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -
     periodic = static_value(convert_input(periodic, as_dtype("bool")), "periodic")
     if length == 1:
         return _constant(np.ones(1), float_dtype)
-    # a periodic window of even length has the period ``length``, others have ``length - 1``
-    period = length + bool(periodic) * (1 - length % 2) - 1
-    return _constant(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / period), float_dtype)
+    period = length if periodic and length % 2 == 0 else length - 1
+    cosines = np.cos(2 * np.pi * np.arange(length) / period)
+    return _constant(mean - (1 - mean) * cosines, float_dtype)
 
 
 @export("signal.hann_window")
@@ -167,12 +167,15 @@ def inverse_stft_window_fn(
 
         The frames begin ``frame_step`` samples apart.
         """
-        length, float_dtype = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
-        forward_window = np.array(static_value(forward_window_fn(length, dtype=float_dtype), "window"), np.float64)
+        length = scalar_int(convert_to_tensor(frame_length), "frame_length")
+        float_dtype = as_dtype(dtype)
+        forward_tensor = forward_window_fn(length, dtype=float_dtype)
+        forward_window = np.array(static_value(forward_tensor, "window"), np.float64)
         overlap_count = ceil_div(length, step)  # the number of frames that overlap at a sample
         # The window is divided by the sum of the squared windows at each sample. Then the products of forward and
         # inverse window add up to one.
-        squares = np.pad(forward_window**2, (0, overlap_count * step - length)).reshape(overlap_count, step)
+        padding = overlap_count * step - length
+        squares = np.pad(forward_window**2, (0, padding)).reshape(overlap_count, step)
         squares_sum = np.tile(squares.sum(axis=0), overlap_count)[:length]
         return _constant(forward_window / squares_sum, float_dtype)
 
