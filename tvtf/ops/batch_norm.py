@@ -80,9 +80,10 @@ def _variance_samples() -> list[Sample]:
     for seed, (shape, axis, mean_shape) in enumerate(cases):
         operands = draw(seed, shape), draw(seed + 9, mean_shape)
         samples.append(Sample(operands, {"axis": axis}, FLOATING, gradient=(0,)))
-    symbolic = (("n", None), ("n", None))
-    last = Sample((draw(6, (2, 3)), draw(7, (2, 1))), {"axis": (1,)}, FLOATING, gradient=(0,), symbolic=symbolic)
-    return [*samples, last]
+    operands = draw(6, (2, 3)), draw(7, (2, 1))
+    symbolic_dims = (("n", None), ("n", None))
+    samples.append(Sample(operands, {"axis": (1,)}, FLOATING, gradient=(0,), symbolic=symbolic_dims))
+    return samples
 
 
 @primitive(
@@ -274,15 +275,14 @@ def _is_fused_input_channels_first(x: Tensor, data_format: str) -> bool:
 
     ``x`` must have rank 4 or 5 and a floating dtype.
     """
+    op = "FusedBatchNormV3"
     if x.ndim not in (4, 5):
-        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(
-            "FusedBatchNormV3"
-        )
+        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(op)
     try:
         require_dtype(x._type, FLOATING, "x")
     except ArgumentError as error:
-        raise error.for_op("FusedBatchNormV3") from None
-    return is_channels_first(data_format, x.ndim - 2, "FusedBatchNormV3")
+        raise error.for_op(op) from None
+    return is_channels_first(data_format, x.ndim - 2, op)
 
 
 def _per_channel(value: Any, x: Tensor, channel_axis: int, name: str) -> Tensor:
@@ -313,8 +313,8 @@ def _inference(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalizes by the running mean and variance, as fused_batch_norm does in inference.
 
-    Returns the normalized ``x``, and the two statistics unchanged. ``widened`` is ``x``, cast to float32 if ``x`` has
-    16-bit floats.
+    ``widened`` is ``x``, cast to float32 if ``x`` has 16-bit floats. Returns the normalized ``x``, and the two
+    statistics unchanged.
     """
     if mean is None or variance is None:
         raise ValueError(
@@ -332,13 +332,15 @@ def _bessel_correction(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
     The factor of a single element is 1.
     """
-    count = size_of(x._type.shape[a] for a in axes)
-    if isinstance(count, int):
-        return number(count / max(1, count - 1), x)
+    dims = tuple(x._type.shape[axis] for axis in axes)
+    static_count = size_of(dims)
+    if isinstance(static_count, int):
+        return number(static_count / max(1, static_count - 1), x)
     # a count unknown while tracing is computed at run time, as a sum of ones
-    total = bind.reduce_sum(bind.broadcast_to(number(1, x), shape=tuple(x._type.shape[a] for a in axes)),
-                            axis=tuple(range(len(axes))), keepdims=False)  # fmt: skip
-    return bind.divide(total, bind.maximum(bind.subtract(total, number(1, x)), number(1, x)))
+    one = number(1, x)
+    ones = bind.broadcast_to(one, shape=dims)
+    count = bind.reduce_sum(ones, axis=tuple(range(len(dims))), keepdims=False)
+    return bind.divide(count, bind.maximum(bind.subtract(count, one), one))
 
 
 def _moving_average(new: Tensor, old: Any, factor: float, axes: tuple[int, ...]) -> Tensor:
@@ -366,9 +368,13 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
     grouped = bind.reshape(x, shape=(*shape[:-1], groups, depth // groups))
     axes = (*range(1, x.ndim - 1), x.ndim)  # all but the batch and the axis of the groups
     mean, variance = moments(grouped, axes, keepdims=True)
-    normalized = bind.reshape(batch_normalization(grouped, mean, variance, None, None, epsilon), shape=shape)
-    scaled = normalized if scale is None else bind.multiply(normalized, _like(scale, normalized))
-    return scaled if offset is None else bind.add(scaled, _like(offset, scaled))
+    normalized_groups = batch_normalization(grouped, mean, variance, None, None, epsilon)
+    y = bind.reshape(normalized_groups, shape=shape)
+    if scale is not None:
+        y = bind.multiply(y, _like(scale, y))
+    if offset is not None:
+        y = bind.add(y, _like(offset, y))
+    return y
 
 
 @export("nn.local_response_normalization", "nn.lrn")
@@ -410,17 +416,17 @@ def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
     Average pooling along the channels gives the mean of each window. The mean is multiplied by the number of channels
     in the window, which is smaller at the ends.
     """
-    shape, depth = x._type.shape, x._type.shape[-1]
+    *other_dims, depth = x._type.shape
     # pooling sees the channels as a spatial axis, and one channel
-    squares = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))
+    squares = bind.reshape(bind.square(x), shape=(size_of(other_dims), depth, 1))
     window = (2 * radius + 1,)
     means = bind.avg_pool(squares, window=window, strides=(1,), padding=((radius, radius),))
     channel = bind.range(size=depth, start=0, delta=1, dtype=int64)
-    last, reach, zero = scalar_of(depth - 1), number(radius, channel), number(0, channel)
-    highest = bind.minimum(bind.add(channel, reach), last)
-    lowest = bind.maximum(bind.subtract(channel, reach), zero)
-    counts = bind.add(bind.subtract(highest, lowest), number(1, channel))
-    return bind.multiply(bind.reshape(means, shape=shape), bind.cast(counts, dtype=x.dtype))
+    radius_tensor = number(radius, channel)
+    last_neighbour = bind.minimum(bind.add(channel, radius_tensor), scalar_of(depth - 1))
+    first_neighbour = bind.maximum(bind.subtract(channel, radius_tensor), number(0, channel))
+    counts = bind.add(bind.subtract(last_neighbour, first_neighbour), number(1, channel))
+    return bind.multiply(bind.reshape(means, shape=(*other_dims, depth)), bind.cast(counts, dtype=x.dtype))
 
 
 @export("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize")

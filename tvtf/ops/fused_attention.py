@@ -46,16 +46,18 @@ def _type(
     # ``scale``, ``fill`` and ``causal`` aren't needed here, but all rules of the op receive them
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
-    scores = (*q.shape[:-1], k.shape[-2])
+    scores_shape = (*q.shape[:-1], k.shape[-2])
     are_keys_valid = same_shape(k.shape, (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1]))
     are_values_valid = same_shape(v.shape[:-1], k.shape[:-1])
-    if not (are_keys_valid and are_values_valid) or not all(_broadcasts_to(mask, scores) for mask in masks):
+    are_masks_valid = all(_broadcasts_to(mask, scores_shape) for mask in masks)
+    if not (are_keys_valid and are_values_valid and are_masks_valid):
         shape_texts = ", ".join(brackets(x.shape) for x in (q, k, v, *masks))
         raise ArgumentError(
             f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shape_texts}"
         )
     output = TensorType(_rows_before_heads((*q.shape[:-1], v.shape[-1])), q.dtype)
-    return output, TensorType(q.shape[:-1], _accumulator(q.dtype))
+    row_logs = TensorType(q.shape[:-1], _accumulator(q.dtype))
+    return output, row_logs
 
 
 def _broadcasts_to(mask: TensorType, scores: tuple[Any, ...]) -> bool:
@@ -76,12 +78,17 @@ def _scores(
     A bool mask replaces the score by ``fill`` where it is False. A mask of numbers is added. With ``causal``, the score
     of query i is -inf for all keys after key ``i + causal``.
     """
-    scores = np.matmul(upcast(q), np.swapaxes(upcast(k), -1, -2)) * upcast(q).dtype.type(scale)
+    q, k = upcast(q), upcast(k)
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale)
     if causal is not None:
         rows, columns = scores.shape[-2:]
-        scores = np.where(np.tri(rows, columns, causal, dtype=bool), scores, -np.inf)
+        is_attended = np.tri(rows, columns, causal, dtype=bool)
+        scores = np.where(is_attended, scores, -np.inf)
     for mask in masks:
-        scores = np.where(mask, scores, scores.dtype.type(fill)) if mask.dtype == bool else scores + upcast(mask)
+        if mask.dtype == bool:
+            scores = np.where(mask, scores, scores.dtype.type(fill))
+        else:
+            scores = scores + upcast(mask)
     return scores
 
 
@@ -96,8 +103,9 @@ def _attention_array(
     largest = scores.max(-1, keepdims=True, initial=-np.inf)  # subtracted so that exp doesn't overflow
     exponentials = np.exp(scores - largest)
     total = exponentials.sum(-1, keepdims=True)
-    out = np.matmul(exponentials, upcast(v)) / total
-    return out.transpose(rows_first(out.ndim)), (largest + np.log(total))[..., 0]  # the output has rows before heads
+    output = np.matmul(exponentials, upcast(v)) / total
+    row_logs = (largest + np.log(total))[..., 0]
+    return output.transpose(rows_first(output.ndim)), row_logs  # the output has rows before heads
 
 
 def _grad_array(
@@ -142,9 +150,14 @@ def _grad_type(
     ct: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType, *masks: TensorType,
     scale: float, fill: float, causal: int | None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
-    output, row_log = _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
-    for x, shape, name in ((ct, output.shape, "ct"), (out, output.shape, "out"), (log, row_log.shape, "log")):
-        require_shape(x, shape, name)
+    """Checks the operands of attention's gradient, and returns the types of the cotangents of q, k and v.
+
+    ``ct`` is the cotangent of the output ``out``, and ``log`` the second result of attention.
+    """
+    output, row_logs = _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
+    require_shape(ct, output.shape, "ct")
+    require_shape(out, output.shape, "out")
+    require_shape(log, row_logs.shape, "log")
     return tuple(TensorType(_rows_before_heads(x.shape), x.dtype) for x in (q, k, v))
 
 
@@ -205,9 +218,11 @@ def _grad_samples() -> list[Sample]:
     """Returns samples of the gradient of fused attention, one for each case."""
     samples = []
     for i, case in enumerate(CASES):
-        lead, m, *_ = case
-        shape = _rows_before_heads((*lead, m, 3))
-        samples.append(_sample([draw(50, shape), draw(51, shape), _sums_drawn((*lead, m))], 7 * i, case))
+        batch_dims, row_count, *_ = case
+        output_shape = _rows_before_heads((*batch_dims, row_count, 3))
+        cotangent, output = draw(50, output_shape), draw(51, output_shape)
+        row_logs = _sums_drawn((*batch_dims, row_count))
+        samples.append(_sample([cotangent, output, row_logs], 7 * i, case))
     return samples
 
 

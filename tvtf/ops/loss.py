@@ -33,8 +33,8 @@ def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
     """Checks the labels and logits of softmax cross entropy, and returns the type of the losses, one for each row."""
     require_dtype(logits, FLOATING, "features")
     require_same_dtype((logits, labels), ("features", "labels"))
-    fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
-    if not logits.shape or not fits:
+    have_same_shape = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
+    if not logits.shape or not have_same_shape:
         raise ArgumentError(
             "logits and labels must be broadcastable: "
             f"logits_size={brackets(logits.shape)} labels_size={brackets(labels.shape)}"
@@ -305,14 +305,17 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 def _sparse_samples() -> list[Sample]:
     """Returns test samples of sparse softmax cross entropy: int32 and int64 labels, no rows, and symbolic dims."""
-    shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
-    label_dtypes = (np.int32, np.int64, np.int32, np.int64)
-    samples = [
-        Sample((_labels(i, shape[:-1], shape[-1], dtype), draw(i + 9, shape)), {}, FLOATING)
-        for i, (shape, dtype) in enumerate(zip(shapes, label_dtypes))
-    ]
-    dims = (("n",), ("n", "classes"))
-    return [*samples, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=dims)]
+    # the shape of the logits and the dtype of the labels
+    cases = (((4,), np.int32), ((2, 3), np.int64), ((2, 2, 5), np.int32), ((0, 3), np.int64))
+    samples = []
+    for seed, (shape, label_dtype) in enumerate(cases):
+        *rows, classes = shape
+        labels = _labels(seed, tuple(rows), classes, label_dtype)
+        samples.append(Sample((labels, draw(seed + 9, shape)), {}, FLOATING))
+    inputs = (_labels(7, (2,), 3, np.int32), draw(8, (2, 3)))
+    symbolic_dims = (("n",), ("n", "classes"))
+    samples.append(Sample(inputs, {}, FLOATING, symbolic=symbolic_dims))
+    return samples
 
 
 def _sparse_grad_samples() -> list[Sample]:
@@ -416,9 +419,11 @@ def check_weights(values: Any, weights: Any) -> None:
     shape, weights_shape = values.shape, weights.shape
     if weights_shape.rank in (None, 0) or shape.rank is None:  # a scalar always broadcasts
         return
-    is_broadcastable = weights_shape.rank == shape.rank and all(
-        weights_dim is None or dim is None or weights_dim in (1, dim) for weights_dim, dim in zip(weights_shape, shape)
-    )
+    is_broadcastable = weights_shape.rank == shape.rank
+    for weights_dim, dim in zip(weights_shape, shape):
+        are_known = weights_dim is not None and dim is not None
+        if are_known and weights_dim not in (1, dim):
+            is_broadcastable = False
     if not is_broadcastable:
         raise ValueError(
             f"weights can not be broadcast to values. values.rank={shape.rank}. weights.rank={weights_shape.rank}. "

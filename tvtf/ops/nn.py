@@ -63,7 +63,9 @@ def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     if not bias_batched:
         return bind.bias_add(x, bias)
     x = stretch(size, x, x_batched)
-    return bind.add(x, bind.reshape(bias, shape=(size, *(1,) * (x.ndim - 2), bias._type.shape[-1])))
+    _, channels = bias._type.shape
+    aligned_bias = bind.reshape(bias, shape=(size, *(1,) * (x.ndim - 2), channels))
+    return bind.add(x, aligned_bias)
 
 
 @primitive(
@@ -123,4 +125,7 @@ def _bias_add_channels_first(x: Tensor, bias: Tensor) -> Tensor:
         check_bias(x._type, bias._type, 1)
     except ArgumentError as error:
         raise error.for_op("BiasAdd") from None
-    return bind.add(x, bind.reshape(bias, shape=(bias._type.shape[0], *(1,) * (x.ndim - 2))))
+    (channels,) = bias._type.shape
+    spatial_rank = x.ndim - 2
+    aligned_bias = bind.reshape(bias, shape=(channels, *(1,) * spatial_rank))
+    return bind.add(x, aligned_bias)

@@ -59,9 +59,11 @@ def _standardised(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray
 
     Also returns the inverse of each row's standard deviation.
     """
-    x, axes = upcast(x), _axes(x, first)
+    axes = _axes(x, first)
+    x = upcast(x)
     centered = x - x.mean(axes, keepdims=True)
-    inverse_deviation = 1 / np.sqrt(np.square(centered).mean(axes, keepdims=True) + x.dtype.type(epsilon))
+    variance = np.square(centered).mean(axes, keepdims=True)
+    inverse_deviation = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     return centered * inverse_deviation, inverse_deviation
 
 
@@ -81,11 +83,12 @@ def _vjp(
     The primitive ``layer_norm_grad`` computes the cotangent of ``x``.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
-    batch_axes = tuple(range(first))
-    # the standardised x, without scale and offset
-    standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
+    standardised = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
     x_ct = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
-    return x_ct, _sum_over(bind.multiply(ct, standard), batch_axes), _sum_over(ct, batch_axes)
+    batch_axes = tuple(range(first))  # along which scale and offset are shared
+    scale_ct = _sum_over(bind.multiply(ct, standardised), batch_axes)
+    offset_ct = _sum_over(ct, batch_axes)
+    return x_ct, scale_ct, offset_ct
 
 
 def _sum_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -109,12 +112,18 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
     variance = _mean(bind.square(centered), first)
     r = bind.rsqrt(bind.add(variance, number(epsilon, x)))
     s = bind.multiply(centered, r)
-    p, q = _mean(bind.multiply(c, s), first), _mean(bind.multiply(g, s), first)
-    through = bind.negative(bind.multiply(r, bind.add(bind.multiply(q, c), bind.multiply(p, g))))
+    p = _mean(bind.multiply(c, s), first)
+    q = _mean(bind.multiply(g, s), first)
+    # the first term of the docstring's difference
+    weighted_sum = bind.add(bind.multiply(q, c), bind.multiply(p, g))
+    first_argument = bind.negative(bind.multiply(r, weighted_sum))
+    first_term = bind.layer_norm_grad(first_argument, x, first=first, epsilon=epsilon)
+    # its second term
     covariance = bind.subtract(_mean(bind.multiply(c, g), first), bind.multiply(_mean(c, first), _mean(g, first)))
-    direct = bind.multiply(bind.multiply(bind.square(r), s), bind.subtract(covariance, bind.multiply(p, q)))
-    x_ct = bind.subtract(bind.layer_norm_grad(through, x, first=first, epsilon=epsilon), direct)
-    return bind.layer_norm_grad(c, x, first=first, epsilon=epsilon), x_ct
+    bracket = bind.subtract(covariance, bind.multiply(p, q))
+    second_term = bind.multiply(bind.multiply(bind.square(r), s), bracket)
+    g_ct = bind.layer_norm_grad(c, x, first=first, epsilon=epsilon)
+    return g_ct, bind.subtract(first_term, second_term)
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
@@ -124,20 +133,20 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, firs
     afterwards.
     """
     x, scale, offset = inputs
-    if not any(batched[1:]):
-        return bind.layer_norm(x, scale, offset, first=first + 1, epsilon=epsilon)
     x_batched, scale_batched, offset_batched = batched
+    if not scale_batched and not offset_batched:
+        return bind.layer_norm(x, scale, offset, first=first + 1, epsilon=epsilon)
     x = stretch(size, x, x_batched)
-    aligned_scale = (
-        scale if not scale_batched else bind.reshape(scale, shape=(size, *(1,) * first, *scale._type.shape[1:]))
-    )
-    aligned_offset = (
-        offset if not offset_batched else bind.reshape(offset, shape=(size, *(1,) * first, *offset._type.shape[1:]))
-    )
-    one = bind.broadcast_to(number(1, x), shape=x._type.shape[first + 1 :])
-    zero = bind.broadcast_to(number(0, x), shape=x._type.shape[first + 1 :])
-    standardised = bind.layer_norm(x, one, zero, first=first + 1, epsilon=epsilon)
-    return bind.add(bind.multiply(standardised, aligned_scale), aligned_offset)
+    row_shape = x._type.shape[first + 1 :]
+    ones = bind.broadcast_to(number(1, x), shape=row_shape)
+    zeros = bind.broadcast_to(number(0, x), shape=row_shape)
+    standardised = bind.layer_norm(x, ones, zeros, first=first + 1, epsilon=epsilon)
+    item_dims = (size, *(1,) * first)  # broadcast with all rows of an item
+    if scale_batched:
+        scale = bind.reshape(scale, shape=(*item_dims, *scale._type.shape[1:]))
+    if offset_batched:
+        offset = bind.reshape(offset, shape=(*item_dims, *offset._type.shape[1:]))
+    return bind.add(bind.multiply(standardised, scale), offset)
 
 
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
@@ -167,12 +176,12 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
 
     g, x = inputs
     centered = node("Sub", x, mean(x))
-    deviation = node(
-        "Sqrt", node("Add", mean(node("Mul", centered, centered)), emitter.const(np.array(epsilon, dtype)))
-    )
+    variance = mean(node("Mul", centered, centered))
+    deviation = node("Sqrt", node("Add", variance, emitter.const(np.array(epsilon, dtype))))
     standardised = node("Div", centered, deviation)
     projection = node("Mul", standardised, mean(node("Mul", g, standardised)))
-    emitter.node("Div", [node("Sub", node("Sub", g, mean(g)), projection), deviation], outputs)
+    numerator = node("Sub", node("Sub", g, mean(g)), projection)
+    emitter.node("Div", [numerator, deviation], outputs)
 
 
 def _samples() -> list[Sample]:
@@ -245,8 +254,9 @@ def _first_axis(axis: Any, rank: int) -> int:
     value = static_value(axis, "axis")
     if not isinstance(value, (list, tuple)):
         return static_int(value, "axis") % rank
-    axes = sorted(a % rank for a in value)
-    if axes != list(range(rank - len(axes), rank)) or not axes:
+    axes = sorted(axis % rank for axis in value)
+    last_axes = list(range(rank - len(axes), rank))
+    if not axes or axes != last_axes:
         raise ValueError(
             f"layer_norm: axis must be the last axes of rank {rank}, but got {list(value)}: transpose first"
         )

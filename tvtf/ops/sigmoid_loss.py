@@ -19,10 +19,10 @@ def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     Raises:
       ValueError: the shapes differ.
     """
-    logits_tensor, labels_tensor = convert_to_tensor(logits), convert_to_tensor(labels)
-    if logits_tensor.ndim != labels_tensor.ndim or not all(
-        map(agree_dim, logits_tensor._type.shape, labels_tensor._type.shape)
-    ):
+    logits_tensor = convert_to_tensor(logits)
+    labels_tensor = convert_to_tensor(labels)
+    have_same_rank = logits_tensor.ndim == labels_tensor.ndim
+    if not have_same_rank or not all(map(agree_dim, logits_tensor._type.shape, labels_tensor._type.shape)):
         shapes = f"{logits_tensor.shape} vs {labels_tensor.shape}"
         raise incompatible_shapes(ValueError(f"`logits` and `labels` must have the same shape, received ({shapes})."))
     return labels_tensor, logits_tensor
@@ -123,13 +123,11 @@ def _stirling(y: Tensor) -> Tensor:
 
     The result is 0 for y in [0, 1], where 0 is a better approximation.
     """
-    zero, one, half = number(0, y), number(1, y), number(0.5, y)
-    terms = bind.add(
-        bind.subtract(bind.multiply(y, bind.log(y)), y),
-        bind.multiply(half, bind.log(bind.multiply(number(2 * math.pi, y), y))),
-    )
+    zero, one, half, two_pi = number(0, y), number(1, y), number(0.5, y), number(2 * math.pi, y)
+    main_terms = bind.subtract(bind.multiply(y, bind.log(y)), y)
+    correction = bind.multiply(half, bind.log(bind.multiply(two_pi, y)))
     is_small = bind.logical_and(bind.greater_equal(y, zero), bind.less_equal(y, one))
-    return bind.select(is_small, zeros_like(y), terms)
+    return bind.select(is_small, zeros_like(y), bind.add(main_terms, correction))
 
 
 @export("nn.l2_loss")

@@ -93,13 +93,12 @@ def _samples() -> list[Sample]:
     """Returns test samples of softmax: several axes, empty and symbolic sizes, large and infinite logits."""
     # the shape and the axis
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
-    samples = [Sample((draw(seed, shape),), {"axis": axis}, FLOATING) for seed, (shape, axis) in enumerate(cases)]
-    return [
-        *samples,
-        Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=(("n", None),)),
-        _large_logits_sample(),
-        _non_finite_sample(),
-    ]
+    samples = []
+    for seed, (shape, axis) in enumerate(cases):
+        samples.append(Sample((draw(seed, shape),), {"axis": axis}, FLOATING))
+    symbolic_dims = (("n", None),)
+    samples.append(Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=symbolic_dims))
+    return [*samples, _large_logits_sample(), _non_finite_sample()]
 
 
 def _large_logits_sample() -> Sample:
@@ -203,11 +202,10 @@ def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, a
     (logits_type,) = types[0]
     if logits_type.dtype is not float64:
         return emitter.node("LogSoftmax", inputs, outputs, axis=axis)
-    log = emitter.computed("LogSoftmax", inputs, axis=axis)
-    zero_or_nan = emitter.computed(
-        "Mul", [emitter.computed("Softmax", inputs, axis=axis), emitter.const(np.array(0.0))]
-    )
-    emitter.node("Add", [log, zero_or_nan], outputs)
+    log_softmax = emitter.computed("LogSoftmax", inputs, axis=axis)
+    softmax = emitter.computed("Softmax", inputs, axis=axis)
+    zero_or_nan = emitter.computed("Mul", [softmax, emitter.const(np.array(0.0))])
+    emitter.node("Add", [log_softmax, zero_or_nan], outputs)
 
 
 @primitive(
