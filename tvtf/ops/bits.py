@@ -18,7 +18,11 @@ def _unsigned(dtype: DType) -> DType:
 def _bitwise(numpy: Callable[..., Any], lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]) -> Any:
     """Returns a decorator that declares an elementwise bitwise op of two integer tensors, public in ``tf.bitwise``.
 
-    ``numpy``, ``lower`` and ``onnx`` implement the op. ``shows`` is the docstring's example: a call and its result.
+    Args:
+      numpy: The kernel on arrays.
+      lower: Builds the compiled expression of two scalars.
+      onnx: The ONNX rule.
+      shows: The docstring's example: a call and its result.
     """
 
     def declare(front: Callable[..., Any]) -> Any:
@@ -75,11 +79,12 @@ def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
 
     ONNX shifts unsigned integers only. Counts are clamped, because ONNX doesn't define shifts by more than the width.
     """
-    last_bit = emitter.const(np.array(8 * dtype.size - 1, dtype.np))
-    count = emitter.computed("Min", [emitter.computed("Max", [y, emitter.const(np.array(0, dtype.np))]), last_bit])
+    zero, last_bit = emitter.const(np.array(0, dtype.np)), emitter.const(np.array(8 * dtype.size - 1, dtype.np))
+    count = emitter.computed("Min", [emitter.computed("Max", [y, zero]), last_bit])
     unsigned = _unsigned(dtype)
     operands = [emitter.cast(x, unsigned), emitter.cast(count, unsigned)]
-    return emitter.cast(emitter.computed("BitShift", operands, direction=direction), dtype)
+    shifted = emitter.computed("BitShift", operands, direction=direction)
+    return emitter.cast(shifted, dtype)
 
 
 def _left_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
@@ -93,16 +98,17 @@ def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     Of a negative number the complement is shifted and complemented again: ones enter at the left.
     """
     x, y = inputs
-    input_types, _ = types
-    dtype = input_types[0].dtype
-    positive = _shift(emitter, "RIGHT", x, y, dtype)
+    (x_type, _), _ = types
+    dtype = x_type.dtype
+    shifted = _shift(emitter, "RIGHT", x, y, dtype)
     if dtype.is_unsigned:  # no number is negative
-        emitter.node("Identity", [positive], outputs)
+        emitter.node("Identity", [shifted], outputs)
         return
     complement = emitter.computed("BitwiseNot", [x])
-    negative = emitter.computed("BitwiseNot", [_shift(emitter, "RIGHT", complement, y, dtype)])
+    shifted_complement = _shift(emitter, "RIGHT", complement, y, dtype)
+    shifted_negative = emitter.computed("BitwiseNot", [shifted_complement])
     is_negative = emitter.computed("Less", [x, emitter.const(np.array(0, dtype.np))])
-    emitter.node("Where", [is_negative, negative, positive], outputs)
+    emitter.node("Where", [is_negative, shifted_negative, shifted], outputs)
 
 
 @_bitwise(

@@ -48,11 +48,12 @@ def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
     `_to_uint64` converts to uint64. Numbers that don't fit become the smallest integer.
     """
     float_dtype = np.float32 if x.dtype.itemsize <= 2 else x.dtype
-    values = np.trunc(x.astype(float_dtype))
+    truncated = np.trunc(x.astype(float_dtype))
     if target == np.uint64:
-        return _to_uint64(values)
-    intermediate = np.int32 if target.itemsize < 4 or target == np.int32 else np.int64
-    return _to_signed(values, intermediate).astype(target)
+        return _to_uint64(truncated)
+    fits_int32 = target.itemsize < 4 or target == np.int32
+    intermediate = np.int32 if fits_int32 else np.int64
+    return _to_signed(truncated, intermediate).astype(target)
 
 
 def _to_signed(values: np.ndarray, integer: Any) -> np.ndarray:
@@ -137,9 +138,10 @@ def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
     """
     if is_tensor(value):
         return convert_to_tensor(value)
-    inferred = convert_to_tensor(value) if state.trace is None else None
-    if inferred is not None and inferred.dtype in allowed:
-        return inferred
+    if state.trace is None:
+        inferred = convert_to_tensor(value)
+        if inferred.dtype in allowed:
+            return inferred
     return convert_to_tensor(value, dtype_hint=default)
 
 
@@ -197,13 +199,14 @@ def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
                 f"Value for attr 'type' of {each.name} is not in the list of allowed values: numeric types", TypeError
             )
     old_size, new_size = x.dtype.size, dtype.size
-    if old_size >= new_size:
-        return TensorType(x.shape if old_size == new_size else (*x.shape, old_size // new_size), dtype)
-    if not x.shape or not same_dim(x.shape[-1], new_size // old_size):
+    if old_size == new_size:
+        return TensorType(x.shape, dtype)
+    if old_size > new_size:
+        return TensorType((*x.shape, old_size // new_size), dtype)
+    ratio = new_size // old_size
+    if not x.shape or not same_dim(x.shape[-1], ratio):
         pair = f"{x.dtype.as_datatype_enum} to {dtype.as_datatype_enum}"
-        raise ArgumentError(
-            f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {new_size // old_size}"
-        )
+        raise ArgumentError(f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {ratio}")
     return TensorType(x.shape[:-1], dtype)
 
 

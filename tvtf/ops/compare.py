@@ -126,10 +126,11 @@ def _raise_not_bool(position: int, dtype: DType, name: str) -> None:
 
     The error names the operand by its position in eager execution, and by ``name`` while tracing.
     """
-    names = {"float32": "float", "float64": "double", "float16": "half"}
+    kernel_names = {"float32": "float", "float64": "double", "float16": "half"}  # by which TensorFlow's kernels go
+    kernel_name = kernel_names.get(dtype.name, dtype.name)
     raise ArgumentError(
         f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
-        f"{names.get(dtype.name, dtype.name)} tensor",
+        f"{kernel_name} tensor",
         graph=TypeError,
         traced=f"Input '{name}' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
     )
@@ -220,11 +221,12 @@ def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorT
     if condition.dtype is not bool_:
         _raise_not_bool(0, condition.dtype, "condition")
     require_same_dtype((x, y), ("t", "e"))  # TensorFlow's names: then, else
-    shape: tuple[Dim, ...] | None = ()
+    shape: tuple[Dim, ...] = ()
     for operand in (condition, x, y):
-        shape = None if shape is None else broadcast_shapes(shape, operand.shape)
-    if shape is None:
-        raise ArgumentError(_show_select(condition, x, y))
+        combined = broadcast_shapes(shape, operand.shape)
+        if combined is None:
+            raise ArgumentError(_show_select(condition, x, y))
+        shape = combined
     return TensorType(shape, x.dtype)
 
 
@@ -244,13 +246,14 @@ def _select_array(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.nda
 
     Large arrays are combined by ``y ^ (mask & (x ^ y))`` on their bits: three vectorized passes without branches.
     """
-    integer = f"i{x.dtype.itemsize}"
     if condition.size < _MASK_THRESHOLD or x.dtype != y.dtype or x.dtype.hasobject or x.dtype.itemsize > 8:
         return np.where(condition, x, y)
+    integer = f"i{x.dtype.itemsize}"  # as wide as the elements
+    x_bits, y_bits = x.view(integer), y.view(integer)
     mask = np.negative(condition.view(np.int8)).astype(integer)  # True becomes -1, all ones
-    selected = mask & (x.view(integer) ^ y.view(integer))
-    selected ^= y.view(integer)
-    return selected.view(x.dtype)
+    selected_bits = mask & (x_bits ^ y_bits)
+    selected_bits ^= y_bits
+    return selected_bits.view(x.dtype)
 
 
 def _select_value(condition: Any, x: Any, y: Any) -> np.ndarray | None:

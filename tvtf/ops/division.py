@@ -29,9 +29,10 @@ def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
     # ``x`` isn't needed here, but all rules of the op receive it
     if not y._type.dtype.is_integer:
         return []
-    nonzero = bind.not_equal(y, number(0, y))
-    axes = tuple(range(len(y._type.shape)))
-    return [(bind.reduce_all(nonzero, axis=axes, keepdims=False), MSG_DIVISION)]
+    is_nonzero = bind.not_equal(y, number(0, y))
+    all_axes = tuple(range(len(y._type.shape)))
+    all_nonzero = bind.reduce_all(is_nonzero, axis=all_axes, keepdims=False)
+    return [(all_nonzero, MSG_DIVISION)]
 
 
 def _numpy_by_dtype(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,8 +47,8 @@ def _numpy_by_dtype(integers: Callable[..., Any], floats: Callable[..., Any]) ->
             if x.size and not y.all():
                 raise ArgumentError(MSG_DIVISION)
             return integers(x, y)
-        computed = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        return floats(x.astype(computed), y.astype(computed))
+        compute_dtype = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return floats(x.astype(compute_dtype), y.astype(compute_dtype))
 
     return run
 
@@ -68,9 +69,10 @@ def _known_quotient(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def value(x: Any, y: Any) -> Any:
-        if x.known is None or y.known is None or any(isinstance(d, int) and d == 0 for d in y.known.flat):
+        if x.known is None or y.known is None:
             return None
-        return function(x.known, y.known)
+        has_zero_divisor = any(isinstance(divisor, int) and divisor == 0 for divisor in y.known.flat)
+        return None if has_zero_divisor else function(x.known, y.known)
 
     return value
 
@@ -88,7 +90,8 @@ def _onnx_by_dtype(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callab
 
     def emit(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
         (x_type, _), _ = types
-        (write_integers if x_type.dtype.is_integer else write_floats)(emitter, inputs, outputs, types)
+        write = write_integers if x_type.dtype.is_integer else write_floats
+        write(emitter, inputs, outputs, types)
 
     return emit
 

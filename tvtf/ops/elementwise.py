@@ -27,10 +27,15 @@ def unary_op(
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Returns a decorator that declares an elementwise primitive of one input.
 
-    ``numpy`` is the kernel on arrays. ``lower(t, x)`` builds the compiled expression of a scalar ``x`` by functions of
-    the library ``t``; a column ``kernel`` replaces it. ``samples`` is the range that tests draw from, or a function
-    that returns samples. ``gradient`` is False for functions with jumps, which numeric gradients can't check. ``shows``
-    is a call and its result for the docstring.
+    Args:
+      numpy: The kernel on arrays.
+      lower: ``lower(t, x)`` builds the compiled expression of a scalar ``x`` by functions of the library ``t``.
+      domain: The dtypes of the input.
+      result: The dtype of the result; None is the input's.
+      samples: The range that tests draw from, or a function that returns samples.
+      gradient: False for functions with jumps, which numeric gradients can't check.
+      columns: Further columns of the primitive. ``kernel`` replaces ``lower``; ``shows`` is a call and its result for
+        the docstring.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -83,10 +88,14 @@ def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[st
     """
     if "shows" in columns:
         call, result = columns.pop("shows")
-        public = columns["public"]
-        page = next((path for path in public if path.startswith("math.")), public[0]).replace(".", "/")
+        public_names = columns["public"]
+        documented_name = next((name for name in public_names if name.startswith("math.")), public_names[0])
+        page = documented_name.replace(".", "/")
         front.__doc__ = (front.__doc__ or "").rstrip() + EXAMPLE.format(call=call, result=result, page=page)
-    lower = columns.pop("kernel") if "kernel" in columns else lower and scalar(lower)
+    if "kernel" in columns:
+        lower = columns.pop("kernel")
+    elif lower:
+        lower = scalar(lower)
     columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
     is_ufunc = isinstance(numpy, np.ufunc) and numpy.nin <= 2  # then eager calls have a fast path
     return primitive(kind=Ufunc if is_ufunc else Primitive, numpy=numpy, lower=lower, **columns)(front)
@@ -134,8 +143,9 @@ class Ufunc(Primitive[Any]):
         dtypes = {x.eager_array(self).dtype for x in inputs}
         if len(dtypes) == 1 and dtypes.isdisjoint(self.seen):
             (dtype,) = dtypes
-            ufunc_result = self.numpy(*[np.ones(0, dtype)] * len(inputs))  # of no elements, for its dtype
-            if dtype.kind != "O" and ufunc_result.dtype is output._array.dtype:
+            empty_operands = [np.ones(0, dtype)] * len(inputs)
+            ufunc_dtype = self.numpy(*empty_operands).dtype
+            if dtype.kind != "O" and ufunc_dtype is output._array.dtype:
                 self.seen.add(dtype)
         return output
 
@@ -208,9 +218,9 @@ def scalar_array(value: float, dtype: DType) -> np.ndarray | None:
         with np.errstate(over="ignore"), suppress(OverflowError):  # an int too large for a float falls through to None
             return np.array(value, dtype.np)
     if dtype.kind in "iu" and type(value) is not float and int(value).bit_length() < 64:
-        bits = 8 * dtype.np.itemsize
-        wrapped = int(value) & ((1 << bits) - 1)
-        return np.array(wrapped, f"u{bits // 8}").view(dtype.np)
+        byte_count = dtype.np.itemsize
+        wrapped = int(value) % (1 << 8 * byte_count)
+        return np.array(wrapped, f"u{byte_count}").view(dtype.np)
     return None
 
 
@@ -261,9 +271,11 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
         dtype = arrays[0].dtype
-        if dtype.itemsize != 2 or dtype.kind not in "fV":  # bfloat16 has kind V
+        is_half_float = dtype.itemsize == 2 and dtype.kind in "fV"  # bfloat16 has kind V
+        if not is_half_float:
             return function(*arrays, **attrs)
-        return np.asarray(function(*(a.astype(np.float32) for a in arrays), **attrs)).astype(dtype)
+        wide_arrays = [array.astype(np.float32) for array in arrays]
+        return np.asarray(function(*wide_arrays, **attrs)).astype(dtype)
 
     return run
 
@@ -297,7 +309,10 @@ def _argument(emitter: Any, argument: Any, inputs: Sequence[str], dtype: DType) 
 
     ``argument`` is a tree of nodes, the position of an input, or a constant.
     """
-    if isinstance(argument, tuple):
-        op, arguments, attributes = _parts(argument)
-        return emitter.computed(op, [_argument(emitter, each, inputs, dtype) for each in arguments], **attributes)
-    return inputs[argument] if isinstance(argument, int) else emitter.const(np.array(argument, dtype.np))
+    if isinstance(argument, int):
+        return inputs[argument]
+    if not isinstance(argument, tuple):
+        return emitter.const(np.array(argument, dtype.np))
+    op, arguments, attributes = _parts(argument)
+    names = [_argument(emitter, each, inputs, dtype) for each in arguments]
+    return emitter.computed(op, names, **attributes)

@@ -31,10 +31,12 @@ def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any
 
     Source: tensorflow/core/kernels/fake_quant_ops_functor.h
     """
-    first, last = np.float32(1 if narrow else 0), np.float32((1 << bits) - 1)
+    first = np.float32(1 if narrow else 0)  # the integers that stand for the ends of the range
+    last = np.float32((1 << bits) - 1)
     step = (high - low) / (last - first)
     with np.errstate(all="ignore"):
-        zero_point = np.clip(np.floor(first - low / step + np.float32(0.5)), first, last)
+        exact_zero_point = first - low / step
+        zero_point = np.clip(np.floor(exact_zero_point + np.float32(0.5)), first, last)
     return (first - zero_point) * step, (last - zero_point) * step, step
 
 
@@ -105,9 +107,11 @@ def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int,
     first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, ct)
     is_below, is_above = bind.less(x, first), bind.greater(x, last)
-    ct_of_x = bind.select(bind.logical_or(is_below, is_above), zero, ct)
-    ct_of_low, ct_of_high = bind.select(is_below, ct, zero), bind.select(is_above, ct, zero)
-    return ct_of_x, unbroadcast(ct_of_low, low), unbroadcast(ct_of_high, high)
+    is_clipped = bind.logical_or(is_below, is_above)
+    x_ct = bind.select(is_clipped, zero, ct)
+    low_ct = bind.select(is_below, ct, zero)
+    high_ct = bind.select(is_above, ct, zero)
+    return x_ct, unbroadcast(low_ct, low), unbroadcast(high_ct, high)
 
 
 @host_primitive(

@@ -273,10 +273,13 @@ def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
     As in TensorFlow, it is 0 for a base that has no logarithm: real numbers up to 0, or the complex 0.
     """
-    has_log = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
+    zero, one = number(0, x), number(1, x)
+    has_log = bind.not_equal(x, zero) if x._type.dtype.is_complex else bind.greater(x, zero)
     # the logarithm of 1 stands in for the others, which are replaced by 0
-    logarithms = bind.select(has_log, bind.log(bind.select(has_log, x, number(1, x))), number(0, x))
-    return unbroadcast(bind.multiply(bind.multiply(ct, conj(z)), conj(logarithms)), y)
+    logarithm = bind.log(bind.select(has_log, x, one))
+    logarithm = bind.select(has_log, logarithm, zero)
+    y_ct = bind.multiply(bind.multiply(ct, conj(z)), conj(logarithm))
+    return unbroadcast(y_ct, y)
 
 
 def _pow_guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
@@ -411,7 +414,8 @@ def _squared_difference_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]
     """
     difference = bind.subtract(x, y)
     if ct._type.dtype.is_complex:
-        ct = bind.complex(bind.real(ct), zeros_like(bind.real(ct)))
+        real_part = bind.real(ct)
+        ct = bind.complex(real_part, zeros_like(real_part))
     x_ct = bind.multiply(ct, bind.add(difference, difference))
     return partial(unbroadcast, x_ct, x), partial(_negated_to, y, x_ct)
 

@@ -133,7 +133,8 @@ def _deferring_to_right(operate: Operator, reflected: str) -> Operator:
             # tensors and NumPy's types are operands that ``operate`` itself handles: its error is final
             if is_tensor(y) or isinstance(y, np.generic | np.ndarray) or not hasattr(type(y), reflected):
                 raise
-            result = getattr(type(y), reflected)(y, x)
+            reflected_method = getattr(type(y), reflected)
+            result = reflected_method(y, x)
             if result is NotImplemented:
                 raise
             return result
@@ -156,10 +157,12 @@ def _fits_dtype(dtype: np.dtype, value: int) -> bool:
     Dtypes other than floats and signed integers give False. A larger int must not go to NumPy: its comparisons are
     exact, while TensorFlow wraps the int around.
     """
+    if dtype.kind == "f":
+        return True
+    if dtype.kind != "i":
+        return False
     # small ints, which fit every signed dtype, are the usual case
-    return dtype.kind == "f" or (
-        dtype.kind == "i" and (-128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize)
-    )
+    return -128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize
 
 
 def _with_fast_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
@@ -175,16 +178,16 @@ def _with_fast_path(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator
         """
         if state.trace is None and not state.tapes:
             left = x._array
-            dtype_kind = left.dtype.kind
+            dtype = left.dtype
+            right = y
             if type(y) is EagerTensor:
                 right = y._array
-                is_direct = left.dtype is right.dtype and dtype_kind in kinds
+                fits_dtype = dtype is right.dtype
+            elif type(y) is float:
+                fits_dtype = dtype.kind == "f"
             else:
-                right = y
-                is_direct = dtype_kind in kinds and (
-                    dtype_kind == "f" if type(y) is float else type(y) is int and _fits_dtype(left.dtype, y)
-                )
-            if is_direct:
+                fits_dtype = type(y) is int and _fits_dtype(dtype, y)
+            if fits_dtype and dtype.kind in kinds:
                 try:
                     result = state.quiet.run(ufunc, left, right)
                 except _NUMPY_ERRORS:
@@ -207,14 +210,15 @@ def _with_fast_reflected_path(ufunc: np.ufunc, kinds: str, complete: Operator) -
 
         Other operands go to ``complete``, as do all while a trace or a gradient tape is active.
         """
-        dtype = x._array.dtype
-        dtype_kind = dtype.kind
-        is_direct = dtype_kind in kinds and (
-            dtype_kind == "f" if type(y) is float else type(y) is int and _fits_dtype(dtype, y)
-        )
-        if is_direct and state.trace is None and not state.tapes:
+        right = x._array
+        dtype = right.dtype
+        if type(y) is float:
+            fits_dtype = dtype.kind == "f"
+        else:
+            fits_dtype = type(y) is int and _fits_dtype(dtype, y)
+        if fits_dtype and dtype.kind in kinds and state.trace is None and not state.tapes:
             try:
-                return EagerTensor(np.asarray(state.quiet.run(ufunc, y, x._array)))
+                return EagerTensor(np.asarray(state.quiet.run(ufunc, y, right)))
             except _NUMPY_ERRORS:
                 return complete(x, y)
         return complete(x, y)
@@ -295,19 +299,22 @@ def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
     """
     for name, operate in ARITHMETIC.items():
         complete = promoting(operate) if promoting else operate
+        reflected = _swapped(complete) if promoting else _reflected(operate)
         _attach(f"__{name}__", _deferring_to_right(complete, f"__r{name}__"))
-        _attach(f"__r{name}__", _swapped(complete) if promoting else _reflected(operate))
-    for name, compared in COMPARISONS.items():
-        _attach(f"__{name}__", _as_method(promoting(compared) if promoting else compared, 2))
+        _attach(f"__r{name}__", reflected)
+    for name, comparison in COMPARISONS.items():
+        _attach(f"__{name}__", _as_method(promoting(comparison) if promoting else comparison, 2))
     for name, function in UNARY.items():
         _attach(f"__{name}__", _as_method(function, 1))
     for name, (ufunc, kinds) in QUICK.items():
-        setattr(EagerTensor, f"__{name}__", _with_fast_path(ufunc, kinds, getattr(Tensor, f"__{name}__")))
+        method = f"__{name}__"
+        setattr(EagerTensor, method, _with_fast_path(ufunc, kinds, getattr(Tensor, method)))
         if name in ARITHMETIC:
-            complete = getattr(Tensor, f"__r{name}__")
-            setattr(EagerTensor, f"__r{name}__", _with_fast_reflected_path(ufunc, kinds, complete))
+            method = f"__r{name}__"
+            setattr(EagerTensor, method, _with_fast_reflected_path(ufunc, kinds, getattr(Tensor, method)))
     for name, (ufunc, kinds) in QUICK_UNARY.items():
-        setattr(EagerTensor, f"__{name}__", _with_fast_unary_path(ufunc, kinds, getattr(Tensor, f"__{name}__")))
+        method = f"__{name}__"
+        setattr(EagerTensor, method, _with_fast_unary_path(ufunc, kinds, getattr(Tensor, method)))
     EagerTensor.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
 
 

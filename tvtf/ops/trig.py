@@ -45,7 +45,8 @@ def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], *
     def declare(front: Callable[..., Any]) -> Any:
         name = front.__name__
         columns.setdefault("public", (name, f"math.{name}"))
-        columns.update(lower=lambda t, x: getattr(t, name)(x), onnx=name.capitalize())
+        columns["lower"] = lambda t, x: getattr(t, name)(x)
+        columns["onnx"] = name.capitalize()
         return unary_op(numpy=numpy, vjp=chain(derivative), **columns)(front)
 
     return declare
