@@ -55,10 +55,17 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
 
 
 def _assert_rank(x: Any, rank: Any, message: Any, qualifier: str, matches: Callable[[int, int], bool]) -> Any:
-    """Checks a tensor's rank, and raises ValueError unless ``matches(x.ndim, rank)``.
+    """Checks a tensor's rank, and returns an op without effect, as TensorFlow does if the rank is known while tracing.
 
-    Returns an op without effect, as TensorFlow does if the rank is known while tracing. ``qualifier`` is text before
-    the expected rank in the error, such as " at least".
+    Args:
+      x: the tensor, or a value that converts to one.
+      rank: the expected rank.
+      message: the beginning of the error's text, or None.
+      qualifier: text before the expected rank in the error, such as " at least".
+      matches: ``matches(x.ndim, rank)`` is whether the rank is right.
+
+    Raises:
+      ValueError: the rank is wrong.
     """
     x, expected = convert_to_tensor(x), _known_rank(rank)
     if not matches(x.ndim, expected):
@@ -223,10 +230,15 @@ class _ErrorFormat(NamedTuple):
 def _check_size(
     constraint: _Constraint, axis: int, symbol: Any, known_sizes: dict[Any, Any], error_format: _ErrorFormat
 ) -> None:
-    """Checks the size of an axis against a symbol of the specified shape, which is a number or a name.
+    """Checks the size of an axis against a symbol of the specified shape.
 
-    All axes with the same name must have the same size. ``known_sizes`` maps each name that occurred before to its size
-    and to text about the origin of that size. A new name is added.
+    Args:
+      constraint: a tensor and the shape that is specified for it.
+      axis: the axis of the tensor.
+      symbol: a number, or a name: all axes with the same name must have the same size.
+      known_sizes: maps each name that occurred before to its size, and to text about the origin of that size. A new
+        name is added.
+      error_format: how to write the error.
     """
     size = constraint.dims[axis]
     if _is_size(symbol):
@@ -250,7 +262,7 @@ def _is_size(symbol: Any) -> bool:
 def _require_size(constraint: _Constraint, axis: int, expected: Dim, origin: str, error_format: _ErrorFormat) -> None:
     """Checks that an axis has the expected size: at once if both sizes are known, else when the program runs.
 
-    ``origin`` is text for the error that tells where the expected size comes from.
+    ``origin`` is the part of the error's text that describes where the expected size comes from.
     """
     size = constraint.dims[axis]
     if isinstance(size, int) and isinstance(expected, int):
@@ -260,11 +272,14 @@ def _require_size(constraint: _Constraint, axis: int, expected: Dim, origin: str
                 f"{expected}.  Received size {size}, shape {constraint.tensor.shape}"
             )
         return
-    sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (size, expected)]
+    size_tensor, expected_tensor = (
+        convert_to_tensor(dim) if isinstance(dim, int) else _scalar_of(dim) for dim in (size, expected)
+    )
     tensor_name = f"Tensor {constraint.name()} dimension"
-    message = [prefix(error_format.message), origin, tensor_name, axis, "must have size", sizes[1]]
+    message = [prefix(error_format.message), origin, tensor_name, axis, "must have size", expected_tensor]
     assert_data = [*message, "Received shape: ", bind.shape(constraint.tensor, dtype=dtypes.int32)]
-    guarded(bind.equal(*sizes), error_format.data or assert_data, error_format.summarize)
+    is_expected = bind.equal(size_tensor, expected_tensor)
+    guarded(is_expected, error_format.data or assert_data, error_format.summarize)
 
 
 def _scalar_of(dim: Dim) -> Tensor:

@@ -41,10 +41,11 @@ def _assert_comparison(sign: str, x: Any, y: Any, message: Any, summarize: int |
     compare = getattr(bind, _COMPARISONS[sign])
     if state.trace is None:  # eager execution
         holds = compare(x, y)
-        if not holds.numpy().all():
-            shown = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
-            raise InvalidArgumentError(None, None, "\n".join(_formatted(value, summarize) for value in shown))
-        return None
+        if holds.numpy().all():
+            return None
+        message_parts = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
+        text = "\n".join(_formatted(value, summarize) for value in message_parts)
+        raise InvalidArgumentError(None, None, text)
     if data is None:
         data = [] if message is None else [message]
         data.append(f"Condition x {sign} y did not hold element-wise:")
@@ -68,8 +69,14 @@ def _check_constants(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> No
 def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:
     """Returns the parts of the error text of a failed eager assertion.
 
-    They are the comparison, the indices where it fails, and the operands. ``holds`` is the elementwise result of the
-    comparison. ``summarize`` limits the number of elements shown.
+    They are the comparison, the indices where it fails, and the operands.
+
+    Args:
+      sign: the comparison, such as "<=".
+      x, y: the operands.
+      holds: the elementwise result of the comparison.
+      summarize: the number of elements to show; None is the default, a negative number all.
+      message: the user's text, which comes first, or None.
     """
     limit = _limit(summarize)
     values: list[Any] = [] if message is None else [message]
@@ -215,9 +222,14 @@ def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | N
 
 
 def _assert_sign(x: Any, sign: str, message: Any, summarize: int | None, describe: Callable[[str], list[str]]) -> Any:
-    """Asserts that a comparison of ``x`` with 0 by ``sign`` (such as ``>``) holds for all elements.
+    """Asserts that a comparison of ``x`` with 0 holds for all elements.
 
-    ``describe`` maps text about ``x`` to the first lines of the error.
+    Args:
+      x: the tensor, or a value that converts to one.
+      sign: the comparison, such as ">".
+      message: the beginning of the error's text, or None.
+      summarize: the number of elements that the error shows.
+      describe: maps text about ``x`` to the first lines of the error.
     """
     x = convert_to_tensor(x)
     zero = convert_to_tensor(0, x.dtype)

@@ -86,9 +86,8 @@ def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
         else:
             texts.append(summarized(known, summarize))
     message = "assertion failed: " + " ".join(f"[{text}]" for text in texts)
-    checked = bind.guard(
-        condition, *computed_tensors, message=message, shown=len(computed_tensors), summarize=int(summarize)
-    )
+    hole_count = len(computed_tensors)
+    checked = bind.guard(condition, *computed_tensors, message=message, shown=hole_count, summarize=int(summarize))
     return done("Assert", name, checked)
 
 

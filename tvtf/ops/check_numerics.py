@@ -143,10 +143,11 @@ class _NumericsWatch:
         check = _check_now if state.trace is None else _check_when_run
         tapes = state.tapes
         state.tapes = []  # the checks are ops, which neither tapes nor this watch record
+        all_outputs = as_tuple(outputs)
         try:
-            for i, output in enumerate(as_tuple(outputs)):
+            for i, output in enumerate(all_outputs):
                 if output.dtype.is_floating:
-                    place = f'output {i} of %s op "{prim.tf_name}" (# of outputs: {len(as_tuple(outputs))})'
+                    place = f'output {i} of %s op "{prim.tf_name}" (# of outputs: {len(all_outputs)})'
                     check(place, output, inputs)
         finally:
             state.tapes = tapes
@@ -160,13 +161,15 @@ def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
     array = output.eager_array().astype(np.float64)
     kinds = {"-Inf": array == -np.inf, "+Inf": array == np.inf, "NaN": np.isnan(array)}
     counts = {kind: int(flags.sum()) for kind, flags in kinds.items() if flags.any()}
-    if counts:
-        # TensorFlow's report has a plus sign before NaN
-        count_lines = "".join(f"\n  # of {'+' * (kind == 'NaN')}{kind} elements: {n}" for kind, n in counts.items())
-        text = _report(place % "eagerly-executing", output, count_lines, inputs)
-        raise InvalidArgumentError(
-            None, "CheckNumericsV2", f"{text}\n : Tensor had {_listed(list(counts))} values [Op:CheckNumericsV2] name: "
-        )
+    if not counts:
+        return
+    count_lines = ""
+    for kind, count in counts.items():
+        name = "+NaN" if kind == "NaN" else kind  # TensorFlow's report has a plus sign before NaN
+        count_lines += f"\n  # of {name} elements: {count}"
+    report = _report(place % "eagerly-executing", output, count_lines, inputs)
+    message = f"{report}\n : Tensor had {_listed(list(counts))} values [Op:CheckNumericsV2] name: "
+    raise InvalidArgumentError(None, "CheckNumericsV2", message)
 
 
 def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:

@@ -32,16 +32,17 @@ def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
 
     The function may be a traced ``Graph``, the ``Subfunction`` of a module that is evaluated, or a Relax ``GlobalVar``.
     """
-    if hasattr(function, "all_params"):
-        return [p._type for p in function.all_params], list(function.output_types)
+    if hasattr(function, "all_params"):  # a Graph
+        return [param._type for param in function.all_params], list(function.output_types)
     from tvtf.ir.dialect import from_relax_type
 
-    if not hasattr(function, "mod"):
-        return list(map(from_relax_type, function.ty.params)), list(map(_result_type, function.ty.ret.fields))
+    if not hasattr(function, "mod"):  # a GlobalVar
+        function_type = function.ty
+        return list(map(from_relax_type, function_type.params)), list(map(_result_type, function_type.ret.fields))
     # the function's declared type leaves out dims that it computes; the type of its body has them
-    function = function.mod[function.name]
-    results = function.body.body.ty.fields
-    return [from_relax_type(p.ty) for p in function.params], list(map(from_relax_type, results))
+    relax_function = function.mod[function.name]
+    result_fields = relax_function.body.body.ty.fields
+    return [from_relax_type(param.ty) for param in relax_function.params], list(map(from_relax_type, result_fields))
 
 
 def arity(function: Any) -> int:
@@ -67,7 +68,8 @@ def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[Tensor
     if hasattr(function, "mod") and any(param.ty.shape is None for param in function.mod[function.name].params):
         from tvtf.ir.trace import trace_graph
 
-        return tuple(trace_graph(function.name, function, arguments).output_types)
+        graph = trace_graph(function.name, function, arguments)
+        return tuple(graph.output_types)
     param_types, traced_types = signature(function)
     argument_dims: dict[Any, Any] = {}  # by symbolic dim of the parameters
     for param_type, argument_type in zip(param_types, arguments):
@@ -95,7 +97,8 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
     tapes = state.tapes
     state.tapes = []
     try:
-        return tuple(t.eager_array() for t in call(function, [EagerTensor(a) for a in arrays]))
+        results = call(function, [EagerTensor(array) for array in arrays])
+        return tuple(result.eager_array() for result in results)
     finally:
         state.tapes = tapes
 
@@ -103,10 +106,9 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
 def require_condition(pred: TensorType, what: str) -> None:
     """Checks that the condition of a branch or while loop is a scalar boolean. ``what`` is its name in the error."""
     if not pred.dtype.is_bool or pred.shape:
+        type_text = f"shape {show_shape(pred.shape)} and dtype {pred.dtype.name}"
         raise ArgumentError(
-            f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
-            f"{pred.dtype.name}; "
-            "reduce it with tf.reduce_all or tf.reduce_any",
+            f"{what} must be a scalar of dtype bool, but has {type_text}; reduce it with tf.reduce_all or tf.reduce_any",
             TypeError,
         )
 
@@ -197,10 +199,11 @@ def _with_unknown_sizes(entry: TensorType, end: TensorType) -> TensorType:
     Args:
       entry, end: the value's types before and after an iteration.
     """
-    dims = enumerate(zip(entry.shape, end.shape))
-    return entry._replace(
-        shape=own_dims(entry, {axis for axis, (a, b) in dims if not (isinstance(a, int) or same_dim(a, b))})
-    )
+    changing_axes = set()
+    for axis, (entry_dim, end_dim) in enumerate(zip(entry.shape, end.shape)):
+        if not isinstance(entry_dim, int) and not same_dim(entry_dim, end_dim):
+            changing_axes.add(axis)
+    return entry._replace(shape=own_dims(entry, changing_axes))
 
 
 def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
@@ -255,7 +258,8 @@ def _with_free_rows(
     grown = list(values)
     for index, rows_written, counters in arrays:
         array = grown[index]
-        missing = max(int(values[c]) for c in counters) + rows_written - len(array)
+        rows_in_use = max(int(values[counter]) for counter in counters)
+        missing = rows_in_use + rows_written - len(array)
         if rows_written and missing > 0:  # an array of which 0 are written is grown by the body itself
             free_rows = np.zeros((missing + len(array), *array.shape[1:]), array.dtype)
             grown[index] = np.concatenate([array, free_rows])
@@ -325,12 +329,17 @@ def while_(
 ) -> Any:
     """Applies ``body`` to the first ``carried`` inputs while ``condition`` holds. Both also get the other inputs.
 
-    ``bound`` is the largest number of iterations, if known. ``shapes`` are the carried values' shapes after the last
-    iteration, if some change. A dim that changes is a symbol of its own. ``arrays`` describes carried values that grow
-    when they are full (passes/graph/growing_arrays.py): the value's index, the number of rows that an iteration may
-    write (0 where the body itself grows it), and the indices of the carried integers that count the rows in use.
+    Args:
+      inputs: the initial values of the carried values, then the values that stay the same.
+      condition, body: branch functions of all inputs.
+      carried: the number of carried values.
+      bound: the largest number of iterations, if known.
+      shapes: the carried values' shapes after the last iteration, if some change. A dim that changes is a symbol.
+      arrays: describes carried values that grow when they are full (passes/graph/growing_arrays.py): the value's
+        index, the number of rows that an iteration may write (0 where the body itself grows it), and the indices of
+        the carried integers that count the rows in use.
     """
-    return inputs, {
+    attrs = {
         "condition": condition,
         "body": body,
         "carried": carried,
@@ -338,6 +347,7 @@ def while_(
         "shapes": shapes,
         "arrays": arrays,
     }
+    return inputs, attrs
 
 
 @primitive(pure=False, **_WHILE)
@@ -354,7 +364,7 @@ def effect_while(
 
     As a primitive of its own, the loop is neither dropped nor moved by a pass.
     """
-    return inputs, {
+    attrs = {
         "condition": condition,
         "body": body,
         "carried": carried,
@@ -362,6 +372,7 @@ def effect_while(
         "shapes": shapes,
         "arrays": arrays,
     }
+    return inputs, attrs
 
 
 def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.ndarray:

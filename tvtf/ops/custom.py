@@ -38,9 +38,12 @@ def gradients_of(inputs: Sequence[Tensor], results: Iterable[Tensor], given: Ite
     gradients: list[Any] = [None] * len(inputs)
     remaining = iter(results)
     for index, is_indexed_slices in given:
-        gradients[index] = (
-            rows_of(inputs[index], next(remaining), next(remaining)) if is_indexed_slices else next(remaining)
-        )
+        values = next(remaining)
+        if is_indexed_slices:
+            indices = next(remaining)
+            gradients[index] = rows_of(inputs[index], values, indices)
+        else:
+            gradients[index] = values
     return gradients
 
 
@@ -70,8 +73,12 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
 def with_gradient(*inputs: Tensor, backward: Any, count: int, given: Any = (), error_text: str = "") -> Any:
     """Returns its first ``count`` inputs unchanged, and makes ``backward`` compute their gradients.
 
-    ``backward`` is a function of the cotangents and the last inputs. ``given`` has for each of its results the index of
-    the input, and whether the result is IndexedSlices. ``error_text`` is the error of a gradient that doesn't exist.
+    Args:
+      inputs: the results of the user's function, the function's inputs, and the tensors that ``backward`` captures.
+      backward: a function of the results' cotangents and the captured tensors.
+      count: the number of results.
+      given: for each gradient that ``backward`` returns, the index of the input, and whether it is IndexedSlices.
+      error_text: the error of a gradient that doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """

@@ -86,7 +86,7 @@ def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType]
     outputs = bind.call_python(
         key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False
     )
-    return outputs[: len(results)]  # without the id of the record for the gradient
+    return outputs[:-1]  # without the id of the record for the gradient
 
 
 def unknown_dim() -> Dim | None:
@@ -176,10 +176,10 @@ def run_of_ranks(
     Raises:
       OtherRanks: the results' ranks differ from ``ranks``, which the code was compiled for.
     """
-    results = run(key, [x.copy() for x in inputs], mode)
-    if [r.ndim for r in results[:-1]] != ranks:
+    *results, record_id = run(key, [x.copy() for x in inputs], mode)
+    if [result.ndim for result in results] != ranks:
         raise OtherRanks(None, "PyFunc", "a Python function gave a tensor of another rank than it gave before")
-    return results
+    return *results, record_id
 
 
 def run_plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -196,13 +196,17 @@ def run_and_record(function: HostFunction, inputs: Sequence[np.ndarray]) -> tupl
 def run_gradient(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Returns the cotangents of the floating inputs of a recorded call, and 0 as the id: nothing is recorded.
 
-    ``inputs`` are the number of the record, the number of results, their cotangents, and the arguments of the call.
-    If the record was dropped, the function is recorded again from these arguments.
+    If the record was dropped, the function is recorded again from the call's arguments.
+
+    Args:
+      function: The recorded function.
+      inputs: The number of the record, the number of results, their cotangents, and the arguments of the call.
     """
-    number, count, *cotangents_and_arguments = inputs
-    cotangents, arguments = cotangents_and_arguments[: int(count)], cotangents_and_arguments[int(count) :]
-    gradient_function = _records.find(int(number))
+    record_number, result_count, *cotangents_and_arguments = inputs
+    cotangents = cotangents_and_arguments[: int(result_count)]
+    gradient_function = _records.find(int(record_number))
     if gradient_function is None:
+        arguments = cotangents_and_arguments[int(result_count) :]
         _, gradient_function = function.record(*arguments)  # type: ignore[misc]
     return *gradient_function(*cotangents), np.array(0)
 
@@ -231,7 +235,8 @@ class _Records:
             number = next(self.numbers)
             self.unused[number] = gradient_function
             if len(self.unused) > self.MAX_UNUSED:
-                del self.unused[next(iter(self.unused))]
+                oldest = next(iter(self.unused))
+                del self.unused[oldest]
             return number
 
     def find(self, number: int) -> Any:
@@ -381,7 +386,10 @@ def attrs_to_json(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambd
     dims: list[Any] = []
 
     def special(value: Any) -> Any:
-        """Converts a dtype, or a dim, to what JSON can represent: an object with one key, or null."""
+        """Converts a dtype, or a symbolic dim, to an object with one key, which JSON can represent.
+
+        A dim is represented by its index in the list of dims, a dim that isn't known by null.
+        """
         if isinstance(value, DType):
             return {_DTYPE: value.name}
         if not is_known(value):
@@ -470,16 +478,18 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
     """
     if not differentiable or backward:
         return (None,) * (1 + len(inputs))  # the key and the inputs
-    *outputs, token = y
+    *outputs, record_id = y
+    output_count = number(len(outputs), record_id)
     cotangents = [zeros_like(output) if output_ct is None else output_ct for output_ct, output in zip(ct, outputs)]
     floating = [x for x in inputs if x.dtype.is_floating]
+    shapes, dtypes = tuple(x._type.shape for x in floating), tuple(x.dtype for x in floating)
     results = bind.call_python(
-        key, token, number(len(outputs), token), *cotangents, *inputs,
-        shapes=tuple(x._type.shape for x in floating), dtypes=tuple(x.dtype for x in floating),
-        differentiable=True, backward=True,
+        key, record_id, output_count, *cotangents, *inputs,
+        shapes=shapes, dtypes=dtypes, differentiable=True, backward=True,
     )  # fmt: skip
-    gradients = iter(results)
-    return (None, *(next(gradients) if x.dtype.is_floating else None for x in inputs))
+    gradients = iter(results)  # of the floating inputs, in order
+    input_cts = [next(gradients) if x.dtype.is_floating else None for x in inputs]
+    return None, *input_cts
 
 
 def _run_call(key: Any, *inputs: Any, differentiable: bool, backward: bool, **_: Any) -> Any:

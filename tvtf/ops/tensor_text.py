@@ -36,16 +36,16 @@ def _elements(array: Any, depth: int, edge_count: int) -> str:
         return _number(array)
     separator = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
     count = len(array)
-    first_parts = [_elements(array[i], depth + 1, edge_count) for i in range(min(edge_count, count))]
-    ellipsis = ["..."] if count > 2 * edge_count else []
-    last_parts = [_elements(array[i], depth + 1, edge_count) for i in range(max(edge_count, count - edge_count), count)]
+    first_indices = range(min(edge_count, count))
+    last_indices = range(max(edge_count, count - edge_count), count)
+    parts = [_elements(array[i], depth + 1, edge_count) for i in first_indices]
+    is_abbreviated = count > 2 * edge_count
+    if is_abbreviated:
+        parts.append("...")
+    parts += [_elements(array[i], depth + 1, edge_count) for i in last_indices]
     # Without edge elements, TensorFlow writes the separator before the ellipsis, too.
-    return (
-        "["
-        + ("" if first_parts or not ellipsis else separator)
-        + separator.join([*first_parts, *ellipsis, *last_parts])
-        + "]"
-    )
+    prefix = separator if is_abbreviated and not first_indices else ""
+    return f"[{prefix}{separator.join(parts)}]"
 
 
 def _number(value: Any) -> str:
