@@ -43,19 +43,25 @@ def _draw_boxes(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> n
         raise ArgumentValueError(
             f"colors must have equal or more channels than the image provided: {brackets(colours.shape)}"
         )
-    for image, corners in zip(drawn, boxes):
-        for i, box in enumerate(corners.tolist()):
-            _draw_outline(image, box, colours[i % len(colours), :depth].astype(images.dtype), height, width)
+    for image, image_boxes in zip(drawn, boxes):
+        for i, box in enumerate(image_boxes.tolist()):
+            colour = colours[i % len(colours), :depth].astype(images.dtype)
+            _draw_outline(image, box, colour, height, width)
     return drawn
 
 
 def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: int, width: int) -> None:
     """Draws the outline of a bounding box on an image, in place; parts outside the image are left out.
 
-    ``box`` is (top, left, bottom, right), as fractions of the image's sides.
+    Args:
+      image: array of shape (height, width, channels).
+      box: (top, left, bottom, right), as fractions of the image's sides.
+      colour: array of shape (channels,).
+      height, width: the image's sides in pixels.
     """
-    top, bottom = int(box[0] * (height - 1)), int(box[2] * (height - 1))
-    left, right = int(box[1] * (width - 1)), int(box[3] * (width - 1))
+    top_fraction, left_fraction, bottom_fraction, right_fraction = box
+    top, bottom = int(top_fraction * (height - 1)), int(bottom_fraction * (height - 1))
+    left, right = int(left_fraction * (width - 1)), int(right_fraction * (width - 1))
     is_empty = top > bottom or left > right
     is_outside = top >= height or bottom < 0 or left >= width or right < 0
     if is_empty or is_outside:
@@ -83,9 +89,10 @@ def _draw_boxes_type(images: TensorType, boxes: TensorType, colours: TensorType)
         raise ArgumentValueError("The batch sizes should be the same")
     if len(colours.shape) != 2:
         raise ArgumentError(f"colors must be a 2-D matrix{show_shape(colours.shape)}")
-    if isinstance(images.shape[3], int) and images.shape[3] not in (1, 3, 4):
+    depth, colour_depth = images.shape[3], colours.shape[1]
+    if isinstance(depth, int) and depth not in (1, 3, 4):
         raise ArgumentError("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)")
-    if isinstance(colours.shape[1], int) and isinstance(images.shape[3], int) and colours.shape[1] < images.shape[3]:
+    if isinstance(depth, int) and isinstance(colour_depth, int) and colour_depth < depth:
         raise ArgumentValueError(
             f"colors must have equal or more channels than the image provided: {brackets(colours.shape)}"
         )
@@ -214,18 +221,16 @@ def _sample_positions(starts: Tensor, ends: Tensor, size: Dim, count: Dim) -> tu
     """
     last_pixel = cast(_scalar(size), float32) - number(1, starts)
     sample_numbers = cast(bind.range(size=count, start=0, delta=1, dtype=int64), float32)
-    # A single sample is in the middle of the box.
-    if count == 1:
-        positions = (starts + ends)[:, None] * number(0.5, starts) * last_pixel + bind.reshape(
-            sample_numbers, shape=(1, 1)
-        )
+    sample_row = bind.reshape(sample_numbers, shape=(1, count))
+    if count == 1:  # A single sample is in the middle of the box.
+        positions = (starts + ends)[:, None] * number(0.5, starts) * last_pixel + sample_row
     else:
-        spacing = (ends - starts) * last_pixel / (cast(_scalar(count), float32) - number(1, starts))
-        positions = (starts * last_pixel)[:, None] + bind.reshape(sample_numbers, shape=(1, count)) * spacing[:, None]
-    is_inside = bind.logical_and(
-        bind.greater_equal(positions, zeros_like(positions)), bind.less_equal(positions, last_pixel)
-    )
-    return bind.select(is_inside, positions, zeros_like(positions)), is_inside
+        interval_count = cast(_scalar(count), float32) - number(1, starts)
+        spacing = (ends - starts) * last_pixel / interval_count
+        positions = (starts * last_pixel)[:, None] + sample_row * spacing[:, None]
+    zeros = zeros_like(positions)
+    is_inside = bind.logical_and(bind.greater_equal(positions, zeros), bind.less_equal(positions, last_pixel))
+    return bind.select(is_inside, positions, zeros), is_inside
 
 
 def _scalar(dim: Dim) -> Tensor:
@@ -251,12 +256,10 @@ def _interpolate_crops(
 
     def pixels(at_rows: Tensor, at_columns: Tensor) -> Tensor:
         """Gathers the pixels of each crop at these rows and columns."""
-        return gather_nd(
-            x,
-            bind.stack(
-                image_indices, cast(broadcast(at_rows, 1), int64), cast(broadcast(at_columns, 2), int64), axis=3
-            ),
-        )
+        row_indices = cast(broadcast(at_rows, 1), int64)
+        column_indices = cast(broadcast(at_columns, 2), int64)
+        index_vectors = bind.stack(image_indices, row_indices, column_indices, axis=3)
+        return gather_nd(x, index_vectors)
 
     if method == "nearest":
         half = number(0.5, row)

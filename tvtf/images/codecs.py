@@ -66,14 +66,14 @@ def decode_bmp(data: bytes) -> np.ndarray:
     if bits not in (8, 24, 32) or width < 0:
         raise ArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
     row_bytes = math.ceil(width * channels / 4) * 4  # rows are padded to a multiple of 4 bytes
-    if len(data) < start + row_bytes * rows:
-        raise ArgumentError(
-            f"Incomplete bmp content, requires at least {start + row_bytes * rows} bytes, got {len(data)} bytes"
-        )
-    pixel_rows = np.frombuffer(data, np.uint8, row_bytes * rows, start).reshape(rows, row_bytes)[:, : width * channels]
-    # Rows are stored from the bottom up, unless the height is negative; channels are stored as blue, green, red, alpha.
-    image = pixel_rows.reshape(rows, width, channels)[:: -1 if height > 0 else 1]
-    channel_order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
+    end = start + row_bytes * rows
+    if len(data) < end:
+        raise ArgumentError(f"Incomplete bmp content, requires at least {end} bytes, got {len(data)} bytes")
+    padded_rows = np.frombuffer(data, np.uint8, row_bytes * rows, start).reshape(rows, row_bytes)
+    image = padded_rows[:, : width * channels].reshape(rows, width, channels)
+    if height > 0:  # Rows are stored from the bottom up.
+        image = image[::-1]
+    channel_order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]  # stored as blue, green, red, alpha
     return np.ascontiguousarray(image[..., channel_order])
 
 
@@ -100,7 +100,9 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
         mode = {1: "L", 3: "RGB"}.get(channels, mode_of_file)
         # Pillow has read only the file's header so far. `convert` and `asarray` allocate the pixels.
         require_decodable(image.width * image.height * len(mode), _image_text("DecodeJpeg", image))
-        pixels = np.asarray(image.convert(mode) if image.mode != mode else image)
+        if image.mode != mode:
+            image = image.convert(mode)
+        pixels = np.asarray(image)
         return pixels[..., None] if pixels.ndim == 2 else pixels
 
     return read_with_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
@@ -140,7 +142,8 @@ def decode_webp(data: bytes, channels: int) -> np.ndarray:
     require_decodable(width * height * (channels or 4), f"DecodeWebP: an image of {width} x {height} pixels")
 
     def read(image: Any) -> np.ndarray:
-        return np.asarray(image.convert({3: "RGB", 4: "RGBA"}.get(channels) or image.mode))
+        mode = {3: "RGB", 4: "RGBA"}.get(channels) or image.mode
+        return np.asarray(image.convert(mode))
 
     return read_with_pillow(data, "WebP", read)  # type: ignore[no-any-return]
 
@@ -158,8 +161,9 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     """
     chunk_type, header = data[12:16], data[20:30]
     if kind_of(data) == "webp" and len(header) == 10:
-        if chunk_type == b"VP8X":
-            return 1 + int.from_bytes(header[4:7], "little"), 1 + int.from_bytes(header[7:10], "little")
+        if chunk_type == b"VP8X":  # the file has both numbers minus 1
+            width, height = int.from_bytes(header[4:7], "little"), int.from_bytes(header[7:10], "little")
+            return 1 + width, 1 + height
         if chunk_type == b"VP8 ":
             width, height = struct.unpack("<HH", header[6:])
             return width & _LOW_14_BITS, height & _LOW_14_BITS

@@ -100,10 +100,12 @@ def _apply_in_float32(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
     x = convert_to_tensor(image)
     if x.ndim < 3:
         raise ArgumentError(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
-    if x.shape[-1] not in (3, None):
-        raise ArgumentError(f"input must have 3 channels but instead has {x.shape[-1]} channels.")
+    channels = x.shape[-1]
+    if channels not in (3, None):
+        raise ArgumentError(f"input must have 3 channels but instead has {channels} channels.")
     floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
-    return convert_image_dtype(cast(change(cast(floats, float32)), floats.dtype), x.dtype)
+    changed = change(cast(floats, float32))
+    return convert_image_dtype(cast(changed, floats.dtype), x.dtype)
 
 
 def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: Tensor) -> Tensor:
@@ -113,10 +115,11 @@ def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: 
     which value. For example, in sector 0 red has the maximum and blue the minimum.
     """
 
-    def channel(*by_sector: Tensor) -> Tensor:
-        selected = by_sector[-1]
-        for sector_number, value in reversed(list(enumerate(by_sector[:-1]))):
-            selected = bind.select(bind.equal(sector, number(sector_number, sector)), value, selected)
+    def channel(*value_by_sector: Tensor) -> Tensor:
+        *others, selected = value_by_sector  # the last value, unless the sector is one of the others
+        for sector_number in reversed(range(len(others))):
+            is_sector = bind.equal(sector, number(sector_number, sector))
+            selected = bind.select(is_sector, others[sector_number], selected)
         return selected
 
     red = channel(maximum, middle, minimum, minimum, middle, maximum)
@@ -169,12 +172,16 @@ def _scale_saturation(x: Tensor, factor: Tensor) -> Tensor:
     Source: ``tensorflow/core/kernels/image/adjust_saturation_op.cc``
     """
     hsv = rgb_to_hsv(x)
-    hue, scaled, value = hsv[..., 0], hsv[..., 1] * factor, hsv[..., 2]
-    span = bind.minimum(bind.maximum(scaled, zeros_like(scaled)), full_like(scaled, 1)) * value
-    angle, one, two = hue * number(6, hue), number(1, hue), number(2, hue)
-    middle_share = span * (one - abs(angle - two * bind.floor(angle / two) - one))
+    hue, saturation, value = hsv[..., 0], hsv[..., 1], hsv[..., 2]
+    scaled = saturation * factor
+    clipped = bind.minimum(bind.maximum(scaled, zeros_like(scaled)), full_like(scaled, 1))
+    span = clipped * value  # the difference of the largest and the smallest channel
+    sector = hue * number(6, hue)
+    one, two = number(1, hue), number(2, hue)
+    distance = abs(sector - two * bind.floor(sector / two) - one)
+    middle_share = span * (one - distance)
     minimum = value - span
-    return _colour_in_sector(bind.floor(angle), span + minimum, middle_share + minimum, minimum)
+    return _colour_in_sector(bind.floor(sector), span + minimum, middle_share + minimum, minimum)
 
 
 def _scalar_argument(value: Any, name: str) -> Tensor:

@@ -62,12 +62,16 @@ def _convert_samples(image: np.ndarray, channels: int, dtype: DType) -> np.ndarr
 
     Only a few rows are converted at a time, because intermediate results are large.
     """
-    if channels == image.shape[-1] and dtype.np == image.dtype:
+    *sizes, image_channels = image.shape
+    if channels == image_channels and dtype.np == image.dtype:
         return image
-    size = image.size // image.shape[-1] * channels * dtype.np.itemsize
-    require_decodable(size, f"DecodeImage: an image of {channels} channels of {dtype.name}")
-    converted = np.empty((*image.shape[:-1], channels), dtype.np)
-    rows, converted_rows = image.reshape(-1, *image.shape[-2:]), converted.reshape(-1, *converted.shape[-2:])
+    pixel_count = image.size // image_channels
+    require_decodable(
+        pixel_count * channels * dtype.np.itemsize, f"DecodeImage: an image of {channels} channels of {dtype.name}"
+    )
+    converted = np.empty((*sizes, channels), dtype.np)
+    width = sizes[-1]
+    rows, converted_rows = image.reshape(-1, width, image_channels), converted.reshape(-1, width, channels)
     rows_at_once = max(1, len(rows) * _BYTES_AT_ONCE // max(1, image.nbytes))
     for first in range(0, len(rows), rows_at_once):
         block = slice(first, first + rows_at_once)
@@ -95,8 +99,9 @@ def _decode_format(data: bytes, image_format: str, channels: int, ratio: int) ->
     Raises:
       ArgumentError: the data are not an image of an accepted format.
     """
-    content = codecs.kind_of(data)
-    image_format = content if content in ACCEPTED_FORMATS.get(image_format, ()) else image_format
+    format_of_content = codecs.kind_of(data)
+    if format_of_content in ACCEPTED_FORMATS.get(image_format, ()):
+        image_format = format_of_content
     if image_format == "png":
         return codecs.decode_png(data)
     if image_format == "bmp":
@@ -112,12 +117,9 @@ def _decode_format(data: bytes, image_format: str, channels: int, ratio: int) ->
 
 def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
     """Converts an image to 1 (grey), 2 (grey and opacity), 3 (RGB) or 4 (RGB and opacity) channels."""
-    image_channels = image.shape[-1]
-    colours, opacity = (
-        (image[..., : image_channels - 1], image[..., image_channels - 1 :])
-        if image_channels in (2, 4)
-        else (image, None)
-    )
+    colours, opacity = image, None
+    if image.shape[-1] in (2, 4):
+        colours, opacity = image[..., :-1], image[..., -1:]
     if channels in (3, 4) and colours.shape[-1] == 1:
         colours = np.repeat(colours, 3, axis=-1)
     if channels in (1, 2) and colours.shape[-1] == 3:
@@ -503,13 +505,16 @@ def encode_jpeg(
 
 def _encode_jpeg_tensor(x: Tensor, quality: Tensor, options: str) -> Tensor:
     """Checks the shape of an image and the quality, and encodes the image as a JPEG file; ``options`` are JSON."""
+    op = "EncodeJpeg"
     if x.ndim != 3:
-        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op("EncodeJpeg")
+        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op(op)
     if quality.ndim:
-        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").for_op("EncodeJpeg")
-    if x.shape[-1] not in (1, 3, None):
-        message = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
-        raise InvalidArgumentError(None, "EncodeJpeg", message)
+        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").for_op(op)
+    channels = x.shape[-1]
+    if channels not in (1, 3, None):
+        shape_text = ",".join(map(str, x.shape))
+        message = f"image must be 3-dimensional[{shape_text}] with 1 or 3 channels [Op:{op}]"
+        raise InvalidArgumentError(None, op, message)
     return bind.jpeg_of_image(x, quality, options=options)  # type: ignore[no-any-return]
 
 

@@ -67,13 +67,15 @@ def glimpse(
     """
     x, window_offsets, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
     _check_arguments(x, window_offsets, window, noise)
-    rows, in_rows = _window_pixels(window_offsets[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
-    columns, in_columns = _window_pixels(
-        window_offsets[:, 1], x._type.shape[2], window[1], centered, normalized, to_middle
-    )
+    batch, height, width, depth = x._type.shape
+    window_height, window_width = window
+    options = (centered, normalized, to_middle)
+    rows, in_rows = _window_pixels(window_offsets[:, 0], height, window_height, *options)
+    columns, in_columns = _window_pixels(window_offsets[:, 1], width, window_width, *options)
     pixels = gather(gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
     is_inside = bind.logical_and(in_rows[:, :, None, None], in_columns[:, None, :, None])
-    return where(is_inside, pixels, _noise(x, (x._type.shape[0], *window, x._type.shape[3]), noise))  # type: ignore[no-any-return]
+    outside = _noise(x, (batch, window_height, window_width, depth), noise)
+    return where(is_inside, pixels, outside)  # type: ignore[no-any-return]
 
 
 def _check_arguments(x: Tensor, window_offsets: Tensor, window: tuple[Any, ...], noise: str) -> None:
@@ -81,12 +83,13 @@ def _check_arguments(x: Tensor, window_offsets: Tensor, window: tuple[Any, ...],
     if noise not in NOISES:
         raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
     message = None
+    shape, offsets_shape = x._type.shape, window_offsets._type.shape
     if x.ndim != 4:
-        message = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
+        message = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(shape)}"
     elif len(window) != 2:
         message = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
-    elif window_offsets.ndim != 2 or window_offsets._type.shape != (x._type.shape[0], 2):
-        message = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(window_offsets._type.shape)}"
+    elif window_offsets.ndim != 2 or offsets_shape != (shape[0], 2):
+        message = f"offsets must be a matrix of size [{shape[0]}, 2] (y, x), got {brackets(offsets_shape)}"
     if message:
         raise ArgumentError(message).for_op("ExtractGlimpseV2")
 
@@ -94,20 +97,30 @@ def _check_arguments(x: Tensor, window_offsets: Tensor, window: tuple[Any, ...],
 def _window_pixels(
     start: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
 ) -> tuple[Tensor, Tensor]:
-    """Computes the rows (or columns) of each image that a window covers, clipped to the image.
+    """Computes the rows (or columns) of each image that a window covers, clipped to the image, by TensorFlow's formulas.
 
-    Returns the pixel indices, and whether each was inside the image. ``start`` holds an offset for each image. An
-    offset is a fraction of ``size`` if ``normalized``, and relative to the image's center if ``centered``. The formulas
-    are TensorFlow's.
+    Args:
+      start: the window's offset in each image, of shape (batch,).
+      size, window: the numbers of pixels of the image and of the window.
+      centered: whether offsets are relative to the image's center.
+      normalized: whether offsets are fractions of ``size``.
+      to_middle: whether offsets refer to the window's center.
+
+    Returns:
+      The pixel indices, and whether each was inside the image, both of shape (batch, window).
     """
     if normalized:
         start = start * float(size)
     if to_middle:
-        start = (start / 2.0 + size / 2.0 if centered else start) - window / 2.0
+        middle = start / 2.0 + size / 2.0 if centered else start
+        start = middle - window / 2.0
+    elif centered and normalized:
+        start = start / 2.0 + (size / 2.0 - window / 2.0)
     elif centered:
-        start = start / 2.0 + (size / 2.0 - window / 2.0) if normalized else start + size / 2.0
+        start = start + size / 2.0
     pixels = cast(start, int32)[:, None] + arange(window)
-    nearest_pixels = bind.minimum(bind.maximum(pixels, convert_to_tensor(0)), convert_to_tensor(size - 1))
+    first_pixel, last_pixel = convert_to_tensor(0), convert_to_tensor(size - 1)
+    nearest_pixels = bind.minimum(bind.maximum(pixels, first_pixel), last_pixel)
     return nearest_pixels, bind.equal(pixels, nearest_pixels)
 
 
@@ -121,5 +134,7 @@ def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
     if noise == "uniform":
         return minimum + uniform(shape) * (maximum - minimum)
     mean = bind.reduce_mean(x, axis=axes, keepdims=True)
-    deviation = bind.sqrt(bind.reduce_mean(bind.square(x - mean), axis=axes, keepdims=True))
-    return bind.maximum(bind.minimum(mean + normal(shape) * deviation, maximum), minimum)
+    variance = bind.reduce_mean(bind.square(x - mean), axis=axes, keepdims=True)
+    deviation = bind.sqrt(variance)
+    noise_values = mean + normal(shape) * deviation
+    return bind.maximum(bind.minimum(noise_values, maximum), minimum)

@@ -104,9 +104,10 @@ def _comparable_images(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     x.shape[-3:].assert_is_compatible_with(y.shape[-3:])
     if not agree_shape(x._type.shape[-3:], y._type.shape[-3:]):  # sizes that only a call shows
         raise incompatible_shapes(ValueError(f"Shapes {x.shape[-3:]} and {y.shape[-3:]} are incompatible"))
-    for dim_x, dim_y in zip(reversed(x._type.shape[:-3]), reversed(y._type.shape[:-3])):
-        are_static = isinstance(dim_x, int) and isinstance(dim_y, int)
-        if are_static and dim_x != dim_y and 1 not in (dim_x, dim_y):
+    x_batch, y_batch = x._type.shape[:-3], y._type.shape[:-3]
+    for x_dim, y_dim in zip(reversed(x_batch), reversed(y_batch)):  # broadcasting aligns the last axes
+        both_static = isinstance(x_dim, int) and isinstance(y_dim, int)
+        if both_static and x_dim != y_dim and 1 not in (x_dim, y_dim):
             raise ValueError(f"Two images are not compatible: {x.shape} and {y.shape}")
     return x, y
 

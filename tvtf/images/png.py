@@ -64,13 +64,17 @@ def decode_png(data: bytes) -> np.ndarray:
     """
     chunks, compressed = _read_chunks(data)
     header = _parse_header(chunks, len(data))
-    palette = _parse_palette(chunks, header.depth) if header.colour == 3 else None
-    _check_size(header, CHANNELS[header.colour] if palette is None else palette.shape[1], len(compressed))
+    if header.colour == 3:  # each pixel is an index into the palette
+        palette = _parse_palette(chunks, header.depth)
+        _check_size(header, palette.shape[1], len(compressed))
+        indices = _decode_samples(header, compressed)
+        return palette[indices[..., 0]]
+    _check_size(header, CHANNELS[header.colour], len(compressed))
     samples = _decode_samples(header, compressed)
-    if palette is not None:
-        return palette[samples[..., 0]]
-    # Samples of fewer bits are scaled to the range of 8 bits.
-    return samples if header.depth >= 8 else samples * np.uint8(255 // ((1 << header.depth) - 1))
+    if header.depth >= 8:
+        return samples
+    largest_sample = (1 << header.depth) - 1
+    return samples * np.uint8(255 // largest_sample)  # scaled to the range of 8 bits
 
 
 def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
@@ -85,8 +89,8 @@ def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
         # A chunk has its size, type, contents and a checksum of type and contents.
         size, chunk_type = struct.unpack_from(">I4s", data, position)
         end = position + 8 + size
-        is_complete = end + 4 <= len(data)
-        if not is_complete or struct.unpack_from(">I", data, end)[0] != zlib.crc32(data[position + 4 : end]):
+        checksum = zlib.crc32(data[position + 4 : end])
+        if data[end : end + 4] != struct.pack(">I", checksum):
             raise ArgumentError(f"Invalid PNG data, size {len(data)}: a chunk is damaged")
         contents = data[position + 8 : end]
         if chunk_type == b"IDAT":
@@ -100,20 +104,17 @@ def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
 def _parse_header(chunks: dict[bytes, bytes], size: int) -> _Header:
     """Parses the header of a PNG file, the chunk IHDR, and checks its fields.
 
-    ``size`` is the file's size, for errors.
+    ``size`` is the file's size, which errors show.
     """
     if len(chunks.get(b"IHDR", b"")) != 13:
         raise ArgumentError(f"Invalid PNG data, size {size}")
     header = _Header(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
     if header.depth not in DEPTHS.get(header.colour, ()):
         raise ArgumentError(f"Invalid PNG data: colour type {header.colour} of {header.depth} bits")
-    if (
-        not 0 < header.width <= MAX_WIDTH
-        or not header.height
-        or header.compression
-        or header.filters
-        or header.interlaced > 1
-    ):
+    has_valid_size = 0 < header.width <= MAX_WIDTH and header.height > 0
+    # PNG defines one method of compression and of filters, number 0
+    has_valid_methods = header.compression == 0 and header.filters == 0 and header.interlaced <= 1
+    if not has_valid_size or not has_valid_methods:
         raise ArgumentError(f"Invalid PNG data: its header is {header}")
     return header
 
@@ -124,11 +125,13 @@ def _check_size(header: _Header, channels: int, compressed: int) -> None:
     The image must fit into the limit of decoded bytes, and the compressed data must be able to hold it. The check comes
     before memory is allocated for the pixels.
     """
+    pixel_count = header.width * header.height
     size_text = f"{header.width} x {header.height} pixels"
-    if header.width * header.height * header.pixel_bits // 8 > MAX_EXPANSION * compressed + RATIO_TOLERANCE:
+    uncompressed = pixel_count * header.pixel_bits // 8
+    if uncompressed > MAX_EXPANSION * compressed + RATIO_TOLERANCE:
         raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {size_text}")
-    size = header.width * header.height * channels * (2 if header.depth == 16 else 1)
-    require_decodable(size, f"DecodePng: an image of {size_text}")
+    sample_bytes = 2 if header.depth == 16 else 1
+    require_decodable(pixel_count * channels * sample_bytes, f"DecodePng: an image of {size_text}")
 
 
 def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
@@ -136,15 +139,17 @@ def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
 
     Samples keep the file's depth, as uint8 or uint16. In total, that takes three to four times the result's memory.
     """
-    module, (mode, layouts) = pillow("PNG"), PILLOW_LAYOUTS[header.pixel_bits]
-    sample_bytes = np.empty((header.height, header.width, len(mode), len(layouts)), np.uint8)
+    module = pillow("PNG")
+    mode, layouts = PILLOW_LAYOUTS[header.pixel_bits]  # a layout selects one byte of each sample
+    width, height, channels = header.width, header.height, len(mode)
+    sample_bytes = np.empty((height, width, channels, len(layouts)), np.uint8)
     for byte_index, layout in enumerate(layouts):
         try:
-            image = module.frombytes(mode, (header.width, header.height), compressed, "zip", layout, header.interlaced)
+            image = module.frombytes(mode, (width, height), compressed, "zip", layout, header.interlaced)
         except ValueError as error:
             raise ArgumentError(f"Invalid PNG data: {error}") from None
-        sample_bytes[..., byte_index] = np.asarray(image).reshape(sample_bytes.shape[:-1])
-    samples = sample_bytes.reshape(header.height, header.width, -1)
+        sample_bytes[..., byte_index] = np.asarray(image).reshape(height, width, channels)
+    samples = sample_bytes.reshape(height, width, -1)
     return samples.view(">u2").astype(np.uint16) if header.depth == 16 else samples
 
 
@@ -153,14 +158,17 @@ def _parse_palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
 
     Indices outside the palette are black, as in libpng.
     """
-    colours, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")
-    if not colours or len(colours) % 3 or len(colours) > 3 << depth or len(opacity or b"") > len(colours) // 3:
+    colours, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")  # three bytes per colour, one per opacity
+    colour_count, remainder = divmod(len(colours), 3)
+    index_count = 1 << depth
+    is_valid = remainder == 0 and 0 < colour_count <= index_count
+    if not is_valid or len(opacity or b"") > colour_count:
         raise ArgumentError(f"Invalid PNG data: a palette of {len(colours)} bytes")
-    palette = np.zeros((1 << depth, 3), np.uint8)
+    palette = np.zeros((index_count, 3), np.uint8)
     palette.ravel()[: len(colours)] = np.frombuffer(colours, np.uint8)
     if opacity is None:
         return palette
-    alpha = np.full((len(palette), 1), 255, np.uint8)
+    alpha = np.full((index_count, 1), 255, np.uint8)
     alpha[: len(opacity), 0] = np.frombuffer(opacity, np.uint8)
     return np.concatenate([palette, alpha], axis=1)
 
@@ -169,13 +177,14 @@ def encode_png(image: np.ndarray, compression: int) -> bytes:
     """Encodes an array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
     height, width, channels = image.shape
     colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    bit_depth = 8 * image.dtype.itemsize
+    header = struct.pack(">IIBBBBB", width, height, bit_depth, colour_type, 0, 0, 0)
     big_endian = image.astype(">u2") if image.dtype == np.uint16 else image
     rows = big_endian.reshape(height, -1).view(np.uint8)
     # Each row begins with the type of its filter: 0, none.
-    filtered_rows = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
-    header = struct.pack(">IIBBBBB", width, height, 8 * image.dtype.itemsize, colour_type, 0, 0, 0)
-    parts = (b"IHDR", header), (b"IDAT", zlib.compress(filtered_rows, compression)), (b"IEND", b"")
-    return PNG + b"".join(chunk(chunk_type, body) for chunk_type, body in parts)
+    filtered_rows = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1)
+    compressed = zlib.compress(filtered_rows.tobytes(), compression)
+    return PNG + chunk(b"IHDR", header) + chunk(b"IDAT", compressed) + chunk(b"IEND", b"")
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:

@@ -74,17 +74,15 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
 
 def _check_ranks(images: Tensor, transforms: Tensor, size: Tensor) -> None:
     """Checks the ranks and fixed dims of the images, transforms and output size; raises InvalidArgumentError."""
-    checks = (
-        (images.ndim == 4, "Input images must have rank 4"),
-        (
-            transforms.ndim == 2 and agree_dim(transforms._type.shape[1], 8),
-            "Input transform should be num_images x 8 or 1 x 8",
-        ),
-        (size.ndim == 1 and agree_dim(size._type.shape[0], 2), "output_shape must have two elements"),
-    )
-    for is_right, message in checks:
-        if not is_right:
-            raise ArgumentError(message, ValueError).for_op("ImageProjectiveTransformV3")
+    message = None
+    if images.ndim != 4:
+        message = "Input images must have rank 4"
+    elif transforms.ndim != 2 or not agree_dim(transforms._type.shape[1], 8):
+        message = "Input transform should be num_images x 8 or 1 x 8"
+    elif size.ndim != 1 or not agree_dim(size._type.shape[0], 2):
+        message = "output_shape must have two elements"
+    if message is not None:
+        raise ArgumentError(message, ValueError).for_op("ImageProjectiveTransformV3")
 
 
 def _check_choice(name: str, value: str, choices: Any) -> None:
@@ -101,8 +99,15 @@ def tf(name: str) -> Callable[..., Any]:
 def _input_points(transforms: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Computes the point of the input image from which each output pixel is read, by projective transforms.
 
-    ``transforms`` has 8 coefficients for each image, or for all. Returns the rows, the columns, and whether the points
-    are finite, all of shape (batch or 1, height, width).
+    Output pixel (x, y) is read from the column ``(a0 x + a1 y + a2) / k`` and the row ``(b0 x + b1 y + b2) / k``, where
+    k is ``c0 x + c1 y + 1``.
+
+    Args:
+      transforms: the coefficients (a0, a1, a2, b0, b1, b2, c0, c1) of each image, or of all: shape (batch or 1, 8).
+      size: the height and width of the output.
+
+    Returns:
+      The rows, the columns, and whether the points are finite, all of shape (batch or 1, height, width).
     """
     height, width = size[0], size[1]
     y = tf("cast")(tf("range")(height), float32)[None, :, None]
@@ -137,11 +142,13 @@ def _make_pixel_reader(
         row = tf("cast")(tf("where")(is_inside, rows, 0.0), int32)
         column = tf("cast")(tf("where")(is_inside, columns, 0.0), int32)
         pixel_index = row * width + column
-        size = tf("shape")(pixel_index)
-        flat_indices = tf("reshape")(pixel_index, tf("stack")([size[0], size[1] * size[2]]))
-        flat_indices = tf("broadcast_to")(flat_indices, tf("stack")([batch, size[1] * size[2]]))
+        index_shape = tf("shape")(pixel_index)
+        index_batch, output_height, output_width = index_shape[0], index_shape[1], index_shape[2]
+        flat_indices = tf("reshape")(pixel_index, tf("stack")([index_batch, output_height * output_width]))
+        flat_indices = tf("broadcast_to")(flat_indices, tf("stack")([batch, output_height * output_width]))
         pixels = tf("gather")(flat, flat_indices, axis=1, batch_dims=1)
-        pixels = tf("reshape")(pixels, tf("stack")([batch, size[1], size[2], tf("shape")(images)[3]]))
+        depth = tf("shape")(images)[3]
+        pixels = tf("reshape")(pixels, tf("stack")([batch, output_height, output_width, depth]))
         return tf("where")(is_inside[..., None], pixels, fill)
 
     return read
@@ -172,14 +179,16 @@ def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype:
     ``read`` returns pixels at integral positions.
     """
     top, left = tf("floor")(rows), tf("floor")(columns)
-    row_fraction, column_fraction = (rows - top)[..., None], (columns - left)[..., None]
+    row_fraction = (rows - top)[..., None]  # broadcasts over the channels
+    column_fraction = (columns - left)[..., None]
 
     def interpolate_row(row: Tensor) -> Tensor:
         left_pixel = tf("cast")(read(row, left), float32)
         right_pixel = tf("cast")(read(row, left + 1.0), float32)
         return (1.0 - column_fraction) * left_pixel + column_fraction * right_pixel  # type: ignore[no-any-return]
 
-    interpolated = (1.0 - row_fraction) * interpolate_row(top) + row_fraction * interpolate_row(top + 1.0)
+    top_pixel, bottom_pixel = interpolate_row(top), interpolate_row(top + 1.0)
+    interpolated = (1.0 - row_fraction) * top_pixel + row_fraction * bottom_pixel
     return tf("cast")(interpolated, dtype)  # type: ignore[no-any-return]
 
 
@@ -218,12 +227,10 @@ def _map_outside(x: Tensor, length: Tensor, below: Tensor, above: Tensor) -> Ten
 
     If the axis has a single pixel, all positions become 0.
     """
-    mapped = tf("where")(x < 0.0, below, tf("where")(x > length - 1.0, above, x))
-    return tf("where")(
-        tf("broadcast_to")(length <= 1.0, tf("shape")(x)),
-        tf("zeros_like")(x),
-        mapped,
-    )
+    is_after_end = x > length - 1.0
+    mapped = tf("where")(x < 0.0, below, tf("where")(is_after_end, above, x))
+    is_single_pixel = tf("broadcast_to")(length <= 1.0, tf("shape")(x))
+    return tf("where")(is_single_pixel, tf("zeros_like")(x), mapped)
 
 
 def _truncate(x: Tensor) -> Tensor:

@@ -95,13 +95,14 @@ def _covers(rectangle: tuple[int, ...], corners: np.ndarray, min_covered: np.flo
     Empty boxes don't count.
     """
     top, left, rectangle_height, rectangle_width = rectangle
-    shared_height = np.minimum(corners[:, 2], top + rectangle_height) - np.maximum(corners[:, 0], top)
-    shared_width = np.minimum(corners[:, 3], left + rectangle_width) - np.maximum(corners[:, 1], left)
-    area = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
-    intersection = np.where((shared_height >= 0) & (shared_width >= 0), shared_height * shared_width, 0)
-    return bool(
-        ((area >= 1) & (intersection.astype(np.float32) / np.maximum(area, 1).astype(np.float32) >= min_covered)).any()
-    )
+    box_top, box_left, box_bottom, box_right = corners.T
+    shared_height = np.minimum(box_bottom, top + rectangle_height) - np.maximum(box_top, top)
+    shared_width = np.minimum(box_right, left + rectangle_width) - np.maximum(box_left, left)
+    overlaps = (shared_height >= 0) & (shared_width >= 0)
+    intersection = np.where(overlaps, shared_height * shared_width, 0)
+    area = (box_bottom - box_top) * (box_right - box_left)
+    covered = intersection.astype(np.float32) / np.maximum(area, 1).astype(np.float32)
+    return bool(((area >= 1) & (covered >= min_covered)).any())
 
 
 def _height_and_width(size: np.ndarray) -> tuple[int, int]:
@@ -130,8 +131,10 @@ def _boxes_in_pixels(boxes: np.ndarray, height: int, width: int, allow_none: boo
             "No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes if you wish to not "
             "provide any bounding boxes."
         )
-    used_boxes = corners if len(corners) else np.array([[0, 0, 1, 1]], np.float32)
-    return (used_boxes * np.array([height, width, height, width], np.float32)).astype(np.int64)
+    whole_image = np.array([[0, 0, 1, 1]], np.float32)
+    used_boxes = corners if len(corners) else whole_image
+    sides = np.array([height, width, height, width], np.float32)
+    return (used_boxes * sides).astype(np.int64)
 
 
 def _draw_rectangle(
@@ -227,8 +230,9 @@ def _checked_range(values: Any, default: tuple[float, float], name: str) -> tupl
     bounds = tuple(map(float, default if values is None else values))
     if len(bounds) != 2:
         raise ArgumentError(f"{name} field must specify 2 dimensions")
+    lower, upper = bounds
     if min(bounds) <= 0:
-        raise ArgumentError(f"{name} must be non-negative: [{bounds[0]:g}, {bounds[1]:g}]")
+        raise ArgumentError(f"{name} must be non-negative: [{lower:g}, {upper:g}]")
     return bounds
 
 

@@ -47,13 +47,15 @@ def _flip_randomly(image: Any, axis: int, draw: Draw) -> Tensor:
     """
     x = checked_image(image)
     if x.ndim == 3:
-        is_flipped = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
+        random_number = draw([], minval=0, maxval=1.0)
+        is_flipped = bind.less(random_number, EagerTensor(np.array(0.5, np.float32)))
         return bind.select(is_flipped, reverse(x, [axis]), x)  # type: ignore[no-any-return]
     count = x._type.shape[0]
     # Rounded to 0 or 1, as in TensorFlow.
     rounded = round_(draw([count], minval=0, maxval=1.0))
-    is_flipped_each = bind.reshape(bind.greater(rounded, rounded * 0.0), shape=(count, 1, 1, 1))
-    return bind.select(is_flipped_each, reverse(x, [axis + 1]), x)  # type: ignore[no-any-return]
+    zeros = rounded * 0.0
+    is_flipped = bind.reshape(bind.greater(rounded, zeros), shape=(count, 1, 1, 1))
+    return bind.select(is_flipped, reverse(x, [axis + 1]), x)  # type: ignore[no-any-return]
 
 
 @export("image.random_flip_left_right")
@@ -132,8 +134,9 @@ def _crop_randomly(value: Any, size: Any, draw: Draw) -> Tensor:
         raise ArgumentError(message, ValueError)
     crop_size = required(crop_size, _check_crop_size, bind.less_equal, _CROP_MESSAGE, shape)
     position_count = shape - crop_size + number(1, crop_size)
-    drawn = draw([x.ndim], minval=0, maxval=crop_size.dtype.max, dtype=crop_size.dtype)
-    return slice_(x, drawn % position_count, crop_size)
+    random_numbers = draw([x.ndim], minval=0, maxval=crop_size.dtype.max, dtype=crop_size.dtype)
+    begin = random_numbers % position_count
+    return slice_(x, begin, crop_size)
 
 
 @export("image.random_crop")

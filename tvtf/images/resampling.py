@@ -34,12 +34,14 @@ def _bilinear_weights(size: int, to: int) -> np.ndarray:
     Each new pixel is interpolated between the two nearest old pixels. A position beyond the border uses the last pixel.
     """
     centres = _pixel_centres(size, to)
-    lower = np.floor(centres)
+    lower, upper = np.floor(centres), np.ceil(centres)
     upper_share = centres - lower
+    lower_pixel = np.clip(lower, 0, size - 1).astype(int)
+    upper_pixel = np.clip(upper, 0, size - 1).astype(int)
     weights = np.zeros((to, size), np.float32)
     rows = np.arange(to)
-    np.add.at(weights, (rows, np.clip(lower, 0, size - 1).astype(int)), 1 - upper_share)
-    np.add.at(weights, (rows, np.clip(np.ceil(centres), 0, size - 1).astype(int)), upper_share)
+    np.add.at(weights, (rows, lower_pixel), 1 - upper_share)
+    np.add.at(weights, (rows, upper_pixel), upper_share)
     return weights
 
 
@@ -62,12 +64,10 @@ def _bicubic_weights(size: int, to: int) -> np.ndarray:
     weights = np.zeros((to, size))
     rows = np.arange(to)
     for offset in range(-1, 3):
-        is_inside = (lower + offset >= 0) & (lower + offset < size)
-        np.add.at(
-            weights,
-            (rows, np.clip(lower + offset, 0, size - 1)),
-            np.where(is_inside, _keys_cubic(abs(offset - fraction)), 0),
-        )
+        pixel = lower + offset
+        is_inside = (pixel >= 0) & (pixel < size)
+        pixel_weights = np.where(is_inside, _keys_cubic(abs(offset - fraction)), 0)
+        np.add.at(weights, (rows, np.clip(pixel, 0, size - 1)), pixel_weights)
     return _normalize_rows(weights)
 
 
@@ -91,9 +91,11 @@ def _lanczos_kernel(radius: int) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the Lanczos kernel, ``sinc(x) sinc(x / radius)``, as a function of distances in pixels."""
 
     def kernel(x: np.ndarray) -> np.ndarray:
-        angle = np.where(x <= 1e-3, 1.0, x) * np.pi
+        is_near_zero = x <= 1e-3  # where the kernel is 1, and the quotient would be 0 / 0
+        angle = np.where(is_near_zero, 1.0, x) * np.pi
         product = radius * np.sin(angle) * np.sin(angle / radius) / (angle * angle)
-        return np.where(x > radius, 0, np.where(x <= 1e-3, 1, product))
+        inside_radius = np.where(is_near_zero, 1, product)
+        return np.where(x > radius, 0, inside_radius)
 
     return kernel
 
@@ -126,22 +128,24 @@ def _kernel_weights(name: str, size: int, new_size: int, antialias: bool) -> np.
     scale = np.float32(1) / (np.float32(new_size) / np.float32(size))
     width = max(float(scale), 1.0) if antialias else 1.0
     centres = (np.arange(new_size, dtype=np.float32) + np.float32(0.5)) * scale
-    first = np.clip(np.ceil(centres - radius * width - 0.5), 0, size - 1)[:, None]
-    last = np.clip(np.floor(centres + radius * width - 0.5), 0, size - 1)[:, None]
+    first_pixels = np.clip(np.ceil(centres - radius * width - 0.5), 0, size - 1)[:, None]
+    last_pixels = np.clip(np.floor(centres + radius * width - 0.5), 0, size - 1)[:, None]
     pixels = np.arange(size)[None]
-    kernel_values = kernel(abs(pixels + 0.5 - centres[:, None].astype(np.float64)) / width)
-    return _normalize_rows(np.where((pixels >= first) & (pixels <= last), kernel_values, 0))
+    distances = abs(pixels + 0.5 - centres[:, None].astype(np.float64)) / width
+    is_in_kernel = (pixels >= first_pixels) & (pixels <= last_pixels)
+    return _normalize_rows(np.where(is_in_kernel, kernel(distances), 0))
 
 
 @lru_cache(maxsize=64)
 def weights(method: str, antialias: bool, size: int, to: int) -> np.ndarray:
     """Returns the matrix (to, size) of weights that resizes ``size`` pixels to ``to`` new pixels by a method."""
-    without_kernel = {"bilinear": _bilinear_weights, "bicubic": _bicubic_weights, "area": _area_weights}
-    if method == "area" or (method in without_kernel and not antialias):
-        return without_kernel[method](size, to)
-    # With antialiasing, these two methods have a kernel, too.
-    kernel_name = {"bilinear": "triangle", "bicubic": "keyscubic"}.get(method, method)
-    return _kernel_weights(kernel_name, size, to, antialias)
+    if method == "area":
+        return _area_weights(size, to)
+    if method == "bilinear":
+        return _kernel_weights("triangle", size, to, antialias) if antialias else _bilinear_weights(size, to)
+    if method == "bicubic":
+        return _kernel_weights("keyscubic", size, to, antialias) if antialias else _bicubic_weights(size, to)
+    return _kernel_weights(method, size, to, antialias)
 
 
 def nearest(size: int, to: int) -> np.ndarray:
@@ -206,10 +210,12 @@ def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -
 
     If the weights differ between batch items, computes each item separately.
     """
-    if any(batched[1:]):
-        return _blend_each(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched)))
+    _, *are_weights_batched = batched
+    if any(are_weights_batched):
+        operands = [stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched)]
+        return _blend_each(*operands)
     x, *weights = inputs
-    count, rows, length = x._type.shape[1:]
+    _, count, rows, length = x._type.shape
     merged = bind.reshape(x, shape=(simplify_dim(size * count), rows, length))
     blended = bind.blend(merged, *weights)
     return bind.reshape(blended, shape=(size, count, *blended._type.shape[1:]))  # type: ignore[no-any-return]
@@ -237,9 +243,8 @@ def _blend_samples() -> list[Sample]:
     samples = []
     for seed, (size, to) in enumerate(((3, 5), (5, 3), (2, 20))):
         matrix = weights("bilinear", False, size, to)
-        samples.append(
-            Sample((draw(seed, (2, size, 3)), *Taps.of(matrix), *Taps.of(matrix.T)), {}, (float32,), gradient=(0,))
-        )
+        inputs = (draw(seed, (2, size, 3)), *Taps.of(matrix), *Taps.of(matrix.T))
+        samples.append(Sample(inputs, {}, (float32,), gradient=(0,)))
     return samples
 
 

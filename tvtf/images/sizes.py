@@ -125,15 +125,15 @@ def _target_size(size: Any) -> tuple[Dim, Dim]:
     try:
         dims = static_dims(size, "size")
     except (TypeError, ValueError):
-        dims = ()
         if not isinstance(size, (list, tuple, Tensor)):
             raise ValueError("'size' must be a 1-D int32 Tensor") from None
         raise
     if len(dims) != 2:
         raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
+    height, width = dims
     if any(isinstance(dim, int) and dim <= 0 for dim in dims):
         raise ArgumentError("output dimensions must be positive")
-    return dims[0], dims[1]
+    return height, width
 
 
 def fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
@@ -142,11 +142,11 @@ def fit_aspect_ratio(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, 
     The computation is in float32, as in TensorFlow.
     """
     if not all(isinstance(dim, int) for dim in (*shape, *size)):
-        raise unknown_size(
-            ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
-        )
+        message = "preserve_aspect_ratio needs an image of known height and width: give it one with set_shape"
+        raise unknown_size(ValueError(message))
     height, width = (np.float32(dim) for dim in shape)
-    scale = min(np.float32(size[0]) / height, np.float32(size[1]) / width)
+    largest_height, largest_width = (np.float32(dim) for dim in size)
+    scale = min(largest_height / height, largest_width / width)
     return int(np.rint(scale * height)), int(np.rint(scale * width))
 
 
@@ -161,10 +161,13 @@ def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any)
         return x
     antialias = _uses_antialiasing(method, antialias)
     batch, height, width, depth = x._type.shape
-    flat = bind.reshape(cast(x, float32), shape=(batch, height, simplify_dim(width * depth)))
-    resized_height = _resize_middle_axis(flat, size[0], method, antialias)
-    rows = bind.reshape(resized_height, shape=(simplify_dim(batch * size[0]), width, depth))
-    return bind.reshape(_resize_middle_axis(rows, size[1], method, antialias), shape=(batch, *size, depth))  # type: ignore[no-any-return]
+    new_height, new_width = size
+    # the resized axis is the middle one of three
+    images = bind.reshape(cast(x, float32), shape=(batch, height, simplify_dim(width * depth)))
+    images = _resize_middle_axis(images, new_height, method, antialias)
+    rows = bind.reshape(images, shape=(simplify_dim(batch * new_height), width, depth))
+    rows = _resize_middle_axis(rows, new_width, method, antialias)
+    return bind.reshape(rows, shape=(batch, new_height, new_width, depth))  # type: ignore[no-any-return]
 
 
 def _resize_middle_axis(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
@@ -174,11 +177,12 @@ def _resize_middle_axis(x: Tensor, to: Dim, method: str, antialias: bool) -> Ten
     """
     size = x._type.shape[1]
     if not (isinstance(size, int) and isinstance(to, int)):
-        return _weighted_rows(bind.resize_weights(_pixel_numbers(x, 1), to=to, method=method, antialias=antialias), x)
+        matrix = bind.resize_weights(_pixel_numbers(x, 1), to=to, method=method, antialias=antialias)
+        return _weighted_rows(matrix, x)
     sparse_weights = taps(method, antialias, size, to)
-    if sparse_weights is None:
-        return _weighted_rows(as_constant(weights(method, antialias, size, to)), x)
-    return bind.blend(x, *sparse_weights)  # type: ignore[no-any-return]
+    if sparse_weights is not None:
+        return bind.blend(x, *sparse_weights)  # type: ignore[no-any-return]
+    return _weighted_rows(as_constant(weights(method, antialias, size, to)), x)
 
 
 def _weighted_rows(matrix: Tensor, x: Tensor) -> Tensor:
@@ -227,12 +231,14 @@ def resize_with_pad(
     def resize_and_pad(x: Tensor) -> Tensor:
         """Resizes a batch of images to fit into the target size, keeping the aspect ratio, and pads the result."""
         _check_positive(target_height, target_width)
+        # the computation is in float32, as in TensorFlow
         height, width = (np.float32(_static_dim(dim)) for dim in x._type.shape[1:3])
         ratio = max(width / np.float32(target_width), height / np.float32(target_height))
-        resized_height, resized_width = height / ratio, width / ratio
-        top = max(0, int(np.floor((np.float32(target_height) - resized_height) / 2)))
-        left = max(0, int(np.floor((np.float32(target_width) - resized_width) / 2)))
-        resized = _resize_batch(x, (int(np.floor(resized_height)), int(np.floor(resized_width))), method, antialias)
+        exact_height, exact_width = height / ratio, width / ratio
+        top = max(0, int(np.floor((np.float32(target_height) - exact_height) / 2)))
+        left = max(0, int(np.floor((np.float32(target_width) - exact_width) / 2)))
+        resized_size = int(np.floor(exact_height)), int(np.floor(exact_width))
+        resized = _resize_batch(x, resized_size, method, antialias)
         return pad_to_bounding_box(resized, top, left, target_height, target_width)
 
     return in_batch(image, resize_and_pad)
@@ -291,12 +297,14 @@ def _crop_or_pad_axis(x: Tensor, axis: int, target: int) -> Tensor:
     Pads with zeros.
     """
     size = x._type.shape[axis]
-    first, length = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
+    first = at_least_zero(simplify_dim((size - target) // 2))  # the first pixel that remains
+    length = dim_min(size, target)
     before = at_least_zero(simplify_dim((target - size) // 2))
+    after = simplify_dim(target - before - length)
     central_slice = (slice(None),) * axis + (slice(first, simplify_dim(first + length)),)
-    padding: list[Any] = [[0, 0]] * 4
-    padding[axis] = [before, simplify_dim(target - before - length)]
-    padded = pad(x[central_slice], padding)
+    paddings: list[Any] = [[0, 0]] * 4
+    paddings[axis] = [before, after]
+    padded = pad(x[central_slice], paddings)
     shape = padded._type.shape
     return bind.reshape(padded, shape=(*shape[:axis], target, *shape[axis + 1 :]))  # type: ignore[no-any-return]
 

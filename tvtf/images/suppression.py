@@ -30,13 +30,15 @@ LOWEST = float("-inf")
 def overlap(boxes: np.ndarray, i: int, j: int) -> float:
     """Returns the intersection over union of boxes ``i`` and ``j``; a box has two opposite corners, in any order."""
     a, b = boxes[i], boxes[j]
-    start_a, start_b = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
-    end_a, end_b = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
-    areas = float(np.prod(end_a - start_a)), float(np.prod(end_b - start_b))
-    if min(areas) <= 0:
+    start_a, end_a = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
+    start_b, end_b = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
+    area_a = float(np.prod(end_a - start_a))
+    area_b = float(np.prod(end_b - start_b))
+    if min(area_a, area_b) <= 0:
         return 0.0
-    intersection = float(np.prod(np.clip(np.minimum(end_a, end_b) - np.maximum(start_a, start_b), 0, None)))
-    return intersection / (sum(areas) - intersection)
+    sides = np.clip(np.minimum(end_a, end_b) - np.maximum(start_a, start_b), 0, None)  # 0 where they don't overlap
+    intersection = float(np.prod(sides))
+    return intersection / (area_a + area_b - intersection)
 
 
 def select_boxes(
@@ -102,9 +104,10 @@ def _selected_types(boxes: TensorType, scores: TensorType, count: Any) -> tuple[
     """Checks that there is a score for each box; returns the types of the selected indices and scores."""
     if len(scores.shape) != 1:
         raise ArgumentError(f"scores must be 1-D{brackets(scores.shape)}")
-    if not agree_dim(boxes.shape[0], scores.shape[0]):
+    box_count, score_count = boxes.shape[0], scores.shape[0]
+    if not agree_dim(box_count, score_count):
         raise ArgumentError(
-            f"scores has incompatible shape (Dimensions must be equal, but are {boxes.shape[0]} and {scores.shape[0]})"
+            f"scores has incompatible shape (Dimensions must be equal, but are {box_count} and {score_count})"
         )
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
@@ -118,16 +121,21 @@ def _select_boxes_array(
     sigma: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks the arguments of non-maximum suppression, and selects boxes; returns their indices and scores.
+    """Checks the arguments of non-maximum suppression, and selects boxes.
 
-    The arguments are those of `select_boxes`. ``count`` is the symbolic number of selected boxes, for the result type.
+    The arguments are those of `select_boxes`, as arrays. ``count``, the symbolic number of selected boxes, is needed by
+    the op's type rule only.
+
+    Returns:
+      The indices and the scores of the selected boxes.
     """
     if not 0 <= max_overlap <= 1:
         raise ArgumentError("iou_threshold must be in [0, 1]")
     if max_count < 0:
         raise ArgumentError("output size must be non-negative")
+    overlap_of = functools.partial(overlap, boxes)
     selected, selected_scores = select_boxes(
-        scores, lambda i, j: overlap(boxes, i, j), int(max_count), float(max_overlap), float(min_score), float(sigma)
+        scores, overlap_of, int(max_count), float(max_overlap), float(min_score), float(sigma)
     )
     return np.array(selected, np.int32), np.array(selected_scores, scores.dtype)
 
@@ -164,18 +172,9 @@ def _suppress(
     boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any, score_threshold: Any, sigma: Any = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Converts the arguments of non-maximum suppression to tensors; returns the selected boxes' indices and scores."""
-    corners, score_tensor, max_overlap, min_score, sigma_tensor = _operands(
-        boxes, scores, iou_threshold, score_threshold, sigma
-    )
-    return bind.kept_boxes(
-        corners,
-        score_tensor,
-        _max_output_size(max_output_size),
-        max_overlap,
-        min_score,
-        sigma_tensor,
-        count=unknown_dim(),
-    )  # type: ignore[no-any-return]
+    box_tensor, score_tensor, *options = _operands(boxes, scores, iou_threshold, score_threshold, sigma)
+    max_count = _max_output_size(max_output_size)
+    return bind.kept_boxes(box_tensor, score_tensor, max_count, *options, count=unknown_dim())  # type: ignore[no-any-return]
 
 
 @export("image.non_max_suppression")
@@ -243,8 +242,13 @@ def _selected_by_overlaps(
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Selects boxes by a matrix of their overlaps, without soft suppression; returns their indices and scores."""
+
+    def overlap_of(i: int, j: int) -> float:
+        return float(overlaps[i, j])
+
+    no_soft_suppression = 0.0  # the parameter sigma
     selected, selected_scores = select_boxes(
-        scores, lambda i, j: float(overlaps[i, j]), int(max_count), float(max_overlap), float(min_score), 0.0
+        scores, overlap_of, int(max_count), float(max_overlap), float(min_score), no_soft_suppression
     )
     return np.array(selected, np.int32), np.array(selected_scores, scores.dtype)
 
@@ -378,17 +382,18 @@ def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: in
         raise ArgumentError(
             f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}"
         )
-    batch = boxes.shape[0]
-    if not agree_dim(batch, scores.shape[0]):
+    batch, box_count, _, coordinates = boxes.shape
+    score_batch, score_count, _ = scores.shape
+    if not agree_dim(batch, score_batch):
         raise ArgumentError("boxes and scores must have same batch size")
-    if not agree_dim(boxes.shape[1], scores.shape[1]):
+    if not agree_dim(box_count, score_count):
         raise ArgumentError(
             f"scores has incompatible shape: {brackets(scores.shape)} for boxes {brackets(boxes.shape)}"
         )
-    if not agree_dim(boxes.shape[3], 4):
+    if not agree_dim(coordinates, 4):
         raise ArgumentError("box must have 4 columns")
-    shapes = ((batch, total, 4), (batch, total), (batch, total), (batch,))
-    return tuple(TensorType(shape, dtype) for shape, dtype in zip(shapes, (float32, float32, float32, int32)))
+    values_type = TensorType((batch, total), float32)  # of scores and of classes
+    return TensorType((batch, total, 4), float32), values_type, values_type, TensorType((batch,), int32)
 
 
 def _combined(
