@@ -72,14 +72,17 @@ def _promotion_operand(value: Any) -> Any:
     With ``prefer_float32``, Python's floats count as float32, and its complex numbers as complex64. This includes
     np.float64 and np.complex128, which are subclasses, as in TensorFlow's ``np_dtypes``.
     """
-    if preference.is_float32 and isinstance(value, (float, complex)):
-        return np.complex64(value) if isinstance(value, complex) else np.float32(value)
+    if preference.is_float32 and isinstance(value, complex):
+        return np.complex64(value)
+    if preference.is_float32 and isinstance(value, float):
+        return np.float32(value)
     if isinstance(value, numbers.Real):
         return value
     if isinstance(value, DType):
         return value.as_numpy_dtype
-    # NumPy itself handles arrays, complex numbers and its dtypes. A Keras Variable has the name of its dtype.
-    return tf.as_dtype(value.dtype).as_numpy_dtype if tf.is_tensor(value) else value
+    if tf.is_tensor(value):
+        return tf.as_dtype(value.dtype).as_numpy_dtype  # a Keras Variable has the name of its dtype
+    return value  # NumPy itself handles arrays, complex numbers and its dtypes.
 
 
 @numpy_like("result_type")

@@ -65,7 +65,8 @@ def full_like(
     if shape:
         raise ValueError("Overriding the shape is not supported.")
     a = to_tensor(a)
-    return tf.broadcast_to(to_tensor(fill_value, requested_dtype(dtype) or a.dtype), tf.shape(a))
+    fill = to_tensor(fill_value, requested_dtype(dtype) or a.dtype)
+    return tf.broadcast_to(fill, tf.shape(a))
 
 
 @numpy_like("eye", shows="2, 3, 1")
@@ -87,9 +88,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     """Returns the numbers from ``start`` up to, but without, ``stop``."""
     if not step:
         raise ValueError("step must be non-zero.")
-    dtype = requested_dtype(dtype) or result_dtype(start, step, *([] if stop is None else [stop]))
+    given = (start, step) if stop is None else (start, step, stop)
+    dtype = requested_dtype(dtype) or result_dtype(*given)
     first_number, end = (0, start) if stop is None else (start, stop)
-    if (step > 0 and first_number > end) or (step < 0 and first_number < end):
+    is_empty = (step > 0 and first_number > end) or (step < 0 and first_number < end)
+    if is_empty:  # which tf.range rejects
         return array([], dtype)
     return tf.cast(tf.range(first_number, end, step), dtype)
 
@@ -119,10 +122,12 @@ def linspace(
         raise ValueError(f"Argument `num` (number of samples) must be a non-negative integer. Received: num={num}")
     interval_count = num - 1 if endpoint else num
     spacing = (stop - start) / interval_count if interval_count > 0 else tf.constant(np.nan)
-    # `tf.linspace` always includes its end.
-    last_sample = stop if endpoint or num < 2 else tf.cast(stop, spacing.dtype) - spacing
+    last_sample = stop
+    if not endpoint and num >= 2:  # `tf.linspace` always includes its end.
+        last_sample = tf.cast(stop, spacing.dtype) - spacing
     samples = tf.linspace(tf.cast(start, last_sample.dtype), last_sample, num, axis=axis)
-    samples = tf.cast(samples, dtype) if dtype else samples
+    if dtype:
+        samples = tf.cast(samples, dtype)
     return (samples, spacing) if retstep else samples
 
 
@@ -142,13 +147,15 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     compute_dtype = tf.as_dtype(np.promote_types(final_dtype.as_numpy_dtype, np.float32))
     start, stop = to_tensor(start, compute_dtype), to_tensor(stop, compute_dtype)
     # 0 for a positive end, 1 for zero, 2 for a negative one.
-    negativity = [1 - tf.sign(tf.math.real(end)) for end in (start, stop)]
+    start_negativity, stop_negativity = (1 - tf.sign(tf.math.real(end)) for end in (start, stop))
     # -1 where both ends are negative, so that the logarithms are of positive numbers; 0 where one end is 0 and the other
     # negative, as TensorFlow's.
-    sign = 1 - tf.cast(negativity[0] * negativity[1] // 2, compute_dtype)
-    ends = [tf.math.log(sign * end) / tf.cast(np.log(10), compute_dtype) for end in (start, stop)]
-    samples = sign * logspace(*ends, num, endpoint=endpoint)
-    samples = samples if axis == 0 else tf.experimental.numpy.moveaxis(samples, 0, axis)
+    sign = 1 - tf.cast(start_negativity * stop_negativity // 2, compute_dtype)
+    log_of_ten = tf.cast(np.log(10), compute_dtype)
+    start_exponent, stop_exponent = (tf.math.log(sign * end) / log_of_ten for end in (start, stop))
+    samples = sign * logspace(start_exponent, stop_exponent, num, endpoint=endpoint)
+    if axis != 0:
+        samples = tf.experimental.numpy.moveaxis(samples, 0, axis)
     return tf.cast(samples, final_dtype)
 
 
@@ -198,14 +205,15 @@ def _make_triangle(name: str, is_lower: bool) -> Callable[..., Tensor]:
         m = to_tensor(m)
         if m.ndim < 2:
             raise ValueError(f"Argument to {name} must have rank at least 2")
-        if None in m.shape[-2:].as_list():
+        rows, columns = m.shape[-2:].as_list()
+        if rows is None or columns is None:
             raise ValueError("Currently, the last two dimensions of the input array need to be known.")
         zero = tf.zeros([], m.dtype)
-        rows, columns = m.shape[-2:].as_list()
         # `tri` has ones up to the k-th diagonal, and on it. Both `tril` and `triu` keep that diagonal.
         if is_lower:
             return tf.where(tri(rows, columns, k=k, dtype=bool), m, zero)
-        return tf.where(tri(rows, columns, k=k - 1, dtype=bool), zero, m)
+        is_below = tri(rows, columns, k=k - 1, dtype=bool)
+        return tf.where(is_below, zero, m)
 
     return triangle
 
@@ -258,9 +266,10 @@ def _indices_of_axis(a: Tensor, axis: int, rank: int) -> Tensor:
         raise ValueError(f"Arguments must be 1-d, got arg {axis} of rank {a.ndim}")
     if not (a.dtype.is_bool or a.dtype.is_integer):
         raise ValueError(f"Only integer and bool dtypes are supported, got {a.dtype}")
-    # A mask selects the positions at which it is true.
     indices = tf.where(a)[:, 0] if a.dtype.is_bool else a
-    return tf.reshape(indices, [-1 if i == axis else 1 for i in range(rank)])
+    shape = [1] * rank
+    shape[axis] = -1
+    return tf.reshape(indices, shape)
 
 
 @numpy_like("concatenate", shows="[[1, 2], [3.5]]")

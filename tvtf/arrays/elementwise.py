@@ -176,9 +176,10 @@ def _log_of_sum(x1: Any, x2: Any, exponential: Function, log_of_base: float) -> 
     """
     x1, x2 = to_common_dtype(x1, x2)
     difference = x1 - x2
-    stable = tf.maximum(x1, x2) + tf.math.log1p(to_inexact(exponential(-tf.abs(difference)))) / log_of_base
+    smaller_share = to_inexact(exponential(-tf.abs(difference)))  # of the larger exponential, at most 1
+    log_of_sum = tf.maximum(x1, x2) + tf.math.log1p(smaller_share) / log_of_base
     # The difference of equal infinities is NaN.
-    return tf.where(tf.math.is_nan(difference), x1 + x2, stable)
+    return tf.where(tf.math.is_nan(difference), x1 + x2, log_of_sum)
 
 
 @numpy_like("logaddexp", shows=A_PAIR)
@@ -330,13 +331,19 @@ def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
         raise ValueError("Arguments to gcd must be integers.")
     zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)
 
+    def any_pending(a: Tensor, b: Tensor) -> Tensor:
+        return tf.reduce_any(tf.not_equal(b, 0))
+
     def euclid_step(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         # Elements that are done go on with the loop, but must not divide by zero.
-        remainder = tf.where(tf.not_equal(b, 0), tf.math.floormod(a, tf.where(tf.not_equal(b, 0), b, one)), zero)
-        return tf.where(tf.not_equal(b, 0), b, a), remainder
+        is_pending = tf.not_equal(b, 0)
+        divisor = tf.where(is_pending, b, one)
+        remainder = tf.where(is_pending, tf.math.floormod(a, divisor), zero)
+        return tf.where(is_pending, b, a), remainder
 
     absolute_values = tuple(map(tf.abs, broadcast(x1, x2)))
-    return tf.while_loop(lambda a, b: tf.reduce_any(tf.not_equal(b, 0)), euclid_step, absolute_values)[0]
+    divisors, _ = tf.while_loop(any_pending, euclid_step, absolute_values)
+    return divisors
 
 
 @numpy_like("gcd", shows=INTEGERS)
@@ -363,16 +370,18 @@ def polyval(p: Any, x: Any) -> Tensor:
 def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     """Returns the differences of neighbouring elements along an axis, taken ``n`` times."""
     a = to_tensor(a)
-    if nonnegative_axis(axis, a.ndim) >= a.ndim:
+    axis_index = nonnegative_axis(axis, a.ndim)
+    if axis_index >= a.ndim:
         raise ValueError(f"Argument `axis` (received axis={axis}) is out of bounds for input {a} of rank {a.ndim}.")
     if n < 0:
         raise ValueError(f"Argument `order` must be a non-negative integer. Received: axis={n}")
-    leading_axes = (slice(None),) * nonnegative_axis(axis, a.ndim)
-    upper, lower = (*leading_axes, slice(1, None)), (*leading_axes, slice(None, -1))
+    axes_before = (slice(None),) * axis_index
+    all_but_first = (*axes_before, slice(1, None))
+    all_but_last = (*axes_before, slice(None, -1))
     # NumPy's difference of bools is whether they differ.
     difference_of = tf.not_equal if a.dtype.is_bool else tf.subtract
     for _ in range(n):
-        a = difference_of(a[upper], a[lower])
+        a = difference_of(a[all_but_first], a[all_but_last])
     return a
 
 

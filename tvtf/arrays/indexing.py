@@ -35,9 +35,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if _is_mask(key):
         return tf.boolean_mask(x, key)
     entries = [_converted_index(index) for index in _as_tuple(key)]
-    # Basic indexing leaves the axes whole that arrays index.
-    basic = tuple(builtins.slice(None) if _is_array(index) else index for index in entries)
-    sliced = basic_getitem(x, basic)
+    full_slice = builtins.slice(None)  # in place of an array: basic indexing leaves the axis as it is
+    basic_key = tuple(full_slice if _is_array(index) else index for index in entries)
+    sliced = basic_getitem(x, basic_key)
     array_indices = _array_indices(entries, sliced.ndim)
     return _gather_by_arrays(sliced, array_indices) if array_indices else sliced
 
@@ -53,9 +53,9 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
     """
     if isinstance(key, tuple):
         return key
-    is_list_of_indices = isinstance(key, list) and any(
-        index is None or index is ... or _is_sequence_or_slice(index) for index in key
-    )
+    if not isinstance(key, list):
+        return (key,)
+    is_list_of_indices = any(index is None or index is ... or _is_sequence_or_slice(index) for index in key)
     return tuple(key) if is_list_of_indices else (key,)
 
 
@@ -97,12 +97,13 @@ def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
     """
     arrays = []
     follows_ellipsis = False
-    kept_entries = [entry for entry in entries if not _is_scalar(entry)]
-    for position, entry in enumerate(kept_entries):
+    axis_entries = [entry for entry in entries if not _is_scalar(entry)]
+    for position, entry in enumerate(axis_entries):
         if entry is ...:
             follows_ellipsis = True
         elif _is_array(entry):
-            axis = rank - (len(kept_entries) - position) if follows_ellipsis else position
+            position_from_end = len(axis_entries) - position
+            axis = rank - position_from_end if follows_ellipsis else position
             arrays.append(ArrayIndex(axis, entry, follows_ellipsis))
     return arrays
 
@@ -113,16 +114,18 @@ def _gather_by_arrays(x: Tensor, array_indices: list[ArrayIndex]) -> Tensor:
     If the arrays index adjacent axes, the new axes replace them. Otherwise the new axes come first.
     """
     axes = [array_index.axis for array_index in array_indices]
-    on_one_side = len({array_index.follows_ellipsis for array_index in array_indices}) == 1
-    adjacent = on_one_side and axes == list(range(axes[0], axes[0] + len(axes)))
-    x = moveaxis(x, axes, list(range(len(axes))))
-    index = tf.stack(broadcast(*to_common_dtype(*(array_index.indices for array_index in array_indices))), axis=-1)
-    sizes = tf.shape(x, index.dtype)[: len(axes)]
+    first_axis, axis_count = axes[0], len(axes)
+    on_one_side = len({array_index.follows_ellipsis for array_index in array_indices}) == 1  # of an ellipsis
+    are_adjacent = on_one_side and axes == list(range(first_axis, first_axis + axis_count))
+    x = moveaxis(x, axes, list(range(axis_count)))
+    arrays = to_common_dtype(*(array_index.indices for array_index in array_indices))
+    index_vectors = tf.stack(broadcast(*arrays), axis=-1)
+    sizes = tf.shape(x, index_vectors.dtype)[:axis_count]
     # Negative indices count from the end.
-    gathered = tf.gather_nd(x, tf.where(index < 0, index + sizes, index))
-    index_rank = index.ndim - 1
-    if not adjacent:
+    nonnegative = tf.where(index_vectors < 0, index_vectors + sizes, index_vectors)
+    gathered = tf.gather_nd(x, nonnegative)
+    if not are_adjacent:
         return gathered
-    return moveaxis(
-        gathered, list(range(index_rank)), [nonnegative_axis(axes[0], x.ndim) + i for i in range(index_rank)]
-    )
+    new_axes = list(range(index_vectors.ndim - 1))
+    destination = nonnegative_axis(first_axis, x.ndim)
+    return moveaxis(gathered, new_axes, [destination + axis for axis in new_axes])

@@ -25,7 +25,9 @@ def _contracted(axis_of_second: Callable[[int], int]) -> Callable[..., Tensor]:
 
     def product(a: Any, b: Any) -> Tensor:
         a, b = to_common_dtype(a, b)
-        return a * b if 0 in (a.ndim, b.ndim) else tf.tensordot(a, b, [[-1], [axis_of_second(b.ndim)]])
+        if a.ndim == 0 or b.ndim == 0:
+            return a * b
+        return tf.tensordot(a, b, [[-1], [axis_of_second(b.ndim)]])
 
     return product
 
@@ -41,7 +43,9 @@ def matmul(x1: Any, x2: Any) -> Tensor:
     try:
         if x2.ndim == 1:
             return tf.tensordot(x1, x2, 1)
-        return tf.tensordot(x1, x2, [[0], [-2]]) if x1.ndim == 1 else tf.matmul(x1, x2)
+        if x1.ndim == 1:
+            return tf.tensordot(x1, x2, [[0], [-2]])
+        return tf.matmul(x1, x2)
     except tf.errors.InvalidArgumentError as error:
         # NumPy raises ValueError for shapes that don't match.
         raise ValueError(str(error)) from error
@@ -77,7 +81,8 @@ def kron(a: Any, b: Any) -> Tensor:
         a_shape += [a_dim, 1]
         b_shape += [1, b_dim]
         result_shape.append(a_dim * b_dim)
-    return tf.reshape(tf.reshape(a, a_shape) * tf.reshape(b, b_shape), result_shape)
+    products = tf.reshape(a, a_shape) * tf.reshape(b, b_shape)
+    return tf.reshape(products, result_shape)
 
 
 def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
@@ -89,7 +94,10 @@ def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
     if x.shape[-1] is None:
         raise unknown_size(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
     is_planar = x.shape[-1] == 2
-    return (tf.pad(x, [[0, 0]] * (x.ndim - 1) + [[0, 1]]) if is_planar else x), is_planar
+    if is_planar:
+        no_padding, one_zero_at_end = [0, 0], [0, 1]
+        x = tf.pad(x, [no_padding] * (x.ndim - 1) + [one_zero_at_end])
+    return x, is_planar
 
 
 @numpy_like("cross", shows=VECTORS)
@@ -123,5 +131,6 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
             'Invalid value for argument `optimize`. Expected one of {True, "greedy", "optimal"}. '
             f"Received: optimize={optimize}"
         )
-    converted = to_common_dtype(*operands) if casting == "safe" else map(to_tensor, operands)
-    return tf.einsum(subscripts, *converted, optimize="optimal" if optimize == "optimal" else "greedy")
+    tensors = to_common_dtype(*operands) if casting == "safe" else map(to_tensor, operands)
+    order = "optimal" if optimize == "optimal" else "greedy"
+    return tf.einsum(subscripts, *tensors, optimize=order)

@@ -74,12 +74,12 @@ def _read_table() -> dict[frozenset[PromotedType], tuple[PromotedType, bool]]:
     Maps each set of two types to the promoted type, and to whether the mode "safe" permits the promotion.
     """
     rows = [row.split() for row in _ROWS.strip().splitlines()]
-    columns = [_promoted_type(row[0]) for row in rows]  # the columns are in the order of the rows
+    types = [_promoted_type(row[0]) for row in rows]  # of the rows, and of the columns in the same order
     table = {}
-    for row_type, (_, *entries) in zip(columns, rows):
-        for column_type, text in zip(columns, entries):
-            is_safe = not text.endswith("!")
-            table[frozenset((row_type, column_type))] = _promoted_type(text), is_safe
+    for row_type, (_, *entries) in zip(types, rows):
+        for column_type, entry in zip(types, entries):
+            is_safe = not entry.endswith("!")
+            table[frozenset((row_type, column_type))] = _promoted_type(entry), is_safe
     return table
 
 
@@ -120,7 +120,10 @@ def type_of(value: Any) -> PromotedType | None:
         return PromotedType(as_dtype(value), False) if issubclass(value, np.generic) else None
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 31) <= value < 1 << 31:
         raise OverflowError(f"Python int {value} too large to convert to np.int32")
-    return next((result for python_type, result in _PYTHON_TYPES.items() if isinstance(value, python_type)), None)
+    for python_type, promoted_type in _PYTHON_TYPES.items():
+        if isinstance(value, python_type):
+            return promoted_type
+    return None
 
 
 def promoted(*values: Any) -> PromotedType | None:

@@ -91,11 +91,11 @@ def poisson(lam: Any = 1.0, size: Any = None) -> Tensor:
 @_random_function("randint", "randint(1, 7, [2, 3])", "Draws integers between two bounds, including the lower one.")
 def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> Tensor:
     """Returns random integers from ``low`` up to, but without, ``high``; from zero if only one bound is given."""
-    low, high = (0, int(low)) if high is None else (int(low), high)
+    lower, upper = (0, int(low)) if high is None else (int(low), high)
     target_dtype = result_dtype(dtype)
     if target_dtype not in (tf.int32, tf.int64):
         accepted = (np.int32, np.int64)
         raise ValueError(
             f"Argument `dtype` got an invalid value {dtype}. Only those convertible to {accepted} are supported."
         )
-    return tf.random.uniform(_size_as_shape(size), low, high, target_dtype)
+    return tf.random.uniform(_size_as_shape(size), lower, upper, target_dtype)

@@ -29,12 +29,13 @@ def _widened_integers(x: Tensor) -> Tensor:
 
     Otherwise sums of narrow integers would overflow early.
     """
-    python_int = int_dtype()
+    wide_int = int_dtype()
     if x.dtype.is_bool:
-        return tf.cast(x, python_int)
-    if x.dtype.is_integer and x.dtype.size < python_int.size:
-        return tf.cast(x, f"u{python_int.name}" if x.dtype.is_unsigned else python_int)
-    return x
+        return tf.cast(x, wide_int)
+    is_narrow = x.dtype.is_integer and x.dtype.size < wide_int.size
+    if not is_narrow:
+        return x
+    return tf.cast(x, f"u{wide_int.name}" if x.dtype.is_unsigned else wide_int)
 
 
 def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
@@ -44,9 +45,10 @@ def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
         """Applies the reduction after NumPy's conversion of the dtype: narrow integers are widened."""
         dtype = requested_dtype(dtype)
         a = to_tensor(a, dtype)
-        if dtype is tf.bool:
-            return of_bools(a, axis=axis, keepdims=bool(keepdims))
-        return reduce(_widened_integers(a) if dtype is None else a, axis=axis, keepdims=bool(keepdims))
+        if dtype is None:
+            a = _widened_integers(a)
+        reduction = of_bools if dtype is tf.bool else reduce
+        return reduction(a, axis=axis, keepdims=bool(keepdims))
 
     return numpy_like(name, shows=A_MATRIX)(total)
 
@@ -61,7 +63,8 @@ def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction
         if out is not None:
             raise ValueError("Setting out is not supported.")
         a = to_tensor(a)
-        return (of_bools if a.dtype.is_bool else reduce)(a, axis=axis, keepdims=bool(keepdims))
+        reduction = of_bools if a.dtype.is_bool else reduce
+        return reduction(a, axis=axis, keepdims=bool(keepdims))
 
     def extreme_without_out(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
         return extreme(a, axis, keepdims=keepdims)
@@ -104,15 +107,24 @@ def std(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool | None = None
 ) -> Tensor:
-    """Returns the variance along axes; ``ddof`` is subtracted from the number of elements in the divisor."""
+    """Returns the variance along axes.
+
+    Args:
+      a: an array-like.
+      axis: an int, a tuple of ints, or None for all axes.
+      dtype: the dtype of the computation and the result; by default that of ``a``, or float for integers.
+      out: must be None.
+      ddof: "delta degrees of freedom": the divisor is the number of elements minus ``ddof``.
+      keepdims: whether the axes stay, with size 1.
+    """
     if out is not None:
         raise ValueError("Setting out is not supported.")
     x = to_tensor(a, result_dtype(a, dtype)) if dtype else to_inexact(a)
     variance = tf.math.reduce_variance(x, axis=axis, keepdims=bool(keepdims))
-    if ddof:
-        # TensorFlow divides by the number of elements.
+    if ddof:  # TensorFlow divides by the number of elements.
         count = tf.size(x) if axis is None else tf.reduce_prod(tf.gather(tf.shape(x), axis))
-        variance = variance * tf.cast(count, variance.dtype) / tf.cast(count - ddof, variance.dtype)
+        divisor = count - ddof
+        variance = variance * tf.cast(count, variance.dtype) / tf.cast(divisor, variance.dtype)
     return tf.cast(variance, requested_dtype(dtype)) if dtype else variance
 
 
@@ -126,9 +138,11 @@ def _make_cumulative(name: str, accumulate: Reduction) -> None:
 
     def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         a = to_tensor(a, requested_dtype(dtype))
-        # As in a sum, narrow integers would overflow early.
-        a = tf.cast(a, np.promote_types(a.dtype.as_numpy_dtype, int)) if dtype is None and a.dtype.is_integer else a
-        return accumulate(tf.reshape(a, [-1]) if axis is None else a, axis or 0)
+        if dtype is None and a.dtype.is_integer:  # As in a sum, narrow integers would overflow early.
+            a = tf.cast(a, np.promote_types(a.dtype.as_numpy_dtype, int))
+        if axis is None:
+            a, axis = tf.reshape(a, [-1]), 0
+        return accumulate(a, axis)
 
     numpy_like(name, shows="[1, 2, 3]")(totals)
 
@@ -142,8 +156,9 @@ def _make_nan_reduction(name: str, reduce: Reduction, neutral_element: int) -> R
 
     def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = to_tensor(a)
-        replaced = tf.where(tf.math.is_nan(a), tf.constant(neutral_element, a.dtype), a) if is_inexact(a) else a
-        return reduce(replaced, axis, dtype, keepdims)
+        if is_inexact(a):  # only these dtypes have NaN
+            a = tf.where(tf.math.is_nan(a), tf.constant(neutral_element, a.dtype), a)
+        return reduce(a, axis, dtype, keepdims)
 
     return numpy_like(name, shows="[1., np.nan, 3.]")(reduced)
 
@@ -173,12 +188,16 @@ def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool
         raise ValueError(f"Argument `axis` must be an integer. Received axis={axis} (of type {type(axis)})")
     a = to_tensor(a)
     if weights is None:
-        a = a if is_inexact(a) else tf.cast(a, result_dtype(a.dtype, float_dtype()))
+        if not is_inexact(a):
+            a = tf.cast(a, result_dtype(a.dtype, float_dtype()))
         mean_value = tf.reduce_mean(a, axis=axis)
-        weight_sum = tf.cast(tf.size(a) if axis is None else tf.shape(a)[axis], a.dtype)
+        count = tf.size(a) if axis is None else tf.shape(a)[axis]
+        weight_sum = tf.cast(count, a.dtype)  # each weight is 1
     else:
         mean_value, weight_sum = _weighted_mean(a, axis, weights)
-    return (mean_value, tf.broadcast_to(weight_sum, tf.shape(mean_value))) if returned else mean_value
+    if not returned:
+        return mean_value
+    return mean_value, tf.broadcast_to(weight_sum, tf.shape(mean_value))
 
 
 def _weighted_mean(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
@@ -186,12 +205,18 @@ def _weighted_mean(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, T
 
     The weights have the shape of ``a``, or are a vector along ``axis``.
     """
-    dtype = result_dtype(a.dtype, weights, *([] if is_inexact(a) else [float_dtype()]))
+    if is_inexact(a):
+        dtype = result_dtype(a.dtype, weights)
+    else:
+        dtype = result_dtype(a.dtype, weights, float_dtype())
     a, weights = to_tensor(a, dtype), to_tensor(weights, dtype)
-    if axis is not None and weights.ndim != a.ndim:
+    if axis is not None and weights.ndim != a.ndim:  # a weight for each index along the axis
         tf.debugging.Assert(weights.ndim == 1, [weights.ndim])
         weight_sum = tf.reduce_sum(weights)
-        return tf.tensordot(a, weights, [[axis], [0]]) / weight_sum, weight_sum
-    tf.debugging.Assert(tf.reduce_all(tf.equal(tf.shape(a), tf.shape(weights))), [tf.shape(a), tf.shape(weights)])
-    weight_sum = tf.reduce_sum(weights, axis=axis)
-    return tf.reduce_sum(a * weights, axis=axis) / weight_sum, weight_sum
+        weighted_sum = tf.tensordot(a, weights, [[axis], [0]])
+    else:
+        have_same_shape = tf.reduce_all(tf.equal(tf.shape(a), tf.shape(weights)))
+        tf.debugging.Assert(have_same_shape, [tf.shape(a), tf.shape(weights)])
+        weight_sum = tf.reduce_sum(weights, axis=axis)
+        weighted_sum = tf.reduce_sum(a * weights, axis=axis)
+    return weighted_sum / weight_sum, weight_sum

@@ -80,15 +80,16 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     """Moves axes ``source`` of a tensor to the positions ``destination``; the other axes keep their order."""
     a = to_tensor(a)
-    sources = [nonnegative_axis(axis, a.ndim) for axis in tf.nest.flatten(range_as_list(source))]
-    destinations = [nonnegative_axis(axis, a.ndim) for axis in tf.nest.flatten(range_as_list(destination))]
+    rank = a.ndim
+    sources = [nonnegative_axis(axis, rank) for axis in tf.nest.flatten(range_as_list(source))]
+    destinations = [nonnegative_axis(axis, rank) for axis in tf.nest.flatten(range_as_list(destination))]
     if len(sources) != len(destinations):
         raise ValueError("The lengths of source and destination must equal")
-    order = [i for i in range(a.ndim) if i not in sources]
+    perm = [axis for axis in range(rank) if axis not in sources]
     # In ascending order, each insertion leaves those before it in their places.
-    for position, axis in sorted(zip(destinations, sources)):
-        order.insert(position, axis)
-    return tf.transpose(a, order)
+    for destination_axis, source_axis in sorted(zip(destinations, sources)):
+        perm.insert(destination_axis, source_axis)
+    return tf.transpose(a, perm)
 
 
 @numpy_like("flip", shows=A_MATRIX)
@@ -110,13 +111,16 @@ def fliplr(m: Any) -> Tensor:
 @numpy_like("rot90", shows=A_MATRIX)
 def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Returns the tensor rotated ``k`` times by 90 degrees in the plane of two axes."""
-    m, k = to_tensor(m), k % 4
+    m = to_tensor(m)
     first, second = axes
-    if k == 1:
+    quarter_turns = k % 4
+    if quarter_turns == 1:
         return swapaxes(flip(m, second), first, second)
-    if k == 2:
+    if quarter_turns == 2:
         return flip(flip(m, first), second)
-    return flip(swapaxes(m, first, second), second) if k == 3 else m
+    if quarter_turns == 3:
+        return flip(swapaxes(m, first, second), second)
+    return m
 
 
 @numpy_like("roll", shows=f"{A_MATRIX}, 1")
@@ -165,7 +169,10 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 
 def _make_at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """Creates NumPy's ``atleast_1d``, ``_2d`` or ``_3d``, which applies ``reshaped`` to each argument."""
+    """Creates NumPy's function ``name``, ``atleast_1d``, ``_2d`` or ``_3d``, which applies ``reshaped`` to its arguments.
+
+    The function returns a tensor for one argument, and a list for several.
+    """
 
     def arrays(*arys: Any) -> Any:
         results = [reshaped(to_tensor(each)) for each in arys]
@@ -219,13 +226,15 @@ def _part_sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
     """
     if axis >= ary.ndim:
         raise ValueError(f"axis {axis} is out of bound for shape {ary.shape}")
-    total, previous = ary.shape[axis], 0
+    total = ary.shape[axis]
+    previous = 0
     sizes: list[int] = []
     for i, boundary in enumerate(boundaries):
         if boundary < previous:
             raise ValueError(f"The {i}-th boundary {boundary} is smaller than the previous boundary {previous}")
         # As in NumPy, parts beyond the end of the axis are empty.
-        sizes.append(min(boundary - previous, max(0, total - sum(sizes))))
+        remaining = max(0, total - sum(sizes))
+        sizes.append(min(boundary - previous, remaining))
         previous = boundary
     return [*sizes, max(0, total - sum(sizes))]
 
@@ -246,7 +255,8 @@ def _make_split(axis: int) -> Callable[..., list[Tensor]]:
         ary = to_tensor(ary)
         # NumPy's `hsplit` splits a vector along its only axis.
         split_axis = 0 if axis == 1 and ary.ndim == 1 else axis
-        if isinstance(indices_or_sections, int) and (ary.shape[split_axis] or 0) % indices_or_sections:
+        size = ary.shape[split_axis] or 0  # an unknown size, None, passes the check
+        if isinstance(indices_or_sections, int) and size % indices_or_sections:
             raise ValueError("array split does not result in an equal division")
         return split(ary, indices_or_sections, split_axis)
 
@@ -268,7 +278,8 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     axis = nonnegative_axis(axis, a.ndim)
     # As in NumPy, elements beyond the condition's end don't count.
     missing = max(a.shape[axis] - condition.shape[0], 0)
-    return tf.boolean_mask(a, tf.pad(condition, [[0, missing]], constant_values=False), axis)
+    mask = tf.pad(condition, [[0, missing]], constant_values=False)
+    return tf.boolean_mask(a, mask, axis)
 
 
 @numpy_like("take", shows="[10, 20, 30], [2, 0]")
@@ -281,9 +292,13 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if mode == "raise":
         raise ValueError("The 'raise' mode to take is not supported.")
     a, indices = to_tensor(a), to_tensor(indices)
-    a, axis = (ravel(a), 0) if axis is None else (a, axis)
+    if axis is None:
+        a, axis = ravel(a), 0
     size = tf.shape(a, indices.dtype)[axis]
-    in_bounds = tf.clip_by_value(indices, 0, size - 1) if mode == "clip" else tf.math.floormod(indices, size)
+    if mode == "clip":
+        in_bounds = tf.clip_by_value(indices, 0, size - 1)
+    else:
+        in_bounds = tf.math.floormod(indices, size)
     return tf.gather(a, in_bounds, axis=axis)
 
 
@@ -304,10 +319,10 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     shape = tf.broadcast_dynamic_shape(_with_dim(arr_shape, axis, 1), _with_dim(indices_shape, axis, 1))
     arr = tf.broadcast_to(arr, _with_dim(shape, axis, arr_shape[axis]))
     indices = tf.broadcast_to(indices, _with_dim(shape, axis, indices_shape[axis]))
-    arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
-    size = tf.shape(arr, indices.dtype)[-1]
-    # Negative indices count from the end.
-    selected = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
+    rows, index_rows = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
+    size = tf.shape(rows, index_rows.dtype)[-1]
+    nonnegative_indices = tf.where(index_rows < 0, index_rows + size, index_rows)  # negative ones count from the end
+    selected = tf.gather(rows, nonnegative_indices, batch_dims=rows.ndim - 1)
     return moveaxis(selected, -1, axis)
 
 
@@ -340,8 +355,10 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
         raise TypeError(f"argsort does not support complex64/complex128 dtypes. Received dtype: {a.dtype}")
     if a.ndim == 0:
         return tf.constant([0], int_dtype())
-    a, axis = (tf.reshape(a, [-1]), 0) if axis is None else (a, axis)
-    return tf.cast(tf.argsort(a, axis, stable=kind == "stable"), int_dtype())
+    if axis is None:
+        a, axis = tf.reshape(a, [-1]), 0
+    indices = tf.argsort(a, axis, stable=kind == "stable")
+    return tf.cast(indices, int_dtype())
 
 
 def _make_arg_extreme(name: str, function: Callable[..., Tensor]) -> None:
@@ -349,7 +366,9 @@ def _make_arg_extreme(name: str, function: Callable[..., Tensor]) -> None:
 
     def position(a: Any, axis: int | None = None) -> Tensor:
         a = to_tensor(a)
-        return function(tf.reshape(a, [-1]), 0) if axis is None else function(array(a, ndmin=1), axis)
+        if axis is None:
+            return function(tf.reshape(a, [-1]), 0)
+        return function(array(a, ndmin=1), axis)
 
     numpy_like(name, shows="[3, 1, 2]")(position)
 

@@ -159,11 +159,16 @@ def _make_promotion_rule(function: Any, arity: int, may_return_weak: bool) -> Ru
             return NotImplemented
         # With a requested dtype there is nothing to promote, but a weak tensor is replaced by its tensor.
         if arity == 1 and bound.arguments.get("dtype") is not None:
-            bound.arguments.update({names[0]: _as_tensor(values[0])})
-            return NotImplemented if values[0] is bound.arguments[names[0]] else function(*bound.args, **bound.kwargs)
-        if (target := promoted(*values)) is None:
+            tensor = _as_tensor(values[0])
+            if tensor is values[0]:
+                return NotImplemented
+            bound.arguments[names[0]] = tensor
+            return function(*bound.args, **bound.kwargs)
+        target = promoted(*values)
+        if target is None:
             return NotImplemented
-        bound.arguments.update({name: _cast(value, target.dtype) for name, value in zip(names, values)})
+        for name, value in zip(names, values):
+            bound.arguments[name] = _cast(value, target.dtype)
         result = function(*bound.args, **bound.kwargs)
         return _as_weak(result) if target.is_weak and may_return_weak else result
 
@@ -180,7 +185,8 @@ def _promoting_constant(value: Any, dtype: Any, shape: Any, name: str | None) ->
     if target is None:
         return plain_constant(value, dtype, shape, name)
     if dtype is None:
-        result = plain_constant(value, None if isinstance(value, Tensor) else target.dtype, shape, name)
+        value_dtype = None if isinstance(value, Tensor) else target.dtype
+        result = plain_constant(value, value_dtype, shape, name)
         return _as_weak(result) if target.is_weak else result
     if isinstance(value, Tensor) and target.dtype == dtype:
         value = tf.cast(value, dtype)
