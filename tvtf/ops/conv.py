@@ -347,7 +347,8 @@ def _filter_grad_onnx(
       shape: the filter's shape.
       strides, padding, dilations, groups: the attributes of the convolution that is differentiated.
     """
-    (x, dy), ((x_type, dy_type), _) = inputs, types
+    x, dy = inputs
+    (x_type, dy_type), _ = types
     rank, sizes = len(strides), x_type.shape[1:-1]
     window_params = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
     # the extent of x that each axis's windows span

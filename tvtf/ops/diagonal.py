@@ -54,7 +54,8 @@ def _take_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
 
 def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
     """Emits ONNX nodes that put ``x`` on the diagonal of two axes: selects ``x`` by the identity matrix, else zero."""
-    (x,), ((x_type,), (result_type,)) = inputs, types
+    (x,) = inputs
+    (x_type,), (result_type,) = types
     size = x_type.shape[first]
     mask_shape = [1] * len(result_type.shape)
     mask_shape[first] = mask_shape[second] = size

@@ -116,7 +116,8 @@ def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: i
 
     ``lower`` and ``upper`` are the numbers of diagonals to keep below and above the main diagonal.
     """
-    (x,), ((x_type,), _) = inputs, types
+    (x,) = inputs
+    (x_type,), _ = types
     dtype = x_type.dtype
     # not every ONNX runtime has Trilu for the other dtypes
     supported_dtype = dtype

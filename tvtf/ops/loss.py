@@ -112,7 +112,8 @@ def _dense_grad_samples() -> list[Sample]:
 
 def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes for softmax cross entropy: ``-sum(labels * log_softmax(logits))``."""
-    (labels, logits), ((_, logits_type), _) = inputs, types
+    labels, logits = inputs
+    (_, logits_type), _ = types
     log = emitter.computed("LogSoftmax", [logits], axis=-1)
     product = emitter.computed("Mul", [labels, log])
     total = emitter.reduced("ReduceSum", [product], (len(logits_type.shape) - 1,), False)
@@ -329,7 +330,8 @@ def _sparse_grad_samples() -> list[Sample]:
 
 def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes for sparse softmax cross entropy: ``-log_softmax(logits)`` at the label of each row."""
-    (labels, logits), ((_, logits_type), _) = inputs, types
+    labels, logits = inputs
+    (_, logits_type), _ = types
     last_axis = emitter.const(np.array([-1], np.int64))
     log = emitter.computed("LogSoftmax", [logits], axis=-1)
     # GatherElements needs labels of the rank of the logits

@@ -165,7 +165,7 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
     With the standardised input s and the cotangent g: (g - mean(g) - s * mean(g * s)) / deviation. Means are taken over
     the axes starting at ``first``.
     """
-    _, x_type = types[0]
+    (_, x_type), _ = types
     dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
 
     def node(op: str, *names: str) -> str:

@@ -69,7 +69,8 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
 
     The primitive accepts one scalar as padding. Padding values that differ by item are inserted by a select.
     """
-    (x, value), (x_batched, value_batched) = inputs, batched
+    x, value = inputs
+    x_batched, value_batched = batched
     x = stretch(size, x, x_batched)
     all_paddings = ((0, 0), *paddings)
     if not value_batched:

@@ -284,7 +284,8 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
 
     16-bit floats are added in float32.
     """
-    (ct, x, _), (ct_type, x_type, _) = inputs, types[0]
+    ct, x, _ = inputs
+    (ct_type, x_type, _), _ = types
     rank = len(attrs["window"])
     batch, *spatial_sizes, channels = x_type.shape
     shape = (batch, channels, *spatial_sizes)  # ONNX's layout
@@ -306,7 +307,8 @@ def _avg_grad_onnx(
     The convolution adds the share of each window to the values of the window. A share is the cotangent divided by the
     number of values.
     """
-    (ct,), (ct_type,) = inputs, types[0]
+    (ct,) = inputs
+    (ct_type,), _ = types
     _, *sizes, channels = shape
     rank, dtype = len(window), ct_type.dtype.np
     counts = _element_counts(shape, window, strides, padding, ct_type.shape[1:-1], dtype)

@@ -267,7 +267,8 @@ def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim
     The state has three integers of 64 bits: the low and high half of the counter, and the key.
     """
     n = Nodes(emitter)
-    (generator_state,), (state_type,) = inputs, types[0]
+    (generator_state,) = inputs
+    (state_type,), _ = types
     dtype = state_type.dtype
     if dtype is not int64:
         generator_state = emitter.cast(generator_state, int64)

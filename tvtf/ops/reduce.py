@@ -209,7 +209,7 @@ def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tu
 
     ONNX runtimes compute different means of empty axes.
     """
-    (x_type,) = types[0]
+    (x_type,), _ = types
     count = size_of(x_type.shape[a] for a in axis)
     if not isinstance(count, int) or count:
         emitter.reduce("ReduceMean", inputs, outputs, axis, keepdims)

@@ -157,7 +157,8 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
 
         The extra row gets the rows with a negative id. It is sliced off at the end.
         """
-        (data, ids), ((data_type, _), (result_type,)) = inputs, types
+        data, ids = inputs
+        (data_type, _), (result_type,) = types
         dtype, shape = data_type.dtype, result_type.shape
         initial = emitter.const(np.array(value_of_empty(dtype.np), dtype.np))
         initial_rows = emitter.computed("Expand", [initial, emitter.shape((num_segments + 1, *shape[1:]))])
@@ -430,7 +431,8 @@ def _scatter_nodes(mode: str) -> Any:
     """
 
     def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-        (x, indices, updates), (x_type, *_) = inputs, types[0]
+        x, indices, updates = inputs
+        (x_type, *_), _ = types
         scatter_inputs = [x, emitter.cast(indices, int64), updates]
         scattered = scatter_node(emitter, scatter_inputs, x_type.dtype, mode)
         emitter.node("Identity", [scattered], outputs)

@@ -164,7 +164,8 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
 
     Along each axis, a step above 1 interleaves zeros, and a negative step reverses the axis. Then all axes are padded.
     """
-    (value,), (ct_type,) = inputs, types[0]
+    (value,) = inputs
+    (ct_type,), _ = types
     zero = emitter.const(np.zeros((), ct_type.dtype.np))
     sizes = list(ct_type.shape)
     for axis, stride in enumerate(strides):
@@ -311,7 +312,8 @@ def _dynamic_vjp(
 
 def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
     """Emits ONNX's Slice for ``dynamic_slice``, with bounds computed at run time."""
-    (x, *starts), (x_type, *_) = inputs, types[0]
+    x, *starts = inputs
+    (x_type, *_), _ = types
     begin = _starts(emitter, starts, x_type.shape, axes)
     end = emitter.computed("Add", [begin, emitter.shape(sizes)])
     emitter.node("Slice", [x, begin, end, emitter.const(np.array(axes))], outputs)
@@ -338,7 +340,8 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
 
     If all items share the starts, one slice covers all items. Otherwise the windows are gathered, axis by axis.
     """
-    (x, *starts), (x_batched, *starts_batched) = inputs, batched
+    x, *starts = inputs
+    x_batched, *starts_batched = batched
     shifted_axes = tuple(axis + 1 for axis in axes)
     if not any(starts_batched):
         return bind.dynamic_slice(x, *starts, axes=shifted_axes, sizes=sizes, wrap=wrap)
@@ -421,7 +424,8 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
     The padding before an axis is the start of the window, the padding after it is the remainder of the axis.
     """
     # ``wrap`` isn't needed here, but all ONNX rules receive it
-    (ct, *starts), ((ct_type, *_), (result_type,)) = inputs, types
+    ct, *starts = inputs
+    (ct_type, *_), (result_type,) = types
     window_sizes = tuple(ct_type.shape[axis] for axis in axes)
     before = _starts(emitter, starts, result_type.shape, axes)
     total = emitter.computed("Sub", [emitter.shape(extents), emitter.shape(window_sizes)])

@@ -199,7 +199,7 @@ def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, a
 
     The LogSoftmax of onnxruntime 1.31 returns numbers for such rows, but its Softmax returns NaN.
     """
-    (logits_type,) = types[0]
+    (logits_type,), _ = types
     if logits_type.dtype is not float64:
         return emitter.node("LogSoftmax", inputs, outputs, axis=axis)
     log_softmax = emitter.computed("LogSoftmax", inputs, axis=axis)

@@ -112,14 +112,16 @@ def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool)
 
 def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
     """Emits ONNX's TopK of all elements of each row, which sorts the row."""
-    (x,), (x_type,) = inputs, types[0]
+    (x,) = inputs
+    (x_type,), _ = types
     values, _ = _top_nodes(emitter, x, x_type.dtype, x_type.shape[-1], descending)
     emitter.node("Identity", [values], outputs)
 
 
 def _argsort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
     """Emits ONNX's TopK of all elements of each row, whose indices are the row's sorting order."""
-    (x,), (x_type,) = inputs, types[0]
+    (x,) = inputs
+    (x_type,), _ = types
     _, indices = _top_nodes(emitter, x, x_type.dtype, x_type.shape[-1], descending)
     emitter.node("Cast", [indices], outputs, to=6)  # ONNX's number for int32
 
@@ -291,7 +293,8 @@ def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, st
 
 def _top_k_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
     """Emits ONNX's TopK for top_k, with the indices cast to ``index_type``."""
-    (x,), (x_type,) = inputs, types[0]
+    (x,) = inputs
+    (x_type,), _ = types
     values, indices = _top_nodes(emitter, x, x_type.dtype, k, True)
     emitter.node("Identity", [values], outputs[:1])
     emitter.node("Identity", [emitter.cast(indices, index_type)], outputs[1:])

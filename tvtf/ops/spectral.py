@@ -97,7 +97,8 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
 
     For wide matrices it is computed from their left square part, as in TensorFlow.
     """
-    (q, r), (q_ct, r_ct) = y, ct
+    q, r = y
+    q_ct, r_ct = ct
     q_ct = or_zeros(q_ct, q)
     r_ct = upper_part(or_zeros(r_ct, r))
     rows, columns = x._type.shape[-2:]
@@ -433,7 +434,8 @@ def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
 
     Source: https://arxiv.org/abs/1701.00392, eq. 4.77
     """
-    (values, vectors), (values_ct, vectors_ct) = y, ct
+    values, vectors = y
+    values_ct, vectors_ct = ct
     middle = diagonal_matrix(or_zeros(values_ct, values))
     if vectors_ct is not None:
         projected = product(adjoint(vectors), vectors_ct)

@@ -139,7 +139,8 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     first axis is the rows.
     """
     # ``size`` isn't needed here, but all batch rules receive it
-    (buffer, index), (buffer_batched, index_batched) = inputs, batched
+    buffer, index = inputs
+    buffer_batched, index_batched = batched
     if index_batched:
         batch_rank = 1 if buffer_batched else 0
         return bind.gather(buffer, index, axis=batch_rank, batch_dims=batch_rank)
