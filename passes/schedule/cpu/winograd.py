@@ -138,28 +138,38 @@ def as_winograd(
 
 
 def _factors(stage: Stage) -> Operands | None:
-    """Returns the image and the filter of a convolution over a square window with stride 1, or None for other stages.
-
-    2D convolutions have four result axes and three reduction axes. 3D ones have one more of both, grouped 2D ones one
-    more result axis.
-    """
-    is_2d, is_3d, is_grouped = (4, 3), (5, 4), (5, 3)
-    if (len(stage.spatial), len(stage.reduce)) not in (is_2d, is_3d, is_grouped) or stage.dtype != "float32":
+    """Returns the image and the filter of a convolution over a square window with stride 1, or None for other stages."""
+    axis_counts = (len(stage.spatial), len(stage.reduce))
+    # The axes of a 3D convolution are one more of both kinds than of a 2D one; groups are one more result axis.
+    is_2d, is_3d, is_grouped_2d = (4, 3), (5, 4), (5, 3)
+    if axis_counts not in (is_2d, is_3d, is_grouped_2d):
         return None
-    # The stage must be the reduction `sum = sum + image * filter` from 0.
-    update, terms = stage.value, operands_of(stage)
-    if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
+    factors = factors_of_sum(stage)
+    if factors is None:
         return None
-    product = update.b
-    if not isinstance(product.a, TensorLoad) or not isinstance(product.b, TensorLoad) or not is_zero(stage.init):
-        return None
+    position_in_image = {axis.var for axis in image_axes(stage)}
     # Either factor may be the image.
-    for image_load, filter_load in (terms, reversed(terms)):
+    for image_load, filter_load in (factors, reversed(factors)):
         dilation = _window_dilation(image_load, stage)
         # The filter may depend on channels and taps, but not on where in the image the result is.
-        if dilation and not variables(_flat_offset(filter_load)) & {axis.var for axis in image_axes(stage)}:
+        if dilation and not variables(_flat_offset(filter_load)) & position_in_image:
             return Operands(image_load, filter_load, dilation)
     return None
+
+
+def factors_of_sum(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
+    """Returns the two loads that a sum of products multiplies, or None for any other stage.
+
+    The stage must be the float32 reduction `sum = sum + left * right`, starting from zero.
+    """
+    update = stage.value
+    if stage.dtype != "float32" or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):
+        return None
+    product, operands = update.b, operands_of(stage)
+    if not isinstance(product.a, TensorLoad) or not isinstance(product.b, TensorLoad) or len(operands) != 2:
+        return None
+    left, right = operands
+    return (left, right) if is_zero(stage.init) else None
 
 
 def group_axis(stage: Stage) -> Axis | None:
@@ -187,16 +197,22 @@ def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
     # There is an index of the image, and one for each tap and channel axis.
     if len(load.indices) != len(stage.reduce) + 1 or square_window_size(stage.reduce[-3:-1]) is None:
         return None
-    stride = access.stride(load.indices[-3], row_tap)
-    dilation = None if stride is None else emit.static(stride)
-    if dilation is None or dilation < 1:
+    dilation = positive_stride(load.indices[-3], row_tap)
+    if dilation is None:
         return None
     plane_indices = list(load.indices[1:-3])
     expected = [image, *plane_indices, row + row_tap * dilation, column + column_tap * dilation, channel_index(stage)]
-    is_window = all(map(is_equal_index, load.indices, expected)) and all(
-        variables(index_value) <= {*planes, *plane_taps} for index_value in plane_indices
-    )
-    return dilation if is_window else None
+    is_window = all(map(is_equal_index, load.indices, expected))
+    plane_vars = {*planes, *plane_taps}
+    has_own_planes = all(variables(plane_index) <= plane_vars for plane_index in plane_indices)
+    return dilation if is_window and has_own_planes else None
+
+
+def positive_stride(index_value: ir.Expr, var: Var) -> int | None:
+    """Returns the constant positive factor of a variable in an index that is linear in it, else None."""
+    stride = access.stride(index_value, var)
+    factor = None if stride is None else emit.static(stride)
+    return factor if factor is not None and factor >= 1 else None
 
 
 def square_window_size(tap_axes: Sequence[Axis]) -> int | None:
@@ -240,16 +256,22 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
-    """Returns a convolution's shape from its sizes, in the order of `Shape`, or None if one isn't static.
+    """Returns a convolution's shape as Winograd's method sees it, or None if a size isn't static.
 
-    With dilation n, every n-th row and column form an image (a phase), in which the window has no gaps. Winograd's
-    transforms are for windows without gaps.
+    With dilation n, every n-th row and column form an image of their own (a phase), in which the window has no gaps.
+    Winograd's transforms are for windows without gaps.
+
+    Args:
+        sizes: the convolution's sizes in the order of the fields of `Shape`; None for symbolic ones.
+        dilation: the dilation of the window, equal in both directions.
     """
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
     images, height, width, *other_sizes = known
-    return Shape(images * dilation**2, emit.ceil_div(height, dilation), emit.ceil_div(width, dilation), *other_sizes)
+    phases = dilation**2
+    phase_height, phase_width = emit.ceil_div(height, dilation), emit.ceil_div(width, dilation)
+    return Shape(images * phases, phase_height, phase_width, *other_sizes)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:
@@ -287,10 +309,10 @@ def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarge
 
     `stored_buffers` are the results that must be stored in memory.
     """
-    winograd = replace(winograd, fused_stages=tuple(on_same_axes(winograd.fused_stages)))
-    emitter = _WinogradEmitter(
-        winograd, [stage for stage in winograd.fused_stages if stage.buffer in stored_buffers], target
-    )
+    fused_stages = tuple(on_same_axes(winograd.fused_stages))
+    winograd = replace(winograd, fused_stages=fused_stages)
+    stored_stages = [stage for stage in fused_stages if stage.buffer in stored_buffers]
+    emitter = _WinogradEmitter(winograd, stored_stages, target)
     return emit_parallel_or_serial(winograd.stages, target, emitter.emit_nest)
 
 
@@ -329,21 +351,26 @@ class _WinogradEmitter:
         self._create_buffers(panel_count)
 
     def _create_buffers(self, panel_count: int) -> None:
-        """Creates the scratch buffers: of the transformed filter and inputs, of sums, and of the input's rows of a task.
+        """Creates the scratch buffers of the kernel: transformed filters and inputs, sums of products, and input rows.
 
-        They are padded by one row or vector, so that the positions of a tile don't all map to one cache set.
+        Buffers in the transformed domain have a dimension for the position in a tile. The dimension after it is padded by
+        one row or vector, so that the positions of a tile don't all map to one cache set.
         """
         positions, width = self.transforms.products, self.tiling.width
-        filter_panels, filter_channels = panel_count, self.shape.in_channels
-        if self.tiling.block:
+        if self.tiling.block:  # the filter is transformed for one panel and one block of channels at a time
             filter_panels, filter_channels = 1, self.tiling.block
-        self.filter_buffer = emit.scratch([filter_panels, positions, filter_channels + 1, width], "float32", "filters")
-        self.input_buffer = emit.scratch(
-            [self.tiles_per_task, positions, self.all_channels + self.lanes], "float32", "inputs"
-        )
-        self.sum_buffer = emit.scratch([self.tiles_per_task, positions, width + self.lanes], "float32", "sums")
+        else:
+            filter_panels, filter_channels = panel_count, self.shape.in_channels
+        filter_extents = [filter_panels, positions, filter_channels + 1, width]
+        input_extents = [self.tiles_per_task, positions, self.all_channels + self.lanes]
+        sum_extents = [self.tiles_per_task, positions, width + self.lanes]
+        # A band: the input's rows and columns that one row of tiles reads, with the window's border.
         band_columns = self.tile_columns * self.transforms.size + self.shape.window - 1
-        self.band_buffer = emit.scratch([self.transforms.side, band_columns, self.all_channels], "float32", "band")
+        band_extents = [self.transforms.side, band_columns, self.all_channels]
+        self.filter_buffer = emit.scratch(filter_extents, "float32", "filters")
+        self.input_buffer = emit.scratch(input_extents, "float32", "inputs")
+        self.sum_buffer = emit.scratch(sum_extents, "float32", "sums")
+        self.band_buffer = emit.scratch(band_extents, "float32", "band")
 
     def emit_nest(self, parallel: bool) -> Stmt:
         """Emits the complete convolution by Winograd's method.
@@ -375,32 +402,35 @@ class _WinogradEmitter:
         ])  # fmt: skip
 
     def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """Returns the load of a filter with contiguous output channels, and the statements that transpose it if needed.
+        """Returns a load of the filter in which output channels are contiguous, and the statements that it needs before it.
 
-        The Winograd transform of the filter runs along vectors of output channels. A vector then has neighbouring
-        output channels of one tap.
+        The filter's Winograd transform runs along vectors of output channels, which must be neighbours in memory. If they
+        aren't, the statements transpose the filter into a copy, from which the returned load reads.
         """
         stage, filter_load = self.conv.convolution, self.conv.operands.filter
-        if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
+        out_channel = stage.spatial[-1]
+        if access.load_stride(filter_load, out_channel.var) == 1:
             return filter_load, []
-        packing = Packing(filter_load, stage.spatial[-1], self.tiling.width)
-        plan = Plan(stage.spatial[-1], False, self.lanes, self.tiling.width // self.lanes, packed=(packing,))
-        stage_on_copy, statements = pack_operands(stage, plan, self.target, parallel)
+        packing = Packing(filter_load, out_channel, self.tiling.width)
+        vectors = self.tiling.width // self.lanes
+        plan = Plan(out_channel, along_terms=False, lanes=self.lanes, vectors=vectors, packed=(packing,))
+        stage_on_copy, transpose = pack_operands(stage, plan, self.target, parallel)
         image = self.conv.operands.image.source
-        return next(term for term in operands_of(stage_on_copy) if not term.source.same_as(image)), statements
+        load_of_copy = next(operand for operand in operands_of(stage_on_copy) if not operand.source.same_as(image))
+        return load_of_copy, transpose
 
     def _emit_filter_transform(self, filter_load: TensorLoad, parallel: bool) -> Stmt:
-        """Emits a loop that applies the Winograd transform to the complete filter.
+        """Emits the Winograd transform of the complete filter: a loop over panels of output channels and input channels.
 
-        Each iteration transforms the windows of one input channel and one panel (a block of output channels). All tiles
-        use the result.
+        All tiles use the result, which is stored in `filter_buffer`.
         """
 
-        def transform_window(panel_and_channel: list[ir.Expr]) -> Stmt:
-            panel, channel = panel_and_channel
-            return self._emit_window_transform(filter_load, panel, channel, panel_and_channel)
+        def transform_window(indices: list[ir.Expr]) -> Stmt:
+            panel, in_channel = indices
+            return self._emit_window_transform(filter_load, panel, in_channel, buffer_position=indices)
 
-        return emit.fused_loops([self.tiling.panels(self.shape), self.shape.in_channels], transform_window, parallel)
+        extents = [self.tiling.panels(self.shape), self.shape.in_channels]
+        return emit.fused_loops(extents, transform_window, parallel)
 
     def _emit_window_transform(
         self, filter_load: TensorLoad, panel: ir.Expr, channel_number: ir.Expr, buffer_position: Sequence[ir.Expr]
@@ -492,15 +522,18 @@ class _WinogradEmitter:
     def _emit_whole_or_last_panel(
         self, panel: ir.Expr, write_channels: Callable[[int], Stmt], fill_unused: Stmt | None = None
     ) -> Stmt:
-        """Emits `write_channels(count)` for the output channels of a panel (a block of output channels).
+        """Emits a statement for the output channels of a panel, which are fewer in a group's last panel.
 
-        A group's last panel may have fewer channels than others. For the last panel, `fill_unused` is emitted, too.
+        Args:
+            panel: the index of the panel (a block of output channels).
+            write_channels: emits the statement for a given number of channels.
+            fill_unused: what is emitted after it for a last panel with fewer channels.
         """
-        remaining = self.shape.out_channels - self.full_panels * self.tiling.width
+        last_panel_channels = self.shape.out_channels - self.full_panels * self.tiling.width
         whole_panel = write_channels(self.tiling.width)
-        if not remaining:
+        if not last_panel_channels:
             return whole_panel
-        last_panel = emit.sequence([write_channels(remaining), fill_unused])
+        last_panel = emit.sequence([write_channels(last_panel_channels), fill_unused])
         is_whole = emit.simplified(self._index_in_group(panel) < self.full_panels)
         # `when` returns None only without an alternative.
         return emit.when(is_whole, whole_panel, last_panel) or whole_panel
@@ -511,15 +544,16 @@ class _WinogradEmitter:
         These lanes are multiplied and summed like the others, but their sums are never stored. Returns None if the last
         panel (block of output channels) is full.
         """
-        remaining = self.shape.out_channels - self.full_panels * self.tiling.width
-        if not remaining:
+        last_panel_channels = self.shape.out_channels - self.full_panels * self.tiling.width
+        if not last_panel_channels:
             return None
-        zero, unused = tirx.const(0, "float32"), self.tiling.width - remaining
+        zero, unused_lanes = tirx.const(0, "float32"), self.tiling.width - last_panel_channels
 
         def clear_position(position: ir.Expr) -> Stmt:
-            return emit.vectorized(
-                unused, lambda lane: emit.store(self.filter_buffer, zero, [panel, position, channel, lane + remaining])
-            )
+            def clear_lane(lane: ir.Expr) -> Stmt:
+                return emit.store(self.filter_buffer, zero, [panel, position, channel, lane + last_panel_channels])
+
+            return emit.vectorized(unused_lanes, clear_lane)
 
         return emit.loop(self.transforms.products, clear_position)
 
@@ -555,18 +589,21 @@ class _WinogradEmitter:
         return emit.sequence([main, transform(whole_vectors * self.lanes, 1, remaining) if remaining else None])
 
     def _emit_task(self, block: ir.Expr, panel_group: ir.Expr) -> Stmt:
-        """Emits one parallel task of a Winograd convolution.
+        """Emits one parallel task: the results of a block of rows of tiles, for one group of panels of output channels.
 
-        The task transforms the inputs of its rows of tiles. Then it computes the results of one group of panels (blocks
-        of output channels).
+        The task transforms the inputs of its rows of tiles once, then computes the results panel by panel.
         """
-        panels = emit.loop(
-            self.panels_per_task, lambda number: self._emit_panel(block, panel_group * self.panels_per_task + number)
-        )
-        transform_rows = emit.loop(self.tiling.rows, lambda tile_row: self._emit_input_transform(block, tile_row))
-        return emit.sequence(
-            [*map(emit.allocate, (self.band_buffer, self.input_buffer, self.sum_buffer)), transform_rows, panels]
-        )
+
+        def transform_row(tile_row: ir.Expr) -> Stmt:
+            return self._emit_input_transform(block, tile_row)
+
+        def emit_panel(panel_in_group: ir.Expr) -> Stmt:
+            return self._emit_panel(block, panel_group * self.panels_per_task + panel_in_group)
+
+        panels = emit.loop(self.panels_per_task, emit_panel)
+        transformed_inputs = emit.loop(self.tiling.rows, transform_row)
+        buffers = (self.band_buffer, self.input_buffer, self.sum_buffer)
+        return emit.sequence([*map(emit.allocate, buffers), transformed_inputs, panels])
 
     def _image_and_first_row(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the image that a row of tiles belongs to, and the first row of results of these tiles.
@@ -592,13 +629,16 @@ class _WinogradEmitter:
 
         def copy_channels(first_channel: int, channels: int) -> Stmt:
             """Emits the copy of some channels, which are contiguous in the input, into the band (rows of one image)."""
-            return emit_band_copy(
-                lambda at: emit.load(self.band_buffer, [at[0], at[1], at[2] + first_channel]),
-                # `at` is the row and column in the band, and the channel.
-                lambda at: self._input_element(image, top + at[0], at[1], first_channel, at[2]),
-                [height, width, channels],
-                self.lanes,
-            )
+
+            def band_item(position: Sequence[ir.Expr]) -> TensorLoad:
+                row, column, channel = position
+                return emit.load(self.band_buffer, [row, column, channel + first_channel])
+
+            def image_item(position: Sequence[ir.Expr]) -> ir.Expr:
+                row, column, channel = position
+                return self._input_element(image, top + row, column, first_channel, channel)
+
+            return emit_band_copy(band_item, image_item, [height, width, channels], self.lanes)
 
         def source(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             return emit.load(self.band_buffer, [index(row), index(tile * size + column), lane])
@@ -670,28 +710,31 @@ class _WinogradEmitter:
     def _emit_products(self, panel: ir.Expr, first_channel: ir.Expr | None = None) -> Stmt:
         """Emits the matrix products of a panel of output channels with all tiles, summed over the input channels.
 
-        With `first_channel`, only one block of channels is summed, and added to the sums of the blocks before. The
-        buffer of the transformed filter then holds just this panel.
+        Args:
+            panel: the index of the panel.
+            first_channel: the first input channel of a block. Only this block is summed then, and added to the sums of the
+                blocks before. The buffer of the transformed filter holds just this panel and block.
         """
         channels = self.tiling.block or self.shape.in_channels
-        is_block = first_channel is not None
+        panel_in_buffer, channel_in_group, is_added = panel, index(0), False
+        if first_channel is not None:
+            panel_in_buffer, channel_in_group, is_added = index(0), first_channel, True
         products = Products(
-            self.sum_buffer, self.input_buffer, self.filter_buffer, channels, self.tiling.width, is_added=is_block
+            self.sum_buffer, self.input_buffer, self.filter_buffer, channels, self.tiling.width, is_added=is_added
         )
-        channel_in_group = index(0) if first_channel is None else first_channel
         input_channel = channel_in_group
         if self.shape.groups > 1:
             input_channel = self._group_of_panel(panel) * self.shape.in_channels + channel_in_group
-        panel_in_buffer = index(0) if is_block else panel
         return products.sums_of_panel(panel_in_buffer, input_channel, self.target)
 
     def _emit_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Emits the results of a Winograd convolution for a row of tiles and a panel (a block of output channels).
+        """Emits the results of a row of tiles for one panel of output channels, from the sums of products.
 
-        The epilogue runs on the results inside the image. Results that need no epilogue and no bounds check are stored
-        directly.
+        There are three ways: store the transformed sums directly, run the epilogue on each tile in registers, or run it on
+        some tiles in a buffer.
         """
-        if len(self.stores) == 1 and self.stores[0] is self.conv.convolution and not self._tiles_exceed_image:
+        has_epilogue = len(self.stores) != 1 or self.stores[0] is not self.conv.convolution
+        if not has_epilogue and not self._tiles_exceed_image:
             return self._emit_result_row_without_epilogue(block, panel, tile_row)
         # With few input channels, a subroutine call would take a large part of the time.
         if self.shape.in_channels < MIN_TERMS:
@@ -716,22 +759,22 @@ class _WinogradEmitter:
         return max(count for count in divisors if count <= max_tiles)
 
     def _emit_result_row_without_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Emits the Winograd transform of a row of tiles from the sums of products into the convolution's result.
+        """Emits the result transform of a row of tiles, which stores straight to the convolution's result.
 
-        `panel` is a block of output channels. No epilogue runs. Each result is then written once, without a buffer for
-        the tile.
+        Without an epilogue, and with all tiles inside the image, no buffer is needed between transform and result. `panel`
+        is a block of output channels.
         """
         convolution = self.conv.convolution
 
-        def result_item(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            axis_indices = self._axis_indices_of_result(
-                block, panel, tile_row, index(row), index(tile * self.transforms.size + column), lane
-            )
+        def result_item(tile: int, row: int, column_in_tile: int, lane: ir.Expr) -> TensorLoad:
+            column = index(tile * self.transforms.size + column_in_tile)
+            axis_indices = self._axis_indices_of_result(block, panel, tile_row, index(row), column, lane)
             return emit.load(convolution.buffer, [axis_indices[axis.var] for axis in convolution.spatial])
 
-        return self._emit_whole_or_last_panel(
-            panel, partial(self._emit_result_transform, tile_row, index(0), result_item, self.tile_columns)
-        )
+        def transform_channels(channels: int) -> Stmt:
+            return self._emit_result_transform(tile_row, index(0), result_item, self.tile_columns, channels)
+
+        return self._emit_whole_or_last_panel(panel, transform_channels)
 
     def _emit_tile_with_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, tile: ir.Expr) -> Stmt:
         """Emits the transform of one tile's sums in registers, followed by the epilogue on its results.
@@ -776,43 +819,64 @@ class _WinogradEmitter:
         self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr, first_tile: ir.Expr, tiles: int
     ) -> Stmt:
         """Emits the result transform of some tiles of a row into a buffer, followed by the epilogue on its elements."""
-        size, (image, top) = self.transforms.size, self._image_and_first_row(block, tile_row)
-        results = emit.scratch([size, tiles * size, self.tiling.width], "float32", "results")
-        epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
+        size = self.transforms.size
+        buffer_columns = tiles * size
+        results = emit.scratch([size, buffer_columns, self.tiling.width], "float32", "results")
 
-        def destination(tile: int, row: int, column_in_tiles: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(results, [index(row), index(tile * size + column_in_tiles), lane])
+        def destination(tile: int, row: int, column_in_tile: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(results, [index(row), index(tile * size + column_in_tile), lane])
 
         def store_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
-            """Emits the epilogue on one vector of results (some channels of one row and column) inside the image."""
-            row, column_in_tiles = row_and_column
-            column = first_tile * size + column_in_tiles
+            row, buffer_column = row_and_column
+            column = first_tile * size + buffer_column
 
-            def store_lane(lane: ir.Expr) -> Stmt:
-                result = emit.load(results, [row, column_in_tiles, lane + first_lane])
-                axis_indices = self._axis_indices_of_result(block, panel, tile_row, row, column, lane + first_lane)
-                return epilogue.emit_stores(result, axis_indices)
+            def result_item(lane: ir.Expr) -> TensorLoad:
+                return emit.load(results, [row, buffer_column, lane])
 
-            is_inside = self._is_inside_image(self._image_indices(image, top + row, column))
-            return emit.sequence([emit.when(is_inside, emit.vectorized(lanes, store_lane))])
+            return self._emit_epilogue_on_vector(result_item, (block, panel, tile_row, row, column), first_lane, lanes)
 
         def emit_channels(channels: int) -> Stmt:
-            """Emits the result transform of some channels of the panel, then the epilogue on each result."""
+            """Emits the result transform of some channels of the panel, then the epilogue on each vector of results."""
 
             def store_vectors(row_and_column: list[ir.Expr]) -> Stmt:
                 return self._loop_over_vectors(channels, partial(store_vector, row_and_column))
 
-            transformed = self._emit_result_transform(tile_row, first_tile, destination, tiles, channels)
-            return emit.sequence([transformed, emit.nest([size, tiles * size], store_vectors)])
+            transform = self._emit_result_transform(tile_row, first_tile, destination, tiles, channels)
+            return emit.sequence([transform, emit.nest([size, buffer_columns], store_vectors)])
 
         return emit.sequence([emit.allocate(results), self._emit_whole_or_last_panel(panel, emit_channels)])
+
+    def _emit_epilogue_on_vector(
+        self,
+        result_item: Callable[[ir.Expr], ir.Expr],
+        position: tuple[ir.Expr, ir.Expr, ir.Expr, ir.Expr, ir.Expr],
+        first_lane: ir.Expr,
+        lanes: int,
+    ) -> Stmt:
+        """Emits the epilogue on one vector of transformed results, if it lies inside the image.
+
+        Args:
+            result_item: returns the transformed result at a lane (an output channel) of the panel.
+            position: the indices of the block of rows of tiles, the panel, the row of tiles, the row in the tile, and the
+                column of the image.
+            first_lane: the vector's first lane in the panel.
+            lanes: the number of lanes.
+        """
+        block, _panel, tile_row, row, column = position
+        epilogue = Epilogue(self.conv.convolution, tuple(self.stores))
+
+        def store_lane(lane: ir.Expr) -> Stmt:
+            axis_indices = self._axis_indices_of_result(*position, lane + first_lane)
+            return epilogue.emit_stores(result_item(lane + first_lane), axis_indices)
+
+        image, first_row = self._image_and_first_row(block, tile_row)
+        is_inside = self._is_inside_image(self._image_indices(image, first_row + row, column))
+        return emit.sequence([emit.when(is_inside, emit.vectorized(lanes, store_lane))])
 
     def _emit_result_transform(
         self, tile_row: ir.Expr, first_tile: ir.Expr, destination: TileElement, tiles: int, channels: int
     ) -> Stmt:
-        """Emits the result transform of the sums of some tiles of a row, starting at `first_tile`.
-
-        It turns the products in the transformed domain into results of the convolution.
+        """Emits the inverse transform: sums of products in the transformed domain become results of the convolution.
 
         Args:
             tile_row: the index of the row of tiles.
@@ -823,10 +887,9 @@ class _WinogradEmitter:
         """
 
         def source(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
-            return emit.load(
-                self.sum_buffer,
-                [tile_row * self.tile_columns + first_tile + tile, index(row * self.transforms.side + column), lane],
-            )
+            tile_index = tile_row * self.tile_columns + first_tile + tile
+            position = index(row * self.transforms.side + column)
+            return emit.load(self.sum_buffer, [tile_index, position, lane])
 
         return self._emit_channel_transforms(
             self.transforms.results, source, destination, tiles, channels, source_is_scratch=True
@@ -837,12 +900,17 @@ class _WinogradEmitter:
     ) -> AxisIndices:
         """Returns the index along each result axis for one result of a row of tiles.
 
-        The result is at a row and column of the tiles, and at a lane of a panel (a block of output channels). The
-        epilogue is evaluated at these indices.
+        Args:
+            block: the task's block of rows of tiles.
+            panel: the block of output channels.
+            tile_row: the row of tiles in the block.
+            row: the row in the tile.
+            column: the column of the image.
+            lane: the output channel in the panel.
         """
-        image, top = self._image_and_first_row(block, tile_row)
-        indices = self._image_indices(image, top + row, column)
-        return {**by_axis(image_axes(self.conv.convolution), indices), **self._result_indices(panel, lane)}
+        image, first_row = self._image_and_first_row(block, tile_row)
+        image_indices = self._image_indices(image, first_row + row, column)
+        return {**by_axis(image_axes(self.conv.convolution), image_indices), **self._result_indices(panel, lane)}
 
     @property
     def _tiles_exceed_image(self) -> bool:

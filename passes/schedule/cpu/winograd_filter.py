@@ -21,7 +21,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.band_copy import emit_band_copy
-from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
+from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, by_axis, substitute, variables
 from tvtf.passes.schedule.cpu.merged_loops import on_same_axes
@@ -30,12 +30,13 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tasks
 from tvtf.passes.schedule.cpu.tile import Epilogue, Range
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
-from tvtf.passes.schedule.cpu.vector_axis import operands_of
 from tvtf.passes.schedule.cpu.winograd import (
     Operands,
+    factors_of_sum,
     is_equal_index,
     is_only_reader,
     needed_share,
+    positive_stride,
     shape_of_sizes,
     square_window_size,
 )
@@ -113,22 +114,22 @@ class _FilterGradientAxes:
 
         Returns None if the stage has another number of axes than a filter gradient.
         """
-        is_volume, has_groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
         # A volume has one more tap and one more plane axis, groups one more result axis; both at once aren't handled.
-        if is_volume not in (0, 1) or has_groups not in (0, 1) or (is_volume and has_groups):
+        plane_axes = len(stage.reduce) - 3
+        group_axes = len(stage.spatial) - len(stage.reduce) - 1
+        if plane_axes not in (0, 1) or group_axes not in (0, 1) or (plane_axes and group_axes):
             return None
-        *plane_taps, row_tap, column_tap, channel = stage.spatial[: 3 + is_volume]
+        *plane_taps, row_tap, column_tap, channel = stage.spatial[: 3 + plane_axes]
         image, *planes, row, column = stage.reduce
-        group = stage.spatial[-2] if has_groups else None
         return _FilterGradientAxes(
-            tuple(plane_taps),
-            (row_tap, column_tap),
-            channel,
-            group,
-            stage.spatial[-1],
-            image,
-            tuple(planes),
-            (row, column),
+            plane_taps=tuple(plane_taps),
+            taps=(row_tap, column_tap),
+            channel=channel,
+            group=stage.spatial[-2] if group_axes else None,
+            result=stage.spatial[-1],
+            image=image,
+            planes=tuple(planes),
+            rows_and_columns=(row, column),
         )
 
     def index_over_groups(self, axis: Axis) -> ir.Expr:
@@ -142,20 +143,13 @@ def _input_and_cotangent(stage: Stage) -> Operands | None:
     The input is at `[n, y + ky * dilation, x + kx * dilation, c]`, the result's cotangent at `[n, y, x, k]`. Returns
     None if the stage isn't a filter gradient.
     """
-    axes = _FilterGradientAxes.of(stage)
-    if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
+    axes, factors = _FilterGradientAxes.of(stage), factors_of_sum(stage)
+    if axes is None or factors is None:
         return None
-    # The stage must be the reduction `sum = sum + input * cotangent` from 0.
-    update, terms = stage.value, operands_of(stage)
-    if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or len(terms) != 2:
-        return None
-    product = update.b
-    if not isinstance(product.a, TensorLoad) or not isinstance(product.b, TensorLoad):
-        return None
-    image_position = [axis.var for axis in (axes.image, *axes.planes, *axes.rows_and_columns)]
-    cotangent_indices = [*image_position, axes.index_over_groups(axes.result)]
+    position_axes = (axes.image, *axes.planes, *axes.rows_and_columns)
+    cotangent_indices = [*(axis.var for axis in position_axes), axes.index_over_groups(axes.result)]
     # Either factor may be the input.
-    for input_load, cotangent_load in (terms, reversed(terms)):
+    for input_load, cotangent_load in (factors, reversed(factors)):
         dilation = _window_dilation(input_load, axes)
         if dilation and _reads_at(cotangent_load, cotangent_indices):
             return Operands(input_load, cotangent_load, dilation)
@@ -170,9 +164,8 @@ def _window_dilation(load: TensorLoad, axes: _FilterGradientAxes) -> int | None:
     # There are indices of image, row, column and channel, and of the planes of a volume.
     if len(load.indices) != len(axes.planes) + 4:
         return None
-    stride = access.stride(load.indices[-3], axes.taps[0].var)
-    dilation = None if stride is None else emit.static(stride)
-    if dilation is None or dilation < 1:
+    dilation = positive_stride(load.indices[-3], axes.taps[0].var)
+    if dilation is None:
         return None
     plane_indices = list(load.indices[1:-3])
     row_and_column = [axis.var + tap.var * dilation for axis, tap in zip(axes.rows_and_columns, axes.taps, strict=True)]
@@ -218,11 +211,12 @@ def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], tar
 
     For each block of tiles it transforms both operands, and adds their products to the sums. In the transformed domain,
     the products of all tiles are a few matrix products, with fewer multiplications than the sum over positions.
+    `stored_buffers` are the results that must be stored in memory.
     """
-    gradient = replace(gradient, fused_stages=tuple(on_same_axes(gradient.fused_stages)))
-    emitter = _FilterGradientEmitter(
-        gradient, [stage for stage in gradient.fused_stages if stage.buffer in stored_buffers], target
-    )
+    fused_stages = tuple(on_same_axes(gradient.fused_stages))
+    gradient = replace(gradient, fused_stages=fused_stages)
+    stored_stages = [stage for stage in fused_stages if stage.buffer in stored_buffers]
+    emitter = _FilterGradientEmitter(gradient, stored_stages, target)
     return emit_parallel_or_serial(gradient.stages, target, emitter.emit_nest)
 
 
@@ -374,35 +368,42 @@ class _FilterGradientEmitter:
         }
 
     def emit_nest(self, parallel: bool) -> Stmt:
-        """Emits the complete filter gradient, block by block of tiles.
+        """Emits the complete filter gradient as a loop over blocks of tiles.
 
-        With local sums, a task finishes one panel (a block of input and output channels) at a time. Other sums start
-        from zero, and grow over all blocks.
+        With local sums, a task finishes one panel (a block of input and output channels) at a time. Other sums start from
+        zero, grow over all blocks, and are transformed into the gradient at the end.
         """
+        allocations = [emit.allocate(operand.buffer) for operand in (self.input_operand, self.cotangent_operand)]
         block_count = self.shape.images * self.tile_rows // self.tiling.rows
-        both_operands = [self.input_operand, self.cotangent_operand]
-        return emit.sequence([
-            *(emit.allocate(operand.buffer) for operand in both_operands),
-            *([] if self.is_local else [emit.allocate(self.sum_buffer), self._emit_zero_sums(parallel)]),
-            emit.loop(block_count, lambda block: self._emit_block(block, parallel)),
-            None if self.is_local else emit.fused_loops(self.panel_counts, lambda at: self._emit_results(at, at), parallel),
-        ])  # fmt: skip
+        blocks = emit.loop(block_count, lambda block: self._emit_block(block, parallel))
+        if self.is_local:
+            return emit.sequence([*allocations, blocks])
+
+        def emit_panel_results(panel: list[ir.Expr]) -> Stmt:
+            # The buffer holds the sums of all panels, so a panel's sums are at the panel's own indices.
+            return self._emit_results(panel, sums_at=panel)
+
+        zero_sums = self._emit_zero_sums(parallel)
+        results = emit.fused_loops(self.panel_counts, emit_panel_results, parallel)
+        return emit.sequence([*allocations, emit.allocate(self.sum_buffer), zero_sums, blocks, results])
 
     def _emit_zero_sums(self, parallel: bool) -> Stmt:
-        """Emits a loop that sets the sums of all panels (blocks of input and output channels) to zero.
+        """Emits a loop nest that sets the sums of all panels (blocks of input and output channels) to zero.
 
         Each block of tiles adds to them.
         """
+        zero = tirx.const(0, "float32")
 
         def clear_channel(indices: list[ir.Expr]) -> Stmt:
-            zero = tirx.const(0, "float32")
-            return self._loop_over_vectors(
-                self.tiling.results, lambda start, lane: emit.store(self.sum_buffer, zero, [*indices, lane + start])
-            )
+            """Emits zeros for all results of one panel, position and input channel, in vectors."""
 
-        return emit.fused_loops(
-            [*self.panel_counts, self.transforms.products, self.tiling.channels], clear_channel, parallel
-        )
+            def clear_lane(first_result: int, lane: ir.Expr) -> Stmt:
+                return emit.store(self.sum_buffer, zero, [*indices, lane + first_result])
+
+            return self._loop_over_vectors(self.tiling.results, clear_lane)
+
+        extents = [*self.panel_counts, self.transforms.products, self.tiling.channels]
+        return emit.fused_loops(extents, clear_channel, parallel)
 
     def _loop_over_vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
         """Emits `body(start, lane)` for [0, extent) in vectors; the last vector may be shorter."""
@@ -413,7 +414,7 @@ class _FilterGradientEmitter:
         return emit.sequence([vector(*span) for span in emit.vector_spans(extent, self.lanes)])
 
     def _emit_block(self, block: ir.Expr, parallel: bool) -> Stmt:
-        """Emits code for one block of tiles: transforms both operands, then multiplies the transformed operands.
+        """Emits one block of tiles: the transforms of both operands, then products of the transformed operands.
 
         There is a matrix product for each panel (a block of input and output channels) and each position in a
         transformed tile. If sums are local to a task, one task computes a full panel: the products of all positions and
@@ -421,20 +422,20 @@ class _FilterGradientEmitter:
         """
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
-            return emit.fused_loops(
-                [self.tiling.rows], lambda rows: self._emit_row_transform(operand, block, rows[0]), parallel
-            )
+            def transform_row(indices: list[ir.Expr]) -> Stmt:
+                return self._emit_row_transform(operand, block, tile_row=indices[0])
 
-        transforms = [transform_rows(operand) for operand in (self.input_operand, self.cotangent_operand)]
-        if self.is_local:
-            return emit.sequence([*transforms, emit.fused_loops(self.panel_counts, self._emit_panel, parallel)])
+            return emit.fused_loops([self.tiling.rows], transform_row, parallel)
 
         def emit_product(indices: list[ir.Expr]) -> Stmt:
             *panel, position = indices
-            # The buffer holds the sums of all panels, so a panel's sums are at the panel's own indices.
             return self._emit_product(panel, sums_at=panel, position=position)
 
-        products = emit.fused_loops([*self.panel_counts, self.transforms.products], emit_product, parallel)
+        transforms = [transform_rows(operand) for operand in (self.input_operand, self.cotangent_operand)]
+        if self.is_local:
+            products = emit.fused_loops(self.panel_counts, self._emit_panel, parallel)
+        else:
+            products = emit.fused_loops([*self.panel_counts, self.transforms.products], emit_product, parallel)
         return emit.sequence([*transforms, products])
 
     def _emit_row_transform(self, operand: _TransformedOperand, block: ir.Expr, tile_row: ir.Expr) -> Stmt:
@@ -455,14 +456,16 @@ class _FilterGradientEmitter:
             The band has zeros in place of the border, and is in the cache when its tiles are transformed.
             """
 
-            def item(position_in_image: Sequence[ir.Expr]) -> ir.Expr:
-                row, column, lane = position_in_image
-                return operand.item([emit.simplified(image), emit.simplified(top + row), column], first_channel, lane)
+            def band_item(position: Sequence[ir.Expr]) -> TensorLoad:
+                row, column, channel = position
+                return emit.load(band, [row, column, channel + first_channel])
 
-            extents = [operand.tile_side, width, channels]
-            return emit_band_copy(
-                lambda at: emit.load(band, [at[0], at[1], at[2] + first_channel]), item, extents, self.lanes
-            )
+            def image_item(position: Sequence[ir.Expr]) -> ir.Expr:
+                row, column, channel = position
+                position_in_image = [emit.simplified(image), emit.simplified(top + row), column]
+                return operand.item(position_in_image, first_channel, channel)
+
+            return emit_band_copy(band_item, image_item, [operand.tile_side, width, channels], self.lanes)
 
         copy = emit.sequence(
             [copy_channels(*span) for span in emit.vector_spans(operand.channels, operand.contiguous_channels)]
@@ -477,17 +480,16 @@ class _FilterGradientEmitter:
             """Emits the Winograd transform of ``channels`` of a panel (a block of channels), starting at ``start``."""
             first_channel = panel * operand.panel_width + start
             first_item = tile_row * self.tile_columns * operand.panel_width + start
-            return transform_tiles(
-                operand.matrices,
-                lambda tile, row, column: emit.load(band, [index(row), index(tile * size + column), first_channel]),
-                lambda tile, row, column: emit.load(
-                    operand.buffer,
-                    [panel, index(row * self.transforms.side + column), first_item + tile * operand.panel_width],
-                ),
-                (self.tile_columns, channels // lanes),
-                lanes,
-                "float32",
-            )
+
+            def band_item(tile: int, row: int, column: int) -> ir.Expr:
+                return emit.load(band, [index(row), index(tile * size + column), first_channel])
+
+            def transformed_item(tile: int, row: int, column: int) -> ir.Expr:
+                position = index(row * self.transforms.side + column)
+                return emit.load(operand.buffer, [panel, position, first_item + tile * operand.panel_width])
+
+            tiles_and_vectors = self.tile_columns, channels // lanes
+            return transform_tiles(operand.matrices, band_item, transformed_item, tiles_and_vectors, lanes, "float32")
 
         panels, last_channels = divmod(operand.channels, operand.panel_width)
         in_whole_vectors, remaining = last_channels // self.lanes * self.lanes, last_channels % self.lanes

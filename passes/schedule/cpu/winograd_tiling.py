@@ -136,12 +136,12 @@ def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
     lanes = target.lanes(FLOAT32_BYTES)
     for transforms in BY_WINDOW[shape.window]:
         for vectors in (1, 2, 3, 4):
-            tiling = Tiling(transforms, 1, 1, lanes * vectors)
+            tiling = Tiling(transforms, rows=1, groups=1, width=lanes * vectors)
             panels = tiling.panels(shape)
             channels_before_last_panel = (panels // shape.groups - 1) * tiling.width
-            # Skipped: the last panel would have a vector without output channels.
-            if channels_before_last_panel + lanes * (vectors - 1) >= shape.out_channels:
-                continue
+            channels_before_last_vector = channels_before_last_panel + lanes * (vectors - 1)
+            if channels_before_last_vector >= shape.out_channels:
+                continue  # the last panel would have a vector without output channels
             all_rows = shape.images * tiling.tiles(shape.height)
             positions_per_row = tiling.tiles(shape.width) * transforms.products
             group_counts = [count for count in _divisors(panels) if count <= 2 * target.cores]
@@ -157,16 +157,19 @@ def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) ->
 
     The block of the transformed filter and the sums of all tiles share three quarters of the level-2 cache.
     """
-    products, tiles = tiling.transforms.products, tiling.rows * tiling.tiles(shape.width)
-    # What the sums of all tiles leave for the filter.
-    free_bytes = target.level2_bytes * 3 // 4 - products * tiles * tiling.width * FLOAT32_BYTES
-    blocks = [
+    positions = tiling.transforms.products
+    tiles = tiling.rows * tiling.tiles(shape.width)
+    bytes_per_channel_of_filter = positions * tiling.width * FLOAT32_BYTES
+    sum_bytes = positions * tiles * tiling.width * FLOAT32_BYTES
+    bytes_for_filter = target.level2_bytes * 3 // 4 - sum_bytes
+    fitting_blocks = [
         channels
         for channels in _divisors(shape.in_channels)
-        if products * channels * tiling.width * FLOAT32_BYTES <= free_bytes
+        if channels * bytes_per_channel_of_filter <= bytes_for_filter
     ]
-    if blocks and blocks[-1] >= min(MIN_CHANNELS_PER_BLOCK, shape.in_channels):
-        yield replace(tiling, block=blocks[-1])
+    largest_block = fitting_blocks[-1] if fitting_blocks else 0
+    if largest_block and largest_block >= min(MIN_CHANNELS_PER_BLOCK, shape.in_channels):
+        yield replace(tiling, block=largest_block)
 
 
 @dataclass(frozen=True)
@@ -323,15 +326,20 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
 def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
     """Estimates the cycles of one matrix product of all Winograd tiles with a panel of the transformed filter.
 
-    A panel is `vectors` vectors of output channels. As many tiles are processed at once as there are registers for
-    their sums.
+    Args:
+        tiles: the number of Winograd tiles, the rows of the product.
+        vectors: the vectors of output channels in the panel, the columns of the product.
+        channels: the input channels that are summed over.
+        target: the CPU.
     """
-    # Besides the sums, a vector of the filter for each column and two temporaries take registers.
+    # As many tiles are processed at once as there are registers for their sums. A vector of the filter for each column
+    # and two temporaries take registers, too.
     max_height = max(1, (target.vector_registers - 2 - vectors) // vectors)
-    passes = emit.ceil_div(tiles, max_height)
+    register_tiles = emit.ceil_div(tiles, max_height)
+    register_tile_height = emit.ceil_div(tiles, register_tiles)
+    loads = Loads(CYCLES_PER_LOAD)
     cycles_per_channel = sum(
-        count * tile_cycles(height, vectors, Loads(CYCLES_PER_LOAD))
-        for height, count in covering_tiles(tiles, emit.ceil_div(tiles, passes))
+        count * tile_cycles(height, vectors, loads) for height, count in covering_tiles(tiles, register_tile_height)
     )
     # Each vector of sums is loaded and stored once.
     return cycles_per_channel * channels + 2 * tiles * vectors

@@ -138,10 +138,10 @@ def _filter_gradient_transforms(forward: Transforms) -> Transforms:
     matrices are the transposed matrices of filter and result, in reverse order.
     """
     return Transforms(
-        forward.size,
-        forward.inputs,
-        tuple(map(_transposed, reversed(forward.results))),
-        tuple(map(_transposed, reversed(forward.filters))),
+        size=forward.size,
+        inputs=forward.inputs,
+        filters=tuple(_transposed(matrix) for matrix in reversed(forward.results)),
+        results=tuple(_transposed(matrix) for matrix in reversed(forward.filters)),
     )
 
 
@@ -351,7 +351,7 @@ def _product_with_column(
 ) -> Stmt:
     """Emits the product of a transform's matrices with a column of vectors.
 
-    Intermediate columns are in registers.
+    The columns between two matrices are local buffers, which LLVM keeps in registers.
 
     Args:
         matrices: the matrices to multiply by, in order.
@@ -360,13 +360,15 @@ def _product_with_column(
         lanes: the length of a vector.
         dtype: the type of sums.
     """
-    statements: list[Stmt] = []
     *first_matrices, last_matrix = matrices
+    statements: list[Stmt] = []
     for matrix in first_matrices:
-        column = _RegisterColumn(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
-        statements += [emit.allocate(column.buffer), *_rows_of_product(matrix, load_item, column.store, lanes, dtype)]
-        load_item = column
-    return emit.sequence([*statements, *_rows_of_product(last_matrix, load_item, store_item, lanes, dtype)])
+        intermediate = _RegisterColumn(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
+        statements.append(emit.allocate(intermediate.buffer))
+        statements += _rows_of_product(matrix, load_item, intermediate.store, lanes, dtype)
+        load_item = intermediate
+    statements += _rows_of_product(last_matrix, load_item, store_item, lanes, dtype)
+    return emit.sequence(statements)
 
 
 def _rows_of_product(
