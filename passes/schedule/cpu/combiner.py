@@ -28,8 +28,8 @@ def combiner(stage: Stage) -> Combine | None:
     # Partial results are combined after the loops: there, other operands and the loops' variables have no value.
     if any(not load.source.same_as(stage.buffer) for load in loads(update)):
         return None
-    loop_vars = {axis.var for axis in stage.axes}
-    if variables(_with_old_value(update, stage, tirx.const(0, stage.dtype))) & loop_vars:
+    update_of_zero = _with_old_value(update, stage, tirx.const(0, stage.dtype))
+    if variables(update_of_zero) & {axis.var for axis in stage.axes}:
         return None
 
     def combine(left: ir.Expr, right: ir.Expr) -> ir.Expr:

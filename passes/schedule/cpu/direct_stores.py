@@ -55,9 +55,9 @@ def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
     """
     if not isinstance(allocation, AllocBuffer) or not isinstance(sums, Evaluate) or not subroutine.is_call(sums.value):
         return None
-    name, array_elements, numbers = subroutine.arguments(sums.value)
     tile, local_array = product_tile_of(sums.value), allocation.buffer
-    if tile is None or not array_elements[0].source.same_as(local_array):
+    name, (stored_element, *factors), numbers = subroutine.arguments(sums.value)
+    if tile is None or not stored_element.source.same_as(local_array):
         return None
     copies = _copies(copy, local_array, ())
     destination = None if copies is None else _destination(tile, copies)
@@ -66,7 +66,7 @@ def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
     first_element, row_strides = destination
     # The row strides of the local array, among the numbers, become those of the destination.
     before, after = numbers[: tile.first_number], numbers[tile.first_number + len(row_strides) :]
-    return subroutine.call(name, [first_element, *array_elements[1:]], [*before, *row_strides, *after])
+    return subroutine.call(name, [first_element, *factors], [*before, *row_strides, *after])
 
 
 class _Copy(NamedTuple):
@@ -92,7 +92,9 @@ def _copies(stmt: Stmt, source: Var, loops: tuple[For, ...]) -> list[_Copy] | No
                 return None
             copies += part_copies
         return copies
-    is_copy = isinstance(stmt, BufferStore) and isinstance(stmt.value, TensorLoad) and stmt.value.source.same_as(source)
+    if not isinstance(stmt, BufferStore):
+        return None
+    is_copy = isinstance(stmt.value, TensorLoad) and stmt.value.source.same_as(source)
     return [_Copy(stmt, loops)] if is_copy else None
 
 

@@ -322,21 +322,24 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
     The block's iteration variables become the axes of the stage. Data-parallel variables are result axes, reduction
     variables are reduction axes.
     """
-    block = realize.block
-    if not _is_perfect_nest(loops, realize) or not isinstance(block.body, BufferStore):
+    block, store = realize.block, realize.block.body
+    if not _is_perfect_nest(loops, realize) or not isinstance(store, BufferStore):
         return None
     if _stores_scalar(block, loops):
-        return Stage(block.body.buffer, (), (), None, block.body.value)
+        return Stage(store.buffer, (), (), None, store.value)
     iter_vars = block.iter_vars[:]
     spatial = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.DataPar]
     reduce = [iter_var for iter_var in iter_vars if iter_var.iter_type == IterVar.CommReduce]
-    spatial_axes = _axes_in_buffer_order(spatial, block.body.indices[:])
-    # A stage has no other kinds of variables, and exactly the reductions have an initial value.
-    if spatial_axes is None or len(spatial) + len(reduce) != len(iter_vars) or bool(reduce) != (block.init is not None):
+    if len(spatial) + len(reduce) != len(iter_vars):
+        return None
+    has_init = block.init is not None
+    if bool(reduce) != has_init:  # exactly the reductions have an initial value
+        return None
+    spatial_axes = _axes_in_buffer_order(spatial, store.indices[:])
+    if spatial_axes is None:
         return None
     reduce_axes = tuple(Axis(iter_var.var, iter_var.dom.extent) for iter_var in reduce)
-    init = block.init.value if block.init is not None else None
-    return Stage(block.body.buffer, spatial_axes, reduce_axes, init, block.body.value)
+    return Stage(store.buffer, spatial_axes, reduce_axes, block.init.value if has_init else None, store.value)
 
 
 def _stores_scalar(block: SBlock, loops: list[For]) -> bool:
@@ -350,16 +353,18 @@ def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
     Other nests become opaque.
     """
     block = realize.block
-    if not isinstance(realize.predicate, tirx.IntImm) or block.alloc_buffers or block.match_buffers:
+    has_predicate = not isinstance(realize.predicate, tirx.IntImm)
+    if has_predicate or block.alloc_buffers or block.match_buffers:
         return False
     if isinstance(block.body, BufferStore) and _stores_scalar(block, loops):
         return True
     if len(realize.iter_values) != len(loops):
         return False
-    has_loop_per_axis = all(
-        value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values[:], loops, strict=True)
-    )
-    return has_loop_per_axis and all(loop.kind == tirx.ForKind.SERIAL and _is_zero(loop.min) for loop in loops)
+    for value, loop in zip(realize.iter_values[:], loops, strict=True):
+        is_serial = loop.kind == tirx.ForKind.SERIAL and _is_zero(loop.min)
+        if not is_serial or not value.same_as(loop.loop_var):
+            return False
+    return True
 
 
 def _axes_in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:

@@ -99,15 +99,17 @@ class ColumnTile:
             streamed: an operand to prefetch.
         """
         if ranges is None:
+            return self._epilogue_on_stored_sums(start, epilogue)
+        allocation, prologue = emit.allocate(self.accumulators.buffer), self._initialize(start)
+        return emit.sequence([allocation, prologue, self._sums(ranges, streamed), self._store_results(epilogue)])
 
-            def finish_stored_sum(_row: ir.Expr, _vector: ir.Expr, _lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
-                return epilogue.emit_stores(self._initial_value(start, axis_indices), axis_indices)
+    def _epilogue_on_stored_sums(self, start: Stage | None, epilogue: Epilogue) -> Stmt:
+        """Emits only the epilogue, on the partial results of `start`, or on the initial value."""
 
-            return self._for_each_vector(finish_stored_sum, self.stored_spans, is_loop=True)
-        sums = self._sums(ranges, streamed)
-        return emit.sequence(
-            [emit.allocate(self.accumulators.buffer), self._initialize(start), sums, self._store_results(epilogue)]
-        )
+        def finish_result(_row: ir.Expr, _vector: ir.Expr, _lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+            return epilogue.emit_stores(self._initial_value(start, axis_indices), axis_indices)
+
+        return self._for_each_vector(finish_result, self.stored_spans, is_loop=True)
 
     def with_epilogue(self, sums: Stmt, epilogue: Epilogue) -> Stmt:
         """Emits the statement `sums`, which stores a tile's sums in the accumulators' buffer, then the epilogue on them.
@@ -146,9 +148,10 @@ class ColumnTile:
         loop_over_vectors, nest_over_rows = (emit.loop, emit.nest) if is_loop else (emit.unrolled, emit.unrolled_nest)
 
         def emit_row(offsets: list[ir.Expr]) -> Stmt:
-            axis_indices, row = indices_of_row(self.tile, self.order, offsets), accumulator_row(self.sizes, offsets)
-            vectors = self._vectors_of_row(body, spans, row, axis_indices, loop_over_vectors)
-            return emit.sequence([emit.when(row_condition(axis_indices), vectors)])
+            row = accumulator_row(self.sizes, offsets)
+            row_indices = indices_of_row(self.tile, self.order, offsets)
+            vectors = self._vectors_of_row(body, spans, row, row_indices, loop_over_vectors)
+            return emit.sequence([emit.when(row_condition(row_indices), vectors)])
 
         return nest_over_rows(self.sizes, emit_row)
 
@@ -157,19 +160,24 @@ class ColumnTile:
         body: VectorBody,
         spans: list[Span],
         row: ir.Expr,
-        axis_indices: AxisIndices,
-        over_vectors: Callable[..., Stmt],
+        row_indices: AxisIndices,
+        loop_over_vectors: Callable[..., Stmt],
     ) -> Stmt:
         """Emits `body` for every vector of one row of the register tile.
 
-        `spans` are the first lane and the number of lanes of each vector. `axis_indices` holds the values of the other axes.
+        Args:
+            body: emits one vector.
+            spans: the first lane and the number of lanes of each vector.
+            row: the row of accumulators.
+            row_indices: the index along each axis but that of the vectors.
+            loop_over_vectors: emits the loop over full vectors, unrolled or not.
         """
 
-        def emit_vector(vector: ir.Expr, lane: ir.Expr) -> Stmt:
-            coordinate = self.tile.base[self.vector.var] + vector * self.lanes + lane
-            return body(row, vector, lane, {**axis_indices, self.vector.var: coordinate})
+        def emit_lane(vector: ir.Expr, lane: ir.Expr) -> Stmt:
+            column = self.tile.base[self.vector.var] + vector * self.lanes + lane
+            return body(row, vector, lane, {**row_indices, self.vector.var: column})
 
-        return _vector_loop(spans, emit_vector, over_vectors)
+        return _vector_loop(spans, emit_lane, loop_over_vectors)
 
     def _initialize(self, start: Stage | None) -> Stmt:
         """Emits stores of the initial values, or of the partial results of `start`, to all accumulators."""
@@ -225,19 +233,21 @@ class ColumnTile:
         """
         other_ranges = [range_ for range_ in ranges if range_.axis is not broadcast_axis]
         outer_ranges, innermost_ranges = other_ranges[:-1], other_ranges[-1:]  # none if the window has one tap
-
-        def add_to_rows(term_indices: AxisIndices, channel: int) -> Stmt:
-            return emit.unrolled_nest(self.sizes, lambda offsets: self._broadcast_row(term_indices, channel, offsets))
+        channel_count = int(broadcast_axis.extent)
 
         def add_terms_of_channel(outer_indices: AxisIndices, channel: int) -> Stmt:
-            channel_indices = {**outer_indices, broadcast_axis.var: index(channel)}
-            return loop_over_ranges(
-                innermost_ranges, lambda innermost: add_to_rows({**channel_indices, **innermost}, channel)
-            )
+            channel_index = {broadcast_axis.var: index(channel)}
+
+            def add_term(innermost_index: AxisIndices) -> Stmt:
+                term_indices = {**outer_indices, **channel_index, **innermost_index}
+                return emit.unrolled_nest(
+                    self.sizes, lambda offsets: self._broadcast_row(term_indices, channel, offsets)
+                )
+
+            return loop_over_ranges(innermost_ranges, add_term)
 
         def add_terms(outer_indices: AxisIndices) -> Stmt:
-            channels = range(int(broadcast_axis.extent))
-            return emit.sequence([add_terms_of_channel(outer_indices, channel) for channel in channels])
+            return emit.sequence([add_terms_of_channel(outer_indices, channel) for channel in range(channel_count)])
 
         return loop_over_ranges(outer_ranges, add_terms)
 
@@ -334,20 +344,24 @@ def _partial_result(start: Stage, axis_indices: AxisIndices) -> ir.Expr:
 
 
 def _vector_loop(
-    spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt], over_vectors: Callable[..., Stmt]
+    spans: list[Span], emit_lane: Callable[[ir.Expr, ir.Expr], Stmt], loop_over_vectors: Callable[..., Stmt]
 ) -> Stmt:
     """Emits all vectors of a row: full vectors in a loop, then the last one if it is shorter.
 
     Args:
         spans: the first lane and the number of lanes of each vector. Only the last vector may be shorter.
-        body: emits one lane, given the index of the vector and the lane.
-        over_vectors: emits the loop over full vectors, unrolled or not.
+        emit_lane: emits one lane, given the index of the vector and the lane.
+        loop_over_vectors: emits the loop over full vectors, unrolled or not.
     """
-    lanes = spans[0][1]
-    full_count = sum(1 for _first_lane, count in spans if count == lanes)
-    full_vectors = over_vectors(full_count, lambda vector: emit.vectorized(lanes, lambda lane: body(vector, lane)))
+    lane_counts = [count for _first_lane, count in spans]
+    lanes, last_lanes = lane_counts[0], lane_counts[-1]
+    full_count = lane_counts.count(lanes)
+
+    def emit_full_vector(vector: ir.Expr) -> Stmt:
+        return emit.vectorized(lanes, lambda lane: emit_lane(vector, lane))
+
+    full_vectors = loop_over_vectors(full_count, emit_full_vector)
     if full_count == len(spans):
         return full_vectors
-    last_lanes = spans[-1][1]
-    last_vector = emit.vectorized(last_lanes, lambda lane: body(index(full_count), lane))
+    last_vector = emit.vectorized(last_lanes, lambda lane: emit_lane(index(full_count), lane))
     return emit.sequence([full_vectors, last_vector])

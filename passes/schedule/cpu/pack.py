@@ -90,12 +90,15 @@ class PackedOperand:
         That is needed if the operand is contiguous along its last axis, but the vectors of a panel run along another one.
         """
         last = self.axes[-1] if self.axes else None
+        if last is None or last.size is None or last.size < self.lanes:
+            return False
         # The transpose in registers is of squares whose side is a power of two.
-        if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
+        is_power_of_two = self.lanes & (self.lanes - 1) == 0
+        if not is_power_of_two or is_small_box((self.vector, *self.axes)):
             return False
-        if is_small_box((self.vector, *self.axes)):
-            return False
-        return not self.is_contiguous and self.width == self.pitch and access.load_stride(self.load, last.var) == 1
+        has_full_vectors = self.width == self.pitch
+        is_contiguous_along_last = access.load_stride(self.load, last.var) == 1
+        return not self.is_contiguous and has_full_vectors and is_contiguous_along_last
 
 
 def pack_operands(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
@@ -122,17 +125,19 @@ def transpose_operand(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stag
         return stage, []
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
     other_axes = [axis for axis in stage.axes if axis.var in used_vars and not axis.var.same_as(plan.vector.var)]
-    new_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*other_axes, plan.vector)]
-    old_indices = [axis.var for axis in (*other_axes, plan.vector)]
-    buffer = emit.scratch([axis.extent for axis in new_axes], str(load.source.ty.dtype.dtype), "turned")
-    value = substitute(load, dict(zip(old_indices, (axis.var for axis in new_axes), strict=True)))
-    copy = emit_elementwise([Stage(buffer, tuple(new_axes), (), None, value)], target)
+    # The axis of the vectors comes last, so that it is contiguous in the copy.
+    stage_axes = (*other_axes, plan.vector)
+    stage_indices = [axis.var for axis in stage_axes]
+    copy_axes = tuple(replace(axis, var=Var(axis.var.name, "int64")) for axis in stage_axes)
+    buffer = emit.scratch([axis.extent for axis in copy_axes], str(load.source.ty.dtype.dtype), "turned")
+    source_item = substitute(load, dict(zip(stage_indices, (axis.var for axis in copy_axes), strict=True)))
+    copy = emit_elementwise([Stage(buffer, copy_axes, (), None, source_item)], target)
 
     def replace_load(candidate: TensorLoad) -> TensorLoad:
-        return emit.load(buffer, old_indices) if tvm_ffi.structural_equal(candidate, load) else candidate
+        return emit.load(buffer, stage_indices) if tvm_ffi.structural_equal(candidate, load) else candidate
 
-    value = structural_map(stage.value, (TensorLoad, replace_load))
-    return with_value(stage, value), [emit.allocate(buffer), copy]
+    value_on_copy = structural_map(stage.value, (TensorLoad, replace_load))
+    return with_value(stage, value_on_copy), [emit.allocate(buffer), copy]
 
 
 def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> PackedOperand:
@@ -143,14 +148,14 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
     """
     load, vector_axis, width = packing.load, packing.axis, packing.width
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
-    axes = tuple(axis for axis in stage.axes if axis.var in used_vars and not axis.var.same_as(vector_axis.var))
+    other_axes = tuple(axis for axis in stage.axes if axis.var in used_vars and not axis.var.same_as(vector_axis.var))
     item_bytes = load.ty.dtype.bits // 8
     lanes = min(target.lanes(item_bytes), MAX_LANES_TO_TRANSPOSE)
     pitch = emit.round_up(width, lanes)
     panel_count = emit.ceil_div(int(vector_axis.extent), width)
-    panel_extents = _without_page_strides([axis.extent for axis in axes], pitch * item_bytes)
-    buffer = emit.scratch([panel_count, *panel_extents, pitch], str(load.source.ty.dtype.dtype), "packed")
-    return PackedOperand(buffer, load, vector_axis, axes, width, pitch, lanes)
+    row_extents = _without_page_strides([axis.extent for axis in other_axes], row_bytes=pitch * item_bytes)
+    buffer = emit.scratch([panel_count, *row_extents, pitch], str(load.source.ty.dtype.dtype), "packed")
+    return PackedOperand(buffer, load, vector=vector_axis, axes=other_axes, width=width, pitch=pitch, lanes=lanes)
 
 
 def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
@@ -207,9 +212,13 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
 
 
 def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, axis_indices: AxisIndices, start: ir.Expr) -> Stmt:
-    """Emits one chunk of packing: some rows of one subpanel: a panel, or one vector of a panel to transpose.
+    """Emits the packing of one chunk, some rows of one subpanel.
 
-    `axis_indices` has the indices of all axes but the last, along which the rows begin at `start`.
+    Args:
+        operand: the operand, and its packed copy.
+        subpanel: the index of a panel, or of one vector of a panel where packing transposes the operand.
+        axis_indices: the indices of all axes but the last.
+        start: the first row along the last axis.
     """
     full_size = operand.lanes if operand.is_transposed else operand.width
     full_subpanels, remaining = divmod(operand.size, full_size)
@@ -222,11 +231,13 @@ def _pack_chunk(operand: PackedOperand, subpanel: ir.Expr, axis_indices: AxisInd
             return _copy_full_panel(operand, subpanel, axis_indices, start, size)
         return _copy_rows(operand, subpanel, axis_indices, start, size)
 
-    full = pack_elements(full_size)
+    full_subpanel = pack_elements(full_size)
     if not remaining:
-        return full
-    last = pack_elements(remaining)
-    return emit.when(subpanel < full_subpanels, full, last) if full_subpanels else last
+        return full_subpanel
+    last_subpanel = pack_elements(remaining)
+    if not full_subpanels:
+        return last_subpanel
+    return emit.when(subpanel < full_subpanels, full_subpanel, last_subpanel)
 
 
 def _copy_full_panel(

@@ -18,7 +18,7 @@ from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.conv_bands import occupies_all_cores
 from tvtf.passes.schedule.cpu.emit import index
-from tvtf.passes.schedule.cpu.kernel import Axis, Stage, by_axis, replace_loads
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, by_axis, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, reads_again, steps_of_panel
 from tvtf.passes.schedule.cpu.tasks import PlannedReduction, emit_tiles, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
@@ -52,10 +52,11 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
     chunk_counts = _chunk_counts(planned, result_count * stage.item_bytes)
     chunk_sizes = {axis.var: emit.ceil_div(axis.size or 1, chunk_counts.get(axis.var, 1)) for axis in stage.spatial}
     steps = steps_of_panel(stage, target, chunk_sizes)
-    keeps_cores_busy = occupies_all_cores(prod(chunk_counts.values()), target)
-    panels = Panels(chunk_counts, steps) if steps is not None and keeps_cores_busy else None
+    default = None
+    if steps is not None and occupies_all_cores(prod(chunk_counts.values()), target):
+        default = Panels(chunk_counts, steps)
     # Tuning may choose not to use panels.
-    return choice("panels", panels, lambda: [None], lambda panels: "no" if panels is None else "yes")
+    return choice("panels", default, lambda: [None], lambda panels: "no" if panels is None else "yes")
 
 
 def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int]:
@@ -88,35 +89,47 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
 def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
     """Emits a reduction chunk by chunk of its results: sums a chunk in memory, step by step, then runs the epilogue."""
     tiled = [axis for axis in planned.stage.spatial if axis.var in panels.chunk_counts]
-    untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.chunk_counts]
     has_no_epilogue = planned.stores == (planned.stage,)
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)
+    initialized = replace(planned, stage=sums_stage, stores=(sums_stage,))
+    continued = replace(initialized, start=sums_stage)
+    finished = None if has_no_epilogue else replace(planned, start=sums_stage)
 
-    def emit_task(chunk_indices: list[ir.Expr]) -> Stmt:
-        """Emits one chunk of results: the initial values, the steps (blocks of terms) to sum, then the epilogue.
+    def emit_chunk(chunk_indices: list[ir.Expr]) -> Stmt:
+        """Emits one chunk of results: the initial values, the steps (blocks of terms) to sum, then the epilogue."""
+        chunk = by_axis(tiled, chunk_indices)
 
-        `chunk_indices` are the chunk's indices along the tiled axes.
-        """
-        block_indices = by_axis(tiled, chunk_indices)
+        def sum_step(step: ir.Expr) -> Stmt:
+            return _emit_tiles_of_chunk(continued, panels, chunk, panels.steps.ranges(step))
 
-        def run_tiles(reduction: PlannedReduction, ranges: Sequence[Range] | None) -> Stmt:
-            """Emits the chunk's register tiles, which sum the terms in `ranges`, at all indices of the untiled axes."""
+        sum_steps = emit.loop(panels.steps.count, sum_step)
+        epilogue = None if finished is None else _emit_tiles_of_chunk(finished, panels, chunk, None)
+        initial_values = _emit_tiles_of_chunk(initialized, panels, chunk, None)
+        return emit.sequence([initial_values, sum_steps, epilogue])
 
-            def tiles_at(indices: list[ir.Expr]) -> Stmt:
-                base = by_axis(untiled, indices)
-                return emit_tiles(reduction, ranges, tiled, panels.chunk_counts, block_indices, base)
-
-            return emit.nest([axis.extent for axis in untiled], tiles_at)
-
-        summing = replace(planned, stage=sums_stage, stores=(sums_stage,))
-        sum_steps = emit.loop(
-            panels.steps.count, lambda step: run_tiles(replace(summing, start=sums_stage), panels.steps.ranges(step))
-        )
-        epilogue = None if has_no_epilogue else run_tiles(replace(planned, start=sums_stage), None)
-        return emit.sequence([run_tiles(summing, None), sum_steps, epilogue])
-
-    nest = emit.fused_loops([index(panels.chunk_counts[axis.var]) for axis in tiled], emit_task, parallel)
+    chunk_extents = [index(panels.chunk_counts[axis.var]) for axis in tiled]
+    nest = emit.fused_loops(chunk_extents, emit_chunk, parallel)
     return nest if has_no_epilogue else emit.sequence([emit.allocate(sums_stage.buffer), nest])
+
+
+def _emit_tiles_of_chunk(
+    planned: PlannedReduction, panels: Panels, chunk: AxisIndices, ranges: Sequence[Range] | None
+) -> Stmt:
+    """Emits the register tiles of one chunk, at all indices of the axes that aren't split into chunks.
+
+    Args:
+        planned: the reduction, with the stages to run on each sum.
+        panels: the chunks and steps of the reduction.
+        chunk: the chunk's index along each axis that is split.
+        ranges: the terms to sum; None emits only the stages on the sums.
+    """
+    tiled = [axis for axis in planned.stage.spatial if axis.var in panels.chunk_counts]
+    untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.chunk_counts]
+
+    def tiles_at(indices: list[ir.Expr]) -> Stmt:
+        return emit_tiles(planned, ranges, tiled, panels.chunk_counts, chunk, by_axis(untiled, indices))
+
+    return emit.nest([axis.extent for axis in untiled], tiles_at)
 
 
 def _sums_in_memory(stage: Stage) -> Stage:

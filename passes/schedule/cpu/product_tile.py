@@ -151,13 +151,15 @@ def _calls_take_long(column: ColumnTile, ranges: Sequence[Range], epilogue: Epil
 
     The tiles are counted by the arrays that they store to: the stage may be only a part of the kernel, such as one image.
     """
-    if (_term_count(ranges) or MIN_TERMS) >= MIN_TERMS:
+    term_count = _term_count(ranges)
+    if not term_count or term_count >= MIN_TERMS:
         return False
-    sizes_of_results = [static(emit.volume(store.buffer.ty.shape)) for store in epilogue.stores]
-    known_sizes = [size for size in sizes_of_results if size is not None]
-    if len(known_sizes) < len(sizes_of_results):
+    result_counts = [static(emit.volume(store.buffer.ty.shape)) for store in epilogue.stores]
+    known_counts = [count for count in result_counts if count is not None]
+    if len(known_counts) < len(result_counts):
         return True
-    calls = max(known_sizes) / prod(column.tile.sizes.values())
+    results_per_tile = prod(column.tile.sizes.values())
+    calls = max(known_counts) / results_per_tile
     max_cycles = max(MAX_CYCLES_OF_SHORT_CALLS, MAX_SHARE_OF_SHORT_CALLS * _cycles_of_kernel.get())
     return calls * CYCLES_OF_A_SHORT_CALL > max_cycles
 
@@ -167,9 +169,10 @@ _cycles_of_kernel: ContextVar[float] = ContextVar("cycles_of_kernel", default=0)
 
 @contextmanager
 def in_kernel(stages: Iterable[Stage | Opaque]) -> Iterator[None]:
-    """Tells the tiles that are emitted in the ``with`` block how much work all stages of their kernel are."""
-    terms = [access.iteration_count(stage.axes) or 0 for stage in stages if isinstance(stage, Stage) and stage.reduce]
-    token = _cycles_of_kernel.set(sum(terms) / MULTIPLY_ADDS_PER_CYCLE)
+    """Sets the estimated work of a kernel, from all its stages, for the tiles that are emitted in the ``with`` block."""
+    reductions = [stage for stage in stages if isinstance(stage, Stage) and stage.reduce]
+    multiply_adds = sum(access.iteration_count(stage.axes) or 0 for stage in reductions)
+    token = _cycles_of_kernel.set(multiply_adds / MULTIPLY_ADDS_PER_CYCLE)
     try:
         yield
     finally:
@@ -212,11 +215,13 @@ def _factors_of_sum(stage: Stage) -> tuple[TensorLoad, ...] | None:
     if stage.dtype != "float32" or not isinstance(update, tirx.Add):
         return None
     old_sum, term = update.a, update.b
-    is_sum_from_zero = isinstance(old_sum, TensorLoad) and old_sum.source.same_as(stage.buffer) and is_zero(stage.init)
-    factors = (term.a, term.b) if isinstance(term, tirx.Mul) else (term,)
-    are_loads = all(isinstance(factor, TensorLoad) for factor in factors)
-    if not is_sum_from_zero or not are_loads or any(str(factor.ty.dtype) != stage.dtype for factor in factors):
+    adds_to_result = isinstance(old_sum, TensorLoad) and old_sum.source.same_as(stage.buffer)
+    if not adds_to_result or not is_zero(stage.init):
         return None
+    factors = (term.a, term.b) if isinstance(term, tirx.Mul) else (term,)
+    for factor in factors:
+        if not isinstance(factor, TensorLoad) or str(factor.ty.dtype) != stage.dtype:
+            return None
     return factors
 
 
@@ -272,15 +277,17 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
     strides = _strides(load, axes)
     if strides is not None:
         return strides
-    tile, analyzer, axis_indices = column.tile, sym.Analyzer(), dict(column.tile.base)
-    indices_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
-    for axis, index_in_tile in indices_in_tile.items():
+    tile, analyzer = column.tile, sym.Analyzer()
+    axis_indices = dict(tile.base)
+    offsets_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
+    for axis, offset_in_tile in offsets_in_tile.items():
         # Along the vectors, sums are also computed for the padding of the last vector.
         size = sum(column.summed_spans[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
-        analyzer.bind(index_in_tile, ir.Range(0, size))
-        axis_indices[axis] = axis_indices[axis] + index_in_tile
-    offset = analyzer.simplify(access.flat_offset(load.source, list(substitute(load, axis_indices).indices)))
-    strides_in_tile = [access.stride(offset, indices_in_tile[axis]) for axis in axes]
+        analyzer.bind(offset_in_tile, ir.Range(0, size))
+        axis_indices[axis] = axis_indices[axis] + offset_in_tile
+    load_in_tile = substitute(load, axis_indices)
+    flat_offset = analyzer.simplify(access.flat_offset(load.source, list(load_in_tile.indices)))
+    strides_in_tile = [access.stride(flat_offset, offsets_in_tile[axis]) for axis in axes]
     return _all_known(None if stride is None else static(stride) for stride in strides_in_tile)
 
 
@@ -308,25 +315,31 @@ def _product(key: _TileKey) -> str:
 
 
 def _emit_product(key: _TileKey, arrays: Sequence[Var], term_counts: Sequence[ir.Expr]) -> Stmt:
-    """Emits a register tile of a matrix product or a sum.
+    """Emits a register tile of a matrix product or a sum, as the body of a subroutine.
 
-    `arrays` are the result and all factors. `term_counts` are the extents of the reduction axes.
+    Args:
+        key: the sizes and strides of the tile.
+        arrays: the result and all factors.
+        term_counts: the extents of the reduction axes.
     """
     result, *factor_arrays = arrays
     rows = [Axis(Var("row", "int64"), index(size)) for size in key.sizes]
     terms = [Axis(Var("term", "int64"), term_count) for term_count in term_counts]
     vector = Axis(Var("column", "int64"), index(key.width))
-    result_axes, factor_indices = (*rows, vector), [axis.var for axis in (*rows, *terms, vector)]
+    result_axes = (*rows, vector)
     # An index that a factor doesn't depend on has stride 0.
+    factor_indices = [axis.var for axis in (*rows, *terms, vector)]
     factors = [emit.load(array, factor_indices) for array in factor_arrays]
     old_sum, zero = emit.load(result, [axis.var for axis in result_axes]), tirx.const(0, key.dtype)
     stage = Stage(result, result_axes, tuple(terms), zero, old_sum + reduce(mul, factors))
     tile = Tile({axis.var: index(0) for axis in result_axes}, {axis.var: axis.size or 1 for axis in result_axes})
     column = ColumnTile(stage, tile, vector, key.lanes, key.padded)
     start = stage if key.is_continued else None
-    streamed_factor = None
-    if key.is_streamed:
-        # Vectors are loaded from the factor whose stride along them isn't 0.
-        vector_strides = [strides[-1] for strides in key.strides[1:]]
-        streamed_factor = next(factor for factor, stride in zip(factors, vector_strides, strict=True) if stride != 0)
+    streamed_factor = _vector_factor(key, factors) if key.is_streamed else None
     return column.emit_tile([Range.whole(axis) for axis in terms], start, Epilogue(stage, (stage,)), streamed_factor)
+
+
+def _vector_factor(key: _TileKey, factors: Sequence[TensorLoad]) -> TensorLoad:
+    """Returns the factor of a product tile that vectors are loaded from: its stride along the vectors isn't 0."""
+    vector_strides = [strides[-1] for strides in key.strides[1:]]
+    return next(factor for factor, stride in zip(factors, vector_strides, strict=True) if stride != 0)

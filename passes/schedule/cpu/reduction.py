@@ -8,7 +8,6 @@ from functools import partial
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
@@ -70,22 +69,30 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: AxisIndices 
 
     The forms: slices of the terms that cores sum in parallel, chunks of results whose terms are summed in steps, and
     parallel tasks of register tiles.
+
+    Args:
+        planned: the reduction and its plan.
+        parallel: whether the nest is parallel.
+        fixed: the values of some result axes, for a part of another nest, which isn't split again.
+        can_be_sliced: whether the first two forms are allowed. The sum of slices isn't split again.
     """
-    # A part of another nest isn't split again, nor is the sum of slices.
-    slices = 0 if fixed or not can_be_sliced else slices_of(planned, parallel)
+    can_be_split = not fixed and can_be_sliced
+    slices = slices_of(planned, parallel) if can_be_split else 0
     if slices and planned.combine is not None:
         sum_slices, combining = emit_slices(planned, planned.combine, slices)
-        combine_slices = emit_few_partials(combining) or emit_reduction(
-            combining.stage, combining.stores, planned.target, sums_slices=True
-        )
+        combine_slices = emit_few_partials(combining)
+        if combine_slices is None:
+            combine_slices = emit_reduction(combining.stage, combining.stores, planned.target, sums_slices=True)
         return emit.sequence([sum_slices, combine_slices])
-    panels = None if fixed or not can_be_sliced else panels_of(planned)
+    panels = panels_of(planned) if can_be_split else None
     if panels is not None:
-        return emit_panels(replace(planned, plan=replace(planned.plan, packed=(), padded=0)), panels, parallel)
+        unpacked_plan = replace(planned.plan, packed=(), padded=0)
+        return emit_panels(replace(planned, plan=unpacked_plan), panels, parallel)
     stage, packing = pack_operands(planned.stage, planned.plan, planned.target, parallel)
     stores = tuple(stage if store is planned.stage else store for store in planned.stores)
-    ranges = [Range.whole(axis) for axis in stage.reduce]
-    return emit.sequence([*packing, emit_tasks(replace(planned, stage=stage, stores=stores), ranges, parallel, fixed)])
+    on_packed_operands = replace(planned, stage=stage, stores=stores)
+    tasks = emit_tasks(on_packed_operands, [Range.whole(axis) for axis in stage.reduce], parallel, fixed)
+    return emit.sequence([*packing, tasks])
 
 
 def merged_reduction(stage: Stage) -> Stage:
@@ -140,14 +147,13 @@ def reads_elementwise(stage: Stage, source: Stage) -> bool:
 
     The stage can then use the results while they are in registers.
     """
-
-    def is_elementwise_load(load: TensorLoad) -> bool:
+    source_loads = access.reads_of(stage, source.buffer)
+    for load in source_loads:
         if len(load.indices) != len(stage.spatial):
             return False
-        return all(map(_is_own_index, load.indices, stage.spatial))
-
-    source_loads = access.reads_of(stage, source.buffer)
-    return bool(source_loads) and all(map(is_elementwise_load, source_loads))
+        if not all(map(_is_own_index, load.indices, stage.spatial)):
+            return False
+    return bool(source_loads)
 
 
 def _is_own_index(read_index: tirx.Var, axis: Axis) -> bool:

@@ -57,29 +57,27 @@ class Steps:
 
     @property
     def sizes(self) -> dict[Var, int]:
-        """The extent of each axis in one step.
+        """The extent of each reduction axis in one step.
 
         A step has one index of the outer axes, a block of the last split axis, and all of the inner axes.
         """
         *single_axes, block_axis = self.split_axes
-        return {
-            **{axis.var: 1 for axis in single_axes},
-            block_axis.var: self.block_size,
-            **{axis.var: _size_or_default(axis) for axis in self.whole_axes},
-        }
+        sizes = {axis.var: 1 for axis in single_axes}
+        sizes[block_axis.var] = self.block_size
+        sizes.update({axis.var: _size_or_default(axis) for axis in self.whole_axes})
+        return sizes
 
     def ranges(self, step_index: ir.Expr) -> list[Range]:
         """Returns the range of each reduction axis that a step sums, from the step's index among all steps."""
         *single_axes, block_axis = self.split_axes
         *single_indices, block_index = emit.unflatten(step_index, self.counts)
-        single_ranges = [
-            Range(axis, axis_index, index(1)) for axis, axis_index in zip(single_axes, single_indices, strict=True)
-        ]
+        ranges = [Range(axis, single_index, index(1)) for axis, single_index in zip(single_axes, single_indices)]
         start, extent = block_index * self.block_size, index(self.block_size)
         # The last block is shorter if the size doesn't divide the axis.
         if block_axis.size is None or block_axis.size % self.block_size:
             extent = tirx.min(extent, block_axis.extent - start)
-        return [*single_ranges, Range(block_axis, start, extent), *map(Range.whole, self.whole_axes)]
+        ranges.append(Range(block_axis, start, extent))
+        return [*ranges, *map(Range.whole, self.whole_axes)]
 
 
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
@@ -88,8 +86,10 @@ def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
     All results sum one step before the next, while the cache holds the step's operands. Returns None if the terms of a
     single index of the outermost reduction axis fit already.
     """
-    steps = _longest_that_fit(stage, target, {axis.var: _size_or_default(axis) for axis in stage.spatial}, 1)
-    return None if steps is not None and len(steps.split_axes) == 1 else steps
+    result_sizes = {axis.var: _size_or_default(axis) for axis in stage.spatial}
+    steps = _longest_that_fit(stage, target, result_sizes, max_first_size=1)
+    splits_only_outermost = steps is not None and len(steps.split_axes) == 1
+    return None if splits_only_outermost else steps
 
 
 def steps_of_panel(stage: Stage, target: CpuTarget, chunk_sizes: Mapping[Var, int]) -> Steps | None:
@@ -135,19 +135,26 @@ def _longest_that_fit(
 ) -> Steps | None:
     """Returns the longest steps (blocks of a sum's terms) whose operands fit the level-2 cache.
 
-    Longer steps load and store the sums less often. A step has at most `max_first_size` indices of the first reduction
-    axis. If none fits, the shortest steps are returned; None for a reduction without a reused operand.
+    Longer steps load and store the sums less often. If none fits, the shortest steps are returned; None for a
+    reduction without a reused operand.
+
+    Args:
+        stage: the reduction.
+        target: the CPU.
+        result_sizes: the number of results along each axis that sum a step before the next one.
+        max_first_size: the number of indices of the first reduction axis in a step, at most.
     """
-    candidates = list(_possible_steps(stage, max_first_size)) if has_reused_operand(stage) else []
+    if not has_reused_operand(stage):
+        return None
     operands = [_ReadExtents.of(term) for term in operands_of(stage)]
     max_bytes = target.level2_bytes // LEVEL2_DIVISOR
-
-    def fits(steps: Steps) -> bool:
+    steps: Steps | None = None
+    for steps in _possible_steps(stage, max_first_size):  # longest first
         sizes = {**result_sizes, **steps.sizes}
-        return sum(operand.element_count(sizes) for operand in operands) * stage.item_bytes <= max_bytes
-
-    # Candidates come longest first.
-    return next(filter(fits, candidates), candidates[-1] if candidates else None)
+        operand_bytes = sum(operand.element_count(sizes) for operand in operands) * stage.item_bytes
+        if operand_bytes <= max_bytes:
+            break
+    return steps
 
 
 def _possible_steps(stage: Stage, max_first_size: int) -> Iterator[Steps]:
@@ -192,20 +199,18 @@ class _ReadExtents:
             strides = {var: access.stride(dim_index, var) for var in variables(dim_index)}
             return tuple((var, None if stride is None else static(stride)) for var, stride in strides.items())
 
-        dims = zip(load.source.ty.shape, load.indices, strict=True)
-        return _ReadExtents(
-            tuple((static(extent) or UNKNOWN_SIZE, strides_of(dim_index)) for extent, dim_index in dims)
-        )
+        extents = [static(extent) or UNKNOWN_SIZE for extent in load.source.ty.shape]
+        strides_by_dim = [strides_of(dim_index) for dim_index in load.indices]
+        return _ReadExtents(tuple(zip(extents, strides_by_dim, strict=True)))
 
     def element_count(self, sizes: Mapping[Var, int]) -> int:
         """Returns an upper bound of the number of elements that a load reads, if each variable takes `sizes` values."""
-
-        def elements_along(extent: int, strides: tuple[tuple[Var, int | None], ...]) -> int:
-            """Returns an upper bound of the number of different indices along a dim."""
-            distances = [
-                extent if stride is None else abs(stride) * (sizes.get(var, extent) - 1) for var, stride in strides
-            ]
+        element_count = 1
+        for extent, strides in self.dims:
+            # The distance between the first and the last index along this dim.
+            distance = 0
+            for var, stride in strides:
+                distance += extent if stride is None else abs(stride) * (sizes.get(var, extent) - 1)
             # Along a dim, no more is read than its extent.
-            return min(extent, sum(distances) + 1)
-
-        return prod(elements_along(extent, strides) for extent, strides in self.dims)
+            element_count *= min(extent, distance + 1)
+        return element_count

@@ -32,18 +32,19 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
     Slices are profitable for a long sum, unless its results occupy all cores and its operands are read once or are
     cached. Without `parallel`, one slice means a sum in steps whose operands stay in the cache.
     """
-    if planned.combine is None or planned.plan.packed or access.iteration_count(planned.stage.spatial) is None:
+    stage, target = planned.stage, planned.target
+    if planned.combine is None or planned.plan.packed or access.iteration_count(stage.spatial) is None:
         return 0
-    steps = steps_of(planned.stage, planned.target)
+    steps = steps_of(stage, target)
     if not parallel:
-        return int(steps is not None and is_long_sum(planned.stage, planned.target))
+        return int(steps is not None and is_long_sum(stage, target))
     # Slices are parts of the outermost reduction axis, or of the steps if there are some.
-    parts = planned.stage.reduce[0].size if steps is None else emit.static(steps.count)
+    parts = stage.reduce[0].size if steps is None else emit.static(steps.count)
     max_slices = parts or UNKNOWN_SIZE
     default = 0 if parts == 1 else min(_default_slices(planned), max_slices)
     # Tuning also tries these counts.
-    counts = [planned.target.cores * tasks_per_core for tasks_per_core in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
-    return choice("slices", default, lambda: [0, *(count for count in counts if count <= max_slices)])
+    tried_counts = [target.cores * tasks_per_core for tasks_per_core in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
+    return choice("slices", default, lambda: [0, *(count for count in tried_counts if count <= max_slices)])
 
 
 def _default_slices(planned: PlannedReduction) -> int:
@@ -81,15 +82,13 @@ def emit_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tup
     """
     slice_axis = Axis(Var("slice", "int64"), index(slices))
     partials = _partial_stage(planned.stage, slice_axis)
-    sum_slices = emit.loop(
-        slices,
-        lambda slice_index: _sum_slice(planned, partials, slice_axis, slice_index, slices),
-        tirx.ForKind.PARALLEL,
-        "slice",
-    )
-    return emit.sequence([emit.allocate(partials.buffer), sum_slices]), _combining_reduction(
-        planned, combine, partials, slice_axis
-    )
+
+    def sum_slice(slice_index: ir.Expr) -> Stmt:
+        return _sum_slice(planned, partials, slice_axis, slice_index, slices)
+
+    sum_slices = emit.loop(slices, sum_slice, tirx.ForKind.PARALLEL, "slice")
+    combining = _combining_reduction(planned, combine, partials, slice_axis)
+    return emit.sequence([emit.allocate(partials.buffer), sum_slices]), combining
 
 
 def emit_few_partials(combining: PlannedReduction) -> Stmt | None:
@@ -153,14 +152,12 @@ def _combining_reduction(
     """
     stage = planned.stage
     result_indices = [axis.var for axis in stage.spatial]
-    value = combine(
-        emit.load(stage.buffer, result_indices), emit.load(partials.buffer, [slice_axis.var, *result_indices])
-    )
+    old_result = emit.load(stage.buffer, result_indices)
+    partial_result = emit.load(partials.buffer, [slice_axis.var, *result_indices])
     # Clips and edges leave out terms; the slices' sums have none of these terms.
-    combining = replace(stage, reduce=(slice_axis,), value=value, clips=(), edges=())
-    return replace(
-        planned, stage=combining, stores=tuple(combining if store is stage else store for store in planned.stores)
-    )
+    combining = replace(stage, reduce=(slice_axis,), value=combine(old_result, partial_result), clips=(), edges=())
+    stores = tuple(combining if store is stage else store for store in planned.stores)
+    return replace(planned, stage=combining, stores=stores)
 
 
 def _sum_slice(planned: PlannedReduction, partials: Stage, slice_axis: Axis, slice_index: ir.Expr, slices: int) -> Stmt:
@@ -221,16 +218,19 @@ def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.
     The operands of a block fit the level-1 cache. `range_` are the terms of the slice.
     """
     block_size = _terms_per_block(planned)
-    count = range_.extent if block_size == 1 else tirx.floordiv(range_.extent + (block_size - 1), index(block_size))
+    block_count = range_.extent
+    if block_size != 1:
+        block_count = tirx.floordiv(range_.extent + (block_size - 1), index(block_size))
     are_equal_blocks = (emit.static(range_.extent) or 1) % block_size == 0
 
-    def sum_block(block_index: ir.Expr) -> Stmt:
-        offset = block_index * block_size
-        # The last block may be shorter.
-        extent = index(block_size) if are_equal_blocks else tirx.min(index(block_size), range_.extent - offset)
+    def sum_block(block: ir.Expr) -> Stmt:
+        offset = block * block_size
+        extent = index(block_size)
+        if not are_equal_blocks:  # the last block may be shorter
+            extent = tirx.min(extent, range_.extent - offset)
         return _sum_range(planned, slice_axis, slice_index, Range(range_.axis, range_.start + offset, extent))
 
-    return emit.loop(count, sum_block)
+    return emit.loop(block_count, sum_block)
 
 
 def _sum_range(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.Expr, range_: Range) -> Stmt:

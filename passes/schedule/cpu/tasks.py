@@ -137,17 +137,19 @@ def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[
     """
     tile_sizes = tiled_sizes(planned)
     tasks_per_core = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
+    wanted_tasks = tasks_per_core * planned.target.cores
     block_counts = {axis.var: _blocks_for_cache(planned, axis, tile_sizes[axis.var]) for axis in tiled}
     tasks = prod(axis.size or 1 for axis in task_axes) * prod(block_counts.values())
     for axis in tiled:
-        missing_factor = emit.ceil_div(tasks_per_core * planned.target.cores, tasks)
+        missing_factor = emit.ceil_div(wanted_tasks, tasks)
         if missing_factor <= 1:
             break
+        old_count = block_counts[axis.var]
         # A block has at least one tile.
         most_blocks = max(1, (axis.size or UNKNOWN_SIZE) // tile_sizes[axis.var])
-        blocks_of_axis = max(block_counts[axis.var], min(missing_factor * block_counts[axis.var], most_blocks))
-        tasks = tasks * blocks_of_axis // block_counts[axis.var]
-        block_counts[axis.var] = blocks_of_axis
+        new_count = max(old_count, min(missing_factor * old_count, most_blocks))
+        tasks = tasks * new_count // old_count
+        block_counts[axis.var] = new_count
     return block_counts
 
 
@@ -243,16 +245,20 @@ def emit_tiles_along_axis(
         block_index: the index of this block.
         emit_tile: emits one tile, given its start and extent.
     """
-    size = sizes[0]
-    tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
+    full_size, *smaller_sizes = sizes
+    tile_count = emit.simplified(tirx.floordiv(axis.extent, index(full_size)))
     first_tile, tiles_in_block = emit.balanced_part(tile_count, block_index, block_count)
-    full_tiles = _loop_over_tiles(tiles_in_block, lambda tile: emit_tile((first_tile + tile) * size, size))
-    parts: list[Stmt | None] = [] if static(tile_count) == 0 else [full_tiles]
-    smaller_tiles = _remainder_tiles(axis, sizes[1:], emit.simplified(tile_count * size), emit_tile)
+
+    def emit_full_tile(tile: ir.Expr) -> Stmt:
+        return emit_tile((first_tile + tile) * full_size, full_size)
+
+    full_tiles = _loop_over_tiles(tiles_in_block, emit_full_tile)
+    statements: list[Stmt | None] = [] if static(tile_count) == 0 else [full_tiles]
+    smaller_tiles = _remainder_tiles(axis, smaller_sizes, emit.simplified(tile_count * full_size), emit_tile)
     if smaller_tiles is not None:
         is_last_block = True if block_count == 1 else block_index == block_count - 1
-        parts.append(emit.when(is_last_block, smaller_tiles))
-    return emit.sequence(parts)
+        statements.append(emit.when(is_last_block, smaller_tiles))
+    return emit.sequence(statements)
 
 
 def _loop_over_tiles(count: ir.Expr, emit_tile: Callable[[ir.Expr], Stmt]) -> Stmt:
@@ -277,17 +283,25 @@ def _loop_over_smaller_tiles(
 def _remainder_tiles(
     axis: Axis, sizes: list[int], start: ir.Expr, emit_tile: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt | None:
-    """Emits the results after the last full tile in ever smaller tiles, or returns None if there are none.
+    """Emits the results after the last full tile in ever smaller tiles, none of which reaches beyond the axis's end.
 
-    No tile may reach beyond the end of the axis.
+    Args:
+        axis: the tiled axis.
+        sizes: the tile extents, largest first. A size is 0 if full tiles cover the axis.
+        start: the first result after the full tiles.
+        emit_tile: emits one tile, given its start and extent.
+
+    Returns:
+        The tiles, or None if no results remain.
     """
     loops: list[Stmt | None] = []
     for size in sizes:
-        # The size is 0 if full tiles cover the axis.
-        count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
-        if static(count) != 0:
-            loops.append(_loop_over_smaller_tiles(start, size, count, emit_tile))
-        start = emit.simplified(start + count * max(1, size))
+        if size == 0:
+            continue
+        tile_count = emit.simplified(tirx.floordiv(axis.extent - start, index(size)))
+        if static(tile_count) != 0:
+            loops.append(_loop_over_smaller_tiles(start, size, tile_count, emit_tile))
+        start = emit.simplified(start + tile_count * size)
     return emit.sequence(loops) if any(loops) else None
 
 
@@ -309,11 +323,12 @@ def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: 
     column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
         return column.emit_tile(None, start, epilogue)
-    base_in_image = {**tile.base, **{var: tile.base[var] + offset for var, offset in planned.shifts.items()}}
+    shifted_indices = {var: tile.base[var] + distance for var, distance in planned.shifts.items()}
+    base_in_image = {**tile.base, **shifted_indices}
     clipped_ranges = [clip_range(range_, planned.stage.clips, base_in_image, tile.sizes) for range_ in ranges]
     streamed = _streamed_operand(planned, ranges)
-    subroutine_call = call_product_tile(column, clipped_ranges, start, epilogue, streamed is not None)
-    return subroutine_call or column.emit_tile(clipped_ranges, start, epilogue, streamed)
+    call = call_product_tile(column, clipped_ranges, start, epilogue, is_streamed=streamed is not None)
+    return call or column.emit_tile(clipped_ranges, start, epilogue, streamed)
 
 
 def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> TensorLoad | None:
@@ -325,6 +340,8 @@ def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> Ten
     vector_operands = [term for term in operands_of(stage) if access.load_stride(term, vector_axis.var) != 0]
     if len(vector_operands) != 1 or vector_operand_bytes(stage, vector_axis) <= planned.target.level2_bytes:
         return None
+    (operand,) = vector_operands
+    innermost_axis = ranges[-1].axis
     # The vectors of a term directly follow those of the term before in memory.
-    is_in_memory_order = access.load_stride(vector_operands[0], ranges[-1].axis.var) == planned.plan.width
-    return vector_operands[0] if is_in_memory_order and stage.dtype in ("float32", "float64") else None
+    is_in_memory_order = access.load_stride(operand, innermost_axis.var) == planned.plan.width
+    return operand if is_in_memory_order and stage.dtype in ("float32", "float64") else None

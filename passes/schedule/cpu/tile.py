@@ -128,35 +128,43 @@ def accumulator_row(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr
 def update_value(stage: Stage, old: ir.Expr, axis_indices: AxisIndices) -> ir.Expr:
     """Returns the new value of a reduction after one term, such as `old + a[i] * b[i]` for a dot product.
 
-    `old` replaces the load of the old value. `axis_indices` holds the value of each axis.
+    Args:
+        stage: the reduction.
+        old: what replaces the load of the old value.
+        axis_indices: the index along each axis.
     """
+
+    def with_simplified_index(load: TensorLoad) -> TensorLoad:
+        return emit.load(load.source, [*map(emit.simplified, load.indices)])
+
     value = substitute(stage.value, axis_indices)
     # For a single term, its index and the result's cancel, and TVM 0.27 would divide by zero.
     if stage.clips:
-        value = structural_map(
-            value, (TensorLoad, lambda load: emit.load(load.source, [*map(emit.simplified, load.indices)]))
-        )
+        value = structural_map(value, (TensorLoad, with_simplified_index))
     return replace_loads(value, stage.buffer, lambda _indices: old)
 
 
 def loop_over_ranges(ranges: Sequence[Range], body: Callable[[AxisIndices], Stmt]) -> Stmt:
-    """Emits nested loops over ranges of reduction axes, outermost first; `body` is passed the value of each axis.
+    """Emits a loop nest over ranges of reduction axes.
 
     Unrolled, an axis is a constant in each copy of the body, so bounds checks of it are decided.
+
+    Args:
+        ranges: the ranges, outermost first.
+        body: emits the innermost statement, given the index along each axis.
     """
     if not ranges:
         return body({})
-    range_, *inner_ranges = ranges
-    if static(range_.extent) == 0:
+    outermost, *inner_ranges = ranges
+    if static(outermost.extent) == 0:
         return emit.sequence([])
-    kind = tirx.ForKind.UNROLLED if range_.is_unrolled else tirx.ForKind.SERIAL
 
-    def step(offset: ir.Expr) -> Stmt:
-        return loop_over_ranges(
-            inner_ranges, lambda axis_indices: body({range_.axis.var: range_.start + offset, **axis_indices})
-        )
+    def inner_loops(offset: ir.Expr) -> Stmt:
+        outer_index = {outermost.axis.var: outermost.start + offset}
+        return loop_over_ranges(inner_ranges, lambda inner_indices: body({**outer_index, **inner_indices}))
 
-    return emit.loop(range_.extent, step, kind)
+    kind = tirx.ForKind.UNROLLED if outermost.is_unrolled else tirx.ForKind.SERIAL
+    return emit.loop(outermost.extent, inner_loops, kind)
 
 
 def loop_over_edges(
@@ -214,11 +222,18 @@ def loop_over_edges(
 def clip_range(range_: Range, clips: Sequence[Clip], base: AxisIndices, sizes: Mapping[Var, int]) -> Range:
     """Restricts a range of terms to the terms that are nonzero for some result of a tile.
 
-    The other terms would only add zeros of the border. `base` and `sizes` are the indices of the tile's first result, and its extents.
+    The other terms would only add zeros of the border.
+
+    Args:
+        range_: the terms along one reduction axis.
+        clips: the bounds outside of which terms are zero.
+        base: the indices of the tile's first result.
+        sizes: the tile's extents; 1 along other axes.
     """
     for clip in clips:
-        if range_.axis.var.same_as(clip.term.var) and clip.result.var in base:
-            start, stop = clip.bounds(base[clip.result.var], sizes.get(clip.result.var, 1))
+        result_var = clip.result.var
+        if range_.axis.var.same_as(clip.term.var) and result_var in base:
+            start, stop = clip.bounds(base[result_var], sizes.get(result_var, 1))
             first = tirx.max(range_.start, start)
             extent = tirx.max(tirx.min(range_.start + range_.extent, stop) - first, index(0))
             range_ = replace(range_, start=emit.simplified(first), extent=emit.simplified(extent))
@@ -231,62 +246,63 @@ def emit_row_tile(
     """Emits a register tile whose vectors run along the last reduction axis, as for dot products.
 
     Each result has a row of accumulators. At the end their lanes are combined by halves, and the epilogue runs.
+
+    Args:
+        stage: the reduction.
+        tile: the indices of the tile's first result, and its extents.
+        lanes: the elements of a vector.
+        vectors: the vectors of accumulators of a result.
+        ranges: the terms to sum; the vectors run along the last range.
+        combine: combines two partial results.
+        epilogue: the stages to run on each result.
     """
     row_axes = list(tile.sizes)
     sizes = tile.sizes_along(row_axes)
     accumulators = Accumulators.of(stage, prod(sizes), vectors, lanes)
 
     def for_each_row(body: Callable[[ir.Expr, AxisIndices], Stmt]) -> Stmt:
-        return emit.unrolled_nest(
-            sizes, lambda offsets: body(accumulator_row(sizes, offsets), indices_of_row(tile, row_axes, offsets))
-        )
+        """Emits `body(row, result_indices)` for each result of the tile: its row of accumulators and its indices."""
 
-    def initialize(row: ir.Expr, _axis_indices: AxisIndices) -> Stmt:
-        return emit.unrolled(
-            vectors,
-            lambda vector: emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, vector, lane)),
-        )
+        def emit_row(offsets: list[ir.Expr]) -> Stmt:
+            return body(accumulator_row(sizes, offsets), indices_of_row(tile, row_axes, offsets))
 
-    def add_terms(row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int, axis_indices: AxisIndices) -> Stmt:
-        return accumulators.store(
-            update_value(stage, accumulators.load(row, vector, lane), axis_indices), row, vector, lane
-        )
+        return emit.unrolled_nest(sizes, emit_row)
+
+    def initialize(row: ir.Expr, _result_indices: AxisIndices) -> Stmt:
+        def initialize_vector(vector: ir.Expr) -> Stmt:
+            return emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, vector, lane))
+
+        return emit.unrolled(vectors, initialize_vector)
 
     def sum_innermost(outer_indices: AxisIndices) -> Stmt:
-        """Emits the addition of all terms of the innermost reduction axis to the tile's accumulators.
-
-        `outer_indices` holds the values of the outer reduction axes. The vectors run along this axis, so that they are
-        loaded from contiguous memory.
-        """
+        """Emits the loop over the innermost reduction axis, whose terms are contiguous: vectors run along it."""
         term_var = ranges[-1].axis.var
 
-        def add_vector(vector: ir.Expr, lane: ir.Expr, first_term: ir.Expr, term_count: int) -> Stmt:
+        def add_vector(vector: ir.Expr, first_lane: ir.Expr, first_term: ir.Expr, term_count: int) -> Stmt:
             """Emits the addition of consecutive terms to as many lanes of each row of accumulators."""
 
-            def add_to_row(row: ir.Expr, indices_of_row: AxisIndices) -> Stmt:
-                def add_lane(offset: ir.Expr) -> Stmt:
-                    axis_indices = {**indices_of_row, **outer_indices, term_var: first_term + offset}
-                    return add_terms(row, vector, lane + offset, axis_indices)
+            def add_to_row(row: ir.Expr, result_indices: AxisIndices) -> Stmt:
+                def add_term(offset: ir.Expr) -> Stmt:
+                    lane = first_lane + offset
+                    axis_indices = {**result_indices, **outer_indices, term_var: first_term + offset}
+                    updated = update_value(stage, accumulators.load(row, vector, lane), axis_indices)
+                    return accumulators.store(updated, row, vector, lane)
 
-                return emit.vectorized(term_count, add_lane)
+                return emit.vectorized(term_count, add_term)
 
             return for_each_row(add_to_row)
 
         return _in_vector_groups(ranges[-1], lanes, vectors, add_vector)
 
-    combine_and_store = for_each_row(
-        lambda row, axis_indices: _combine_lanes(
-            accumulators, row, combine, lambda result: epilogue.emit_stores(result, axis_indices)
-        )
-    )
-    return emit.sequence(
-        [
-            emit.allocate(accumulators.buffer),
-            for_each_row(initialize),
-            loop_over_ranges(ranges[:-1], sum_innermost),
-            combine_and_store,
-        ]
-    )
+    def finish_row(row: ir.Expr, result_indices: AxisIndices) -> Stmt:
+        def store_result(result: ir.Expr) -> Stmt:
+            return epilogue.emit_stores(result, result_indices)
+
+        return _combine_lanes(accumulators, row, combine, store_result)
+
+    finish = for_each_row(finish_row)
+    allocation, prologue = emit.allocate(accumulators.buffer), for_each_row(initialize)
+    return emit.sequence([allocation, prologue, loop_over_ranges(ranges[:-1], sum_innermost), finish])
 
 
 LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
@@ -357,36 +373,36 @@ def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
     For example, 7 gives ``[(0, 4), (4, 2), (6, 1)]``.
     """
     spans: list[tuple[int, int]] = []
-    while extent:
-        lanes = emit.power_of_two_floor(extent)
-        spans.append((sum(size for _first, size in spans), lanes))
-        extent -= lanes
+    start = 0
+    while start < extent:
+        lanes = emit.power_of_two_floor(extent - start)
+        spans.append((start, lanes))
+        start += lanes
     return spans
 
 
 def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits the combination of all lanes of a row of accumulators to one result, then `body` on this result.
+    """Emits a horizontal reduction of a row of accumulators to one result, then `body` on this result.
 
     Halves of the row are combined as vectors until one lane is left.
     """
     statements: list[Stmt | None] = []
-    width = accumulators.vectors * accumulators.lanes
-    while width > 1:
-        half = width // 2
-        statements.append(_combine_halves(accumulators, row, combine, half))
-        width = half
-    return emit.sequence([*statements, body(accumulators.load(row, 0, 0))])
+    remaining_lanes = accumulators.vectors * accumulators.lanes
+    while remaining_lanes > 1:
+        remaining_lanes //= 2
+        statements.append(_combine_halves(accumulators, row, combine, remaining_lanes))
+    result = accumulators.load(row, 0, 0)
+    return emit.sequence([*statements, body(result)])
 
 
 def _combine_halves(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
     """Emits the combination of the two halves of a row of accumulators, lane by lane, into the lower half.
 
-    Lanes are counted over all vectors of the row, so their offset starts at vector 0.
+    Lanes are counted over all vectors of the row, so their offset starts at vector 0. `half` is their number in a half.
     """
 
     def combine_lane(lane: ir.Expr) -> Stmt:
-        return accumulators.store(
-            combine(accumulators.load(row, 0, lane), accumulators.load(row, 0, lane + half)), row, 0, lane
-        )
+        lower, upper = accumulators.load(row, 0, lane), accumulators.load(row, 0, lane + half)
+        return accumulators.store(combine(lower, upper), row, 0, lane)
 
     return emit.vectorized(half, combine_lane)

@@ -158,16 +158,19 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     Returns None if the reduction has no result axis and no contiguous reduction axis.
     """
     operands, lanes = operands_of(stage), target.lanes(stage.item_bytes)
-    column, reduction_axis = vector_result_axis(stage, operands, lanes), last_non_unit_axis(stage.reduce)
-    options = partial(directions, stage, reduction_axis, column, operands)
-    direction = choice("vectors along", default_direction(stage, reduction_axis, column, operands, target), options)
+    column = vector_result_axis(stage, operands, lanes)
+    reduction_axis = last_non_unit_axis(stage.reduce)
+    default = default_direction(stage, reduction_axis, column, operands, target)
+    direction = choice("vectors along", default, partial(directions, stage, reduction_axis, column, operands))
     if direction == ALONG_RESULTS and column is not None:
         return _plan_along_results(stage, column, operands, target)
-    if direction == ALONG_TERMS and reduction_axis is not None:
+    if reduction_axis is None:
+        return None
+    if direction == ALONG_TERMS:
         # Without contiguous terms and without a result axis, scalar code (one lane) is all that is left.
         is_scalar = column is None and not runs_along(operands, reduction_axis, lanes)
         return _plan_along_terms(stage, reduction_axis, operands, target, 1 if is_scalar else lanes)
-    if direction == ALONG_TRANSPOSED_TERMS and reduction_axis is not None:
+    if direction == ALONG_TRANSPOSED_TERMS:
         plan = _plan_along_terms(stage, reduction_axis, operands, target, lanes)
         return replace(plan, transposed=operand_to_transpose(stage, reduction_axis, operands))
     return None
@@ -375,14 +378,16 @@ def _possible_packings(
 
 
 def _packed_bytes(stage: Stage, operand: TensorLoad) -> int:
-    """Returns the size in bytes of an operand's packed copy.
+    """Returns the size in bytes of an operand's packed copy, by which operands are left out that are too large to pack.
 
-    A size that isn't static counts as ``MAX_PACKED_BYTES`` elements, more than is packed. Operands whose copy would
-    be too large aren't packed.
+    A size that isn't static counts as ``MAX_PACKED_BYTES`` elements, more than is packed.
     """
     used_vars = variables(access.flat_offset(operand.source, list(operand.indices)))
-    element_count = access.iteration_count(tuple(axis for axis in stage.axes if axis.var in used_vars))
-    return (MAX_PACKED_BYTES if element_count is None else element_count) * stage.item_bytes
+    used_axes = tuple(axis for axis in stage.axes if axis.var in used_vars)
+    element_count = access.iteration_count(used_axes)
+    if element_count is None:
+        element_count = MAX_PACKED_BYTES
+    return element_count * stage.item_bytes
 
 
 def _packing_label(operands: list[TensorLoad], column: Axis, packings: list[Packing]) -> str:
@@ -426,12 +431,13 @@ def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoa
     It is small if rows end in a narrow vector without padding: a wide tile would mix full and narrow vectors, which is
     slow.
     """
-    lanes, size = target.lanes(stage.item_bytes), column.size or 0
-    if not lanes < size <= MAX_VECTORS_OF_SHORT_ROW * lanes or not contiguous_operands:
+    lanes, row_length = target.lanes(stage.item_bytes), column.size or 0
+    is_short_row = lanes < row_length <= MAX_VECTORS_OF_SHORT_ROW * lanes
+    if not is_short_row or not contiguous_operands:
         return MAX_TILE_VECTORS
     is_padded = any(_is_padding_profitable(stage, operand, column, target) for operand in contiguous_operands)
-    mixes_widths = _is_narrow_vector(size % lanes, lanes, stage.item_bytes) and not is_padded
-    return MIN_VECTORS_OF_WIDE_TILE - 1 if mixes_widths else MAX_TILE_VECTORS
+    ends_in_narrow_vector = _is_narrow_vector(row_length % lanes, lanes, stage.item_bytes)
+    return MIN_VECTORS_OF_WIDE_TILE - 1 if ends_in_narrow_vector and not is_padded else MAX_TILE_VECTORS
 
 
 def _is_narrow_vector(count: int, lanes: int, item_bytes: int) -> bool:
@@ -494,38 +500,47 @@ def _possible_tiles(row_axes: list[Axis], column: Axis, lanes: int, target: CpuT
 
     Besides the results, a tile needs a register for each vector of an operand's row, and two temporaries.
     """
-    most_vectors = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
-    for vectors in range(1, min(MAX_TILE_VECTORS, most_vectors) + 1):
-        max_height = (target.vector_registers - 2 - vectors) // vectors
-        for height in range(1, max(1, max_height if row_axes else 1) + 1):
+    vectors_in_row = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
+    for vectors in range(1, min(MAX_TILE_VECTORS, vectors_in_row) + 1):
+        result_registers = target.vector_registers - vectors - 2
+        max_height = max(1, result_registers // vectors) if row_axes else 1
+        for height in range(1, max_height + 1):
             yield RegisterTile(vectors, _distribute_rows(row_axes, height))
 
 
 def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
-    """Distributes a register tile's `height` rows over axes: as many as fit the innermost axis, the rest to outer axes.
+    """Distributes a register tile's rows over axes: as many as fit the innermost axis, the rest to outer axes.
 
-    Returns the number of rows along each axis, without axes of a single row.
+    Args:
+        row_axes: the axes along which a tile may have rows, outermost first.
+        height: the number of rows.
+
+    Returns:
+        The number of rows along each axis, without axes of a single row.
     """
-    sizes: dict[Var, int] = {}
+    rows_along: dict[Var, int] = {}
+    remaining_height = height
     for axis in reversed(row_axes):
-        size = min(height, axis.size or UNKNOWN_SIZE)
-        if size > 1:
-            sizes[axis.var] = size
-        height //= max(1, size)
-    return dict(reversed(sizes.items()))
+        rows = min(remaining_height, axis.size or UNKNOWN_SIZE)
+        if rows > 1:
+            rows_along[axis.var] = rows
+        remaining_height //= max(1, rows)
+    return dict(reversed(rows_along.items()))
 
 
 def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
     """Estimates the extra cycles to load a vector of an operand that the level-2 cache doesn't hold between tiles.
 
     Returns 0 if the operand fits the cache, if the panel (the part that one tile reads) does, or if slices of the terms
-    are summed instead.
+    are summed instead. `vectors` is the number of vectors in a row of the tile.
     """
     term_count = access.iteration_count(stage.reduce)
-    is_sliced = (target.cores > 1 or len(non_unit_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
+    can_be_sliced = target.cores > 1 or len(non_unit_axes(stage.reduce)) > 1
+    is_sliced = can_be_sliced and is_long_sum(stage, target)
     if term_count is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
-    panel_bytes = term_count * vectors * target.vector_bits // BITS_PER_BYTE
+    vector_bytes = target.vector_bits // BITS_PER_BYTE
+    panel_bytes = term_count * vectors * vector_bytes
     return CYCLES_PER_FAR_VECTOR if panel_bytes > target.level2_bytes // 2 else 0.0
 
 
@@ -545,27 +560,35 @@ def _cycles_per_term(tile: RegisterTile, row_axes: list[Axis], column: Axis, lan
     result.
 
     Args:
-        tile: the tile.
-        row_axes: the row axes.
+        tile: the register tile.
+        row_axes: the axes of the tile's rows.
         column: the axis of the vectors.
         lanes: the results per vector.
-        loads: what loads cost.
+        loads: the cost of loads.
     """
     total_cycles = 0.0
-    all_vectors = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
+    vectors_in_row = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
     for height, tiles_down in _covering_row_tiles(row_axes, tile.row_sizes):
-        for width, tiles_across in covering_tiles(all_vectors, tile.vectors):
-            total_cycles += tiles_down * tiles_across * tile_cycles(height, width, loads)
+        for vectors, tiles_across in covering_tiles(vectors_in_row, tile.vectors):
+            total_cycles += tiles_down * tiles_across * tile_cycles(height, vectors, loads)
     return total_cycles
 
 
-def _covering_row_tiles(row_axes: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
-    """Returns the heights of the tiles that cover all rows, with the number of tiles of each height."""
+def _covering_row_tiles(row_axes: list[Axis], rows_along: dict[Var, int]) -> list[tuple[int, int]]:
+    """Returns the heights of the register tiles that cover all rows, with the number of tiles of each height.
+
+    Args:
+        row_axes: the axes of the rows.
+        rows_along: the rows of a full tile along each axis; an axis that isn't in it has one.
+    """
     tiles = [(1, 1)]
     for axis in row_axes:
-        tiles_of_axis = covering_tiles(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
+        tiles_along_axis = covering_tiles(axis.size or UNKNOWN_SIZE, rows_along.get(axis.var, 1))
+        # A tile of all axes so far, times a tile along this axis.
         tiles = [
-            (height * size, count * count_of_axis) for height, count in tiles for size, count_of_axis in tiles_of_axis
+            (height * rows, count * count_along_axis)
+            for height, count in tiles
+            for rows, count_along_axis in tiles_along_axis
         ]
     return tiles
 

@@ -56,20 +56,20 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
     """Makes the subroutine that transposes a tile, and returns its name.
 
     Its integer arguments are the strides between written columns and between read rows. With the strides as arguments,
-    all transposes of a tile's shape share one subroutine.
+    all transposes of a tile's shape share one subroutine. The parameters are those of `transposed_copy`.
     """
 
     def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
-        """Emits the transpose of a tile on the subroutine's arguments: result and source, and their strides."""
-        (result, source), (column_stride, row_stride) = arrays, numbers
-        return transposed_tile(
-            lambda row, lane: emit.load(source, [row_stride * row + lane]),
-            lambda column, lane, item: emit.store(result, item, [column_stride * column + lane]),
-            shape,
-            lanes,
-            dtype,
-            is_padded,
-        )
+        result, source = arrays
+        column_stride, row_stride = numbers
+
+        def load_item(row: int, lane: ir.Expr) -> ir.Expr:
+            return emit.load(source, [row_stride * row + lane])
+
+        def store_item(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            return emit.store(result, item, [column_stride * column + lane])
+
+        return transposed_tile(load_item, store_item, shape, lanes, dtype, is_padded)
 
     return subroutine.subroutine([subroutine.Array(dtype)] * 2, 2, emit_body)
 
@@ -134,16 +134,17 @@ def _exchange_step(source: Var, result: Var, lanes: int, distance: int) -> list[
     The right part of a row changes places with the left part of the row `distance` below. Steps with half the distance
     each time turn rows into columns.
     """
+    # A shuffle selects among the lanes of two rows: those of the lower row are counted from `lanes` on.
     upper_lanes = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
     lower_lanes = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
     statements: list[Stmt] = []
-    for row in range(lanes):
-        if not row & distance:
-            rows = [_row_vector(source, row, lanes), _row_vector(source, row + distance, lanes)]
-            statements += [
-                _store_shuffled(result, row, rows, upper_lanes, lanes),
-                _store_shuffled(result, row + distance, rows, lower_lanes, lanes),
-            ]
+    for upper_row in range(lanes):
+        if upper_row & distance:
+            continue  # the lower row of a pair
+        lower_row = upper_row + distance
+        rows = [_row_vector(source, upper_row, lanes), _row_vector(source, lower_row, lanes)]
+        statements.append(_store_shuffled(result, upper_row, rows, upper_lanes, lanes))
+        statements.append(_store_shuffled(result, lower_row, rows, lower_lanes, lanes))
     return statements
 
 

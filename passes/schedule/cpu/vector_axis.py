@@ -141,13 +141,14 @@ def _is_transposing_profitable(
     is_narrow_product = row_size <= MAX_VECTORS_OF_NARROW_ROW * lanes and term_count >= MIN_TERMS_OF_NARROW_PRODUCT
     if not is_narrow_product or row_size % lanes == 0:
         return False
-    cycles_along_results = _vector_cycles_along_results(result_count * term_count, row_size, lanes)
+    multiply_adds = result_count * term_count
+    cycles_along_results = _vector_cycles_along_results(multiply_adds, row_size, lanes)
     other = next(operand for operand in operands if operand is not transposed)
     if _has_page_strides(stage, other):
         cycles_along_results *= SLOWDOWN_OF_PAGE_STRIDES
-    # To transpose an element takes about a cycle.
-    transposed_items = result_count * term_count // reuse(stage, transposed)
-    cycles_along_terms = result_count * _cycles_per_dot_product(emit.ceil_div(term_count, lanes)) + transposed_items
+    vectors_of_terms = emit.ceil_div(term_count, lanes)
+    transpose_cycles = multiply_adds // reuse(stage, transposed)  # about a cycle per element
+    cycles_along_terms = result_count * _cycles_per_dot_product(vectors_of_terms) + transpose_cycles
     return cycles_along_results >= cycles_along_terms
 
 
@@ -175,9 +176,10 @@ def operands_of(stage: Stage) -> list[TensorLoad]:
     """Returns the operands of a reduction: its different loads, other than of its own partial result."""
     operands: list[TensorLoad] = []
     for load in stage.loads:
-        if not load.source.same_as(stage.buffer) and not any(
-            tvm_ffi.structural_equal(load, other) for other in operands
-        ):
+        if load.source.same_as(stage.buffer):
+            continue
+        is_known = any(tvm_ffi.structural_equal(load, other) for other in operands)
+        if not is_known:
             operands.append(load)
     return operands
 
@@ -211,8 +213,11 @@ def vector_result_axis(stage: Stage, operands: list[TensorLoad], lanes: int) -> 
     It is the last axis, or another contiguous axis if the last one fills no half vector.
     """
     last = last_non_unit_axis(stage.spatial)
-    # Only products of two operands are looked at more closely.
-    if last is None or last.size is None or 2 * last.size >= lanes or len(operands) != 2:
+    if last is None or last.size is None:
+        return last
+    fills_half_vector = 2 * last.size >= lanes
+    is_product = len(operands) == 2  # other reductions aren't looked at more closely
+    if fills_half_vector or not is_product:
         return last
     contiguous_axes = [axis for axis in stage.spatial if axis.size is not None and runs_along(operands, axis, lanes)]
     return contiguous_axes[-1] if contiguous_axes else last
@@ -238,12 +243,13 @@ def _is_packing_profitable(stage: Stage, result_axis: Axis, operands: list[Tenso
     # With symbolic sizes, packing is profitable if each element is read often.
     if result_count is None or term_count is None:
         return not is_narrow and all(reuse(stage, operand) >= MIN_REUSE_TO_PACK for operand in strided_operands)
+    multiply_adds = result_count * term_count
     packing_cycles: float = 0
     for operand in strided_operands:
-        if operand.source not in stage.constants:
-            items = result_count * term_count // reuse(stage, operand)
+        if operand.source not in stage.constants:  # constants are packed once, before the first call
+            items = multiply_adds // reuse(stage, operand)
             packing_cycles += items * _cycles_per_packed_element(stage, items, lanes, target)
-    cycles_along_results = _vector_cycles_along_results(result_count * term_count, size, lanes) + packing_cycles
+    cycles_along_results = _vector_cycles_along_results(multiply_adds, size, lanes) + packing_cycles
     if is_narrow:
         cycles_along_results *= SLOWDOWN_OF_NARROW_VECTORS
     cycles_along_terms = result_count * _cycles_per_dot_product(_vectors_of_terms(stage, term_count, lanes))
