@@ -158,7 +158,8 @@ def _ranges_inside(checks: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequ
     the row or the column. `axes` and `extents` are the band's rows, columns and channels. With ranges instead of
     checks, the copy's inner loops have no branches.
     """
-    ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(axes[:2], extents, strict=False)}
+    row_and_column = axes[:2]
+    ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(row_and_column, extents)}
     for check in checks:
         used_axes = variables(check).intersection(axes)
         if len(used_axes) != 1:
@@ -169,11 +170,9 @@ def _ranges_inside(checks: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequ
             return None
         low, high = bound
         first, stop = ranges[axis]
-        if low is not None:
-            first = tirx.max(first, low)
-        if high is not None:
-            stop = tirx.min(stop, high)
-        ranges[axis] = _RangeInside(first, stop)
+        ranges[axis] = _RangeInside(
+            first if low is None else tirx.max(first, low), stop if high is None else tirx.min(stop, high)
+        )
     return [_RangeInside(emit.simplified(first), emit.simplified(stop)) for first, stop in ranges.values()]
 
 

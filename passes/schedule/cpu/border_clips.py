@@ -59,19 +59,20 @@ def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
     None stands for an index that can't be clipped. The list is empty if the stage doesn't read a zero-padded copy
     exactly once.
     """
-    source_loads = access.reads_of(stage, source.buffer)
-    # A padded copy has the value `if_then_else(inside, image, 0)`.
-    if len(source_loads) != 1 or not is_choice(source.value) or not is_zero(source.value.args[2]):
+    copy_loads = access.reads_of(stage, source.buffer)
+    # A padded copy has the value `if_then_else(is_inside, image, 0)`.
+    if len(copy_loads) != 1 or not is_choice(source.value) or not is_zero(source.value.args[2]):
         return []
     inside = inside_ranges(source)
     if inside is None:
         return []
-    indices_and_axes = zip(source_loads[0].indices, source.spatial, strict=True)
-    return [
-        _clip_of_index(image_index, stage, *inside[axis.var])
-        for image_index, axis in indices_and_axes
-        if inside[axis.var] != (0, axis.size or 0)  # an axis without a border needs no clip
-    ]
+    clips: list[Clip | None] = []
+    for copy_index, axis in zip(copy_loads[0].indices, source.spatial, strict=True):
+        low, high = inside[axis.var]
+        has_border = (low, high) != (0, axis.size or 0)
+        if has_border:
+            clips.append(_clip_of_index(copy_index, stage, low, high))
+    return clips
 
 
 def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
@@ -136,10 +137,13 @@ def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> b
     The clip must save enough terms. It isn't profitable if the clipped axis would otherwise be merged with a short next
     axis, or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
     """
-    axis_position = next(position for position, axis in enumerate(stage.reduce) if axis is clip.term)
-    inner_axes, term_count = stage.reduce[axis_position + 1 :], access.iteration_count(stage.reduce)
-    if inner_axes and can_merge(stage, clip.term, inner_axes[0]) and (inner_axes[0].size or 0) < MIN_INNER_TERMS:
-        return False  # one loop over both axes is longer, and faster
+    position = next(position for position, axis in enumerate(stage.reduce) if axis is clip.term)
+    inner_axes = stage.reduce[position + 1 :]
+    if inner_axes and can_merge(stage, clip.term, inner_axes[0]):
+        is_short = (inner_axes[0].size or 0) < MIN_INNER_TERMS
+        if is_short:
+            return False  # one loop over both axes is longer, and faster
+    term_count = access.iteration_count(stage.reduce)
     if term_count is not None and term_count < MIN_TERMS:
         return False  # unrolled, the sum has no loop to shorten
     results_per_tile = tile_sizes.get(clip.result.var, 1)

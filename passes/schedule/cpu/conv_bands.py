@@ -101,15 +101,17 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
     chain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(chain) < len(stages) or sum(map(is_convolution, chain)) < 2 or not _are_images(chain, kernel):
         return None
-    row_count, images = int(chain[-1].spatial[1].extent), int(chain[-1].spatial[0].extent)
+    image_axis, row_axis = chain[-1].spatial[:2]
+    image_count, row_count = int(image_axis.extent), int(row_axis.extent)
+    heights = {emit.ceil_div(row_count, band_count) for band_count in range(1, row_count + 1)}
     # The highest bands that fit share the fewest rows.
-    for height in sorted({emit.ceil_div(row_count, count) for count in range(1, row_count + 1)}, reverse=True):
+    for height in sorted(heights, reverse=True):
         rows = _rows_of_stages(chain, height, kernel)
         if rows is None:
             return None
-        bands = Bands(tuple(chain), rows, emit.ceil_div(row_count, height))
+        bands = Bands(tuple(chain), rows, count=emit.ceil_div(row_count, height))
         fits_cache = _band_bytes(bands, kernel) <= MAX_SHARE_OF_LEVEL2 * target.level2_bytes
-        if fits_cache and occupies_all_cores(images * bands.count, target):
+        if fits_cache and occupies_all_cores(image_count * bands.count, target):
             return bands if _share_of_recomputed_rows(bands) <= MAX_RECOMPUTED_ROWS else None
     return None
 
@@ -129,18 +131,19 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
 
     The bands of one image are then independent of other images. Only the last stage may store to memory.
     """
+    image_count = stages[0].spatial[0].size
     for stage in stages:
         # The axes of an image are image, row, column and channel.
         if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
             return False
-        if stage.spatial[0].size != stages[0].spatial[0].size or (stage.reduce and not is_convolution(stage)):
+        image = stage.spatial[0]
+        if image.size != image_count or (stage.reduce and not is_convolution(stage)):
             return False
-        local_loads = [load for load in stage.loads if kernel.is_local(load.source)]
-        if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in local_loads):
-            return False
-    # Only the last stage's results are stored to memory.
-    local_results = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
-    return len(local_results) == len(stages) - 1 and not kernel.is_local(stages[-1].buffer)
+        for load in stage.loads:
+            if kernel.is_local(load.source) and not tvm_ffi.structural_equal(load.indices[0], image.var):
+                return False
+    *intermediate_stages, last = stages
+    return all(kernel.is_local(stage.buffer) for stage in intermediate_stages) and not kernel.is_local(last.buffer)
 
 
 def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
@@ -149,20 +152,24 @@ def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tup
     The stages are visited from last to first, since readers determine the rows of a result. Returns None if a stage
     reads rows in an irregular pattern.
     """
-    needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
+    needed_rows: dict[Var, Rows] = {stages[-1].buffer: Rows(start=0, step=1, height=height)}
     for stage in reversed(stages):
-        band_rows = needed.get(stage.buffer)
-        if band_rows is None:
+        rows_of_stage = needed_rows.get(stage.buffer)
+        if rows_of_stage is None:
             return None
         for load in stage.loads:
-            if kernel.is_local(load.source) and not load.source.same_as(stage.buffer):
-                read_rows = _rows_read_by(load.indices[1], stage, band_rows)
-                known_rows = needed.get(load.source)
-                # Readers of different strides need rows that move apart from band to band.
-                if read_rows is None or (known_rows is not None and known_rows.step != read_rows.step):
-                    return None
-                needed[load.source] = read_rows if known_rows is None else known_rows.union(read_rows)
-    return tuple(needed[stage.buffer] for stage in stages)
+            source = load.source
+            if source.same_as(stage.buffer) or not kernel.is_local(source):
+                continue
+            read_rows = _rows_read_by(load.indices[1], stage, rows_of_stage)
+            if read_rows is None:
+                return None
+            other_rows = needed_rows.get(source, read_rows)
+            # Readers of different strides need rows that move apart from band to band.
+            if other_rows.step != read_rows.step:
+                return None
+            needed_rows[source] = other_rows.union(read_rows)
+    return tuple(needed_rows[stage.buffer] for stage in stages)
 
 
 def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | None:
@@ -171,21 +178,25 @@ def _rows_read_by(row_index: ir.Expr, stage: Stage, band_rows: Rows) -> Rows | N
     `row_index` is the operand's row in the stage's load. It must have the form `row * stride + tap + offset`: only then
     are the rows one range. Returns None for others.
     """
-    row = stage.spatial[1].var
-    window_axes = stage.reduce
+    row, window_axes = stage.spatial[1].var, stage.reduce
     if not variables(row_index) <= {row, *(axis.var for axis in window_axes)}:
         return None
     stride_expr = access.stride(row_index, row)
     stride = None if stride_expr is None else static(stride_expr)
     # The first and the last row that result row 0 reads.
-    first_read = _static_value(row_index, {row: index(0), **{axis.var: index(0) for axis in window_axes}})
-    last_read = _static_value(row_index, {row: index(0), **{axis.var: axis.extent - 1 for axis in window_axes}})
-    if stride is None or first_read is None or last_read is None or stride < 1 or last_read < first_read:
+    first_taps = {axis.var: index(0) for axis in window_axes}
+    last_taps = {axis.var: axis.extent - 1 for axis in window_axes}
+    first_read = _static_value(row_index, {row: index(0), **first_taps})
+    last_read = _static_value(row_index, {row: index(0), **last_taps})
+    if stride is None or first_read is None or last_read is None:
         return None
+    if stride < 1 or last_read < first_read:
+        return None
+    rows_per_result = last_read - first_read + 1
     return Rows(
         start=band_rows.start * stride + first_read,
         step=band_rows.step * stride,
-        height=(band_rows.height - 1) * stride + last_read - first_read + 1,
+        height=(band_rows.height - 1) * stride + rows_per_result,
     )
 
 
@@ -238,16 +249,18 @@ def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
 
     A band passes through all stages while its data is in the level-2 cache. `emit_all` emits the stages of one band.
     """
-    images = bands.stages[0].spatial[0].extent
+    image_count = bands.stages[0].spatial[0].extent
+    # Bands are the parallel tasks; nothing inside of one is parallel.
+    single_core = replace(target, cores=1)
 
-    def emit_band(image_and_band: list[ir.Expr]) -> Stmt:
-        # Bands are the parallel tasks; nothing inside of one is parallel.
-        image, band_index = image_and_band
-        return _emit_band(bands, image, band_index, replace(target, cores=1), emit_all)
+    def emit_band(indices: list[ir.Expr]) -> Stmt:
+        image, band_index = indices
+        return _emit_band(bands, image, band_index, single_core, emit_all)
 
-    return emit_parallel_or_serial(
-        bands.stages, target, lambda parallel: emit.fused_loops([images, bands.count], emit_band, parallel)
-    )
+    def emit_loops(parallel: bool) -> Stmt:
+        return emit.fused_loops([image_count, bands.count], emit_band, parallel)
+
+    return emit_parallel_or_serial(bands.stages, target, emit_loops)
 
 
 def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
@@ -263,8 +276,11 @@ def _emit_band(bands: Bands, image: ir.Expr, band_index: ir.Expr, target: CpuTar
         _stage_in_band(stage, rows, image, bands.last_origin, buffers, first_rows) for stage, rows in stages_and_rows
     ]
     # Results aren't copied to a padded copy: the contraction before stores into its middle.
-    possible_borders = [_as_border_copy(stage, copy, stages) for stage, copy in zip(stages, stages[1:])]
-    borders = {border.copy.buffer: border for border in possible_borders if border is not None}
+    borders: dict[Var, Border] = {}
+    for stage, next_stage in zip(stages, stages[1:]):
+        border = _as_border_copy(stage, next_stage, stages)
+        if border is not None:
+            borders[next_stage.buffer] = border
     stages = [borders[stage.buffer].inner if stage.buffer in borders else stage for stage in stages]
     *intermediate_stages, last = bands.stages
     band_buffers = [buffers[stage.buffer] for stage in intermediate_stages]
@@ -289,8 +305,8 @@ class Border:
     def fill_border(self, target: CpuTarget) -> Stmt:
         """Emits loops that store the border value (zero for a convolution) in the columns left and right of the results."""
         row, column, channel = self.copy.spatial
-        first_after = self.left + int(self.inner.spatial[1].extent)
-        border_columns = [*range(self.left), *range(first_after, int(column.extent))]
+        first_column_after = self.left + int(self.inner.spatial[1].extent)
+        border_columns = [*range(self.left), *range(first_column_after, int(column.extent))]
         _is_inside, _result, border_value = self.copy.value.args  # the arguments of an `if_then_else`
         channel_spans = emit.vector_spans(int(channel.extent), target.lanes(4))
 
@@ -303,9 +319,10 @@ class Border:
 
         def fill_row(indices: list[ir.Expr]) -> Stmt:
             (row_index,) = indices
-            return emit.sequence(
-                [fill_vector(row_index, column, *span) for column in border_columns for span in channel_spans]
-            )
+            vectors: list[Stmt | None] = []
+            for border_column in border_columns:
+                vectors += [fill_vector(row_index, border_column, first, lanes) for first, lanes in channel_spans]
+            return emit.sequence(vectors)
 
         return emit.nest([row.extent], fill_row)
 
@@ -329,19 +346,23 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
 
     The contraction `stage` can then store straight into the copy. So nothing else may read the results.
     """
-    value, source_loads = copy.value, access.reads_of(copy, stage.buffer)
+    result_loads = access.reads_of(copy, stage.buffer)
+    if not stage.reduce or copy.reduce or not result_loads:
+        return None
     # The copy must have the form `if_then_else(is_inside, result, border_value)`, where the border value reads no data.
-    if not stage.reduce or copy.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
+    if not is_choice(copy.value) or loads(copy.value.args[2]):
         return None
     if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not copy):
         return None
     *_, row, column, channel = copy.spatial
-    has_own_channels = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
-    has_constant_row_shift = all(
-        static(emit.simplified(load.indices[-3] - row.var)) is not None for load in source_loads
-    )
-    column_shifts = {static(emit.simplified(column.var - load.indices[-2])) for load in source_loads}
-    if not has_own_channels or not has_constant_row_shift or len(column_shifts) != 1:
+    column_shifts: set[int | None] = set()
+    for load in result_loads:
+        *_, row_index, column_index, channel_index = load.indices
+        has_constant_row_shift = static(emit.simplified(row_index - row.var)) is not None
+        if not has_constant_row_shift or not tvm_ffi.structural_equal(channel_index, channel.var):
+            return None
+        column_shifts.add(static(emit.simplified(column.var - column_index)))
+    if len(column_shifts) != 1:
         return None
     (left,) = column_shifts
     # A negative shift would crop the results.

@@ -51,12 +51,12 @@ def as_edges(
         kernel: the kernel that the stages belong to.
         target: the CPU.
     """
-    if not kernel.is_local(source.buffer) or any(
-        reads(other, source.buffer) for other in (*fused_stages[1:], *later_stages)
-    ):
+    gradient, *epilogue = fused_stages
+    is_read_elsewhere = any(reads(other, source.buffer) for other in (*epilogue, *later_stages))
+    if is_read_elsewhere or not kernel.is_local(source.buffer):
         return None
-    first = _without_copy(source, fused_stages[0], target)
-    return None if first is None else Edges(source, (first, *fused_stages[1:]))
+    gradient_on_image = _without_copy(source, gradient, target)
+    return None if gradient_on_image is None else Edges(source, (gradient_on_image, *epilogue))
 
 
 def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | None:

@@ -94,37 +94,39 @@ def _fills_vectors(sums: Stage, merge: AxisMerge, target: CpuTarget) -> bool:
     has_few_taps = all((axis.size or 0) <= MAX_TAPS for axis in sums.reduce)
     if group_size * sums.item_bytes > MAX_BYTES_OF_A_GROUP or not has_few_taps:
         return False
-    # The axes of the groups and of the group's output channels are the last; the last summed axis has its inputs.
-    has_groups_last = merge.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == group_size
+    # The last two result axes must be the groups and a group's output channels, the last reduction axis its inputs.
+    are_groups_last = merge.first == len(sums.spatial) - 2
+    if not are_groups_last or not sums.reduce or sums.reduce[-1].size != group_size:
+        return False
     # The update must be `sum + image * filter`, from 0.
     update = sums.value
-    if not has_groups_last or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):
+    if not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul) or not is_zero(sums.init):
         return False
-    are_loads = isinstance(update.b.a, TensorLoad) and isinstance(update.b.b, TensorLoad)
-    return are_loads and is_zero(sums.init)
+    product = update.b
+    return isinstance(product.a, TensorLoad) and isinstance(product.b, TensorLoad)
 
 
 def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, list[Stage]]:
     """Merges the axes of groups and of channels within a group of a grouped convolution into one channel axis.
 
-    Returns the convolution on the merged axis, and the stages that copy the filter if it isn't contiguous. Returns
-    (None, []) unless exactly one factor of the products is the input of the groups. Vectors along this axis span
-    several groups, whose few channels wouldn't fill one.
+    Vectors along this axis span several groups, whose few channels wouldn't fill one.
+
+    Returns:
+        The convolution on the merged axis, and the stages that copy the filter if it isn't contiguous; (None, [])
+        unless exactly one factor of the products is the input of the groups.
     """
     *outer_axes, group, channel_in_group = sums.spatial
     input_channel, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * group_size))
-    image_loads = [
-        load
-        for load in (sums.value.b.a, sums.value.b.b)
-        if _reads_group_contiguously(load, group, channel_in_group, input_channel, group_size)
-    ]
-    if len(image_loads) != 1 or channel.size is None:
+    left, right = sums.value.b.a, sums.value.b.b
+    is_left_image, is_right_image = (
+        _reads_group_contiguously(load, group, channel_in_group, input_channel, group_size) for load in (left, right)
+    )
+    if is_left_image == is_right_image or channel.size is None:
         return None, []
-    image = image_loads[0]
-    filter_load = sums.value.b.b if image.same_as(sums.value.b.a) else sums.value.b.a
+    image, filter_load = (left, right) if is_left_image else (right, left)
     filter_item, filter_copies = _filter_along_channels(filter_load, sums, channel, group_size)
-    buffer = emit.scratch([axis.extent for axis in (*outer_axes, channel)], sums.dtype, "spread")
     spatial = (*outer_axes, channel)
+    buffer = emit.scratch([axis.extent for axis in spatial], sums.dtype, "spread")
     product = emit.load(image.source, [*image.indices[:-1], channel.var]) * filter_item
     value = emit.load(buffer, [axis.var for axis in spatial]) + product
     return replace(sums, buffer=buffer, spatial=spatial, value=value, broadcast_axis=input_channel), filter_copies
@@ -146,9 +148,11 @@ def _reads_group_contiguously(
         group_size: the number of channels of a group.
     """
     *outer_indices, last_index = load.indices
-    used_vars = set().union(*map(variables, outer_indices)) if outer_indices else set()
-    is_own_group = static(emit.simplified(last_index - (group.var * group_size + input_channel.var))) == 0
-    return is_own_group and not used_vars & {group.var, channel_in_group.var, input_channel.var}
+    channel_vars = {group.var, channel_in_group.var, input_channel.var}
+    if any(variables(outer_index) & channel_vars for outer_index in outer_indices):
+        return False
+    channel_over_groups = group.var * group_size + input_channel.var
+    return static(emit.simplified(last_index - channel_over_groups)) == 0
 
 
 def _filter_along_channels(
@@ -157,6 +161,12 @@ def _filter_along_channels(
     """Returns the filter's load on the merged channel axis, and a stage that copies the filter if it isn't contiguous.
 
     Vectors are loaded along the output channels, so these must be contiguous.
+
+    Args:
+        load: the filter's load, with the groups and a group's channels as separate axes.
+        sums: the grouped convolution.
+        channel: the merged axis.
+        group_size: the number of channels of a group.
     """
     *_outer, group, channel_in_group = sums.spatial
     group_and_channel = {
@@ -166,14 +176,15 @@ def _filter_along_channels(
     analyzer = sym.Analyzer()
     analyzer.bind(channel.var, ir.Range(index(0), channel.extent))
     indices = [analyzer.simplify(substitute(old_index, group_and_channel)) for old_index in load.indices]
-    read = emit.load(load.source, indices)
-    if access.load_stride(read, channel.var) == 1:
-        return read, []
+    merged_load = emit.load(load.source, indices)
+    if access.load_stride(merged_load, channel.var) == 1:
+        return merged_load, []
     axes = (*sums.reduce, channel)
-    new_axes = [Axis(Var(axis.var.name, "int64"), axis.extent) for axis in axes]
+    copy_axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in axes)
     buffer = emit.scratch([axis.extent for axis in axes], sums.dtype, "filters")
-    value = substitute(read, {old.var: axis.var for old, axis in zip(axes, new_axes, strict=True)})
-    return emit.load(buffer, [axis.var for axis in axes]), [Stage(buffer, tuple(new_axes), (), None, value)]
+    value = substitute(merged_load, {old.var: new.var for old, new in zip(axes, copy_axes, strict=True)})
+    load_of_copy = emit.load(buffer, [axis.var for axis in axes])
+    return load_of_copy, [Stage(buffer, copy_axes, (), None, value)]
 
 
 def _reading_new_sums(reader: Stage, sums: Stage, merged_sums: Stage) -> Stage:

@@ -163,15 +163,14 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
     """Returns whether padding an image band by band is profitable, rather than in one copy.
 
     A depthwise convolution reads an image only once. One copy in outer caches then costs less than copies of bands.
+    `source` is the padded copy that the contraction reads.
     """
-    (read, *_others) = access.reads_of(contraction, source.buffer)
-    is_reused = any(access.load_stride(read, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
-    iterations = access.iteration_count(source.spatial)
-    return (
-        is_reused
-        or iterations is None
-        or iterations * source.item_bytes > OUTER_CACHES_IN_LEVEL2_SIZES * target.level2_bytes
-    )
+    first_load, *_others = access.reads_of(contraction, source.buffer)
+    is_reused = any(access.load_stride(first_load, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
+    item_count = access.iteration_count(source.spatial)
+    if is_reused or item_count is None:
+        return True
+    return item_count * source.item_bytes > OUTER_CACHES_IN_LEVEL2_SIZES * target.level2_bytes
 
 
 def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
@@ -243,13 +242,18 @@ def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | No
 
 
 def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
-    """Emits a contraction on padded images: packs its filter once, then loops over images and bands in parallel."""
-    stages = on_same_axes(images.fused_stages)
-    images = replace(images, fused_stages=tuple(stages))
-    stores = [stage for stage in stages if stage.buffer in stored_buffers]
-    return emit_parallel_or_serial(
-        images.stages, target, lambda parallel: _emit_images(images, stores, target, parallel)
-    )
+    """Emits a contraction on padded images: packs its filter once, then loops over images and bands in parallel.
+
+    `stored_buffers` are the results that must be stored in memory.
+    """
+    fused_stages = tuple(on_same_axes(images.fused_stages))
+    images = replace(images, fused_stages=fused_stages)
+    stored_stages = [stage for stage in fused_stages if stage.buffer in stored_buffers]
+
+    def emit_nest(parallel: bool) -> Stmt:
+        return _emit_images(images, stored_stages, target, parallel)
+
+    return emit_parallel_or_serial(images.stages, target, emit_nest)
 
 
 def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
@@ -265,14 +269,14 @@ def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, par
     epilogue_stages = tuple(_on_single_image(store, images, contraction) for store in stores)
     # The plan's operands are packed already.
     planned = PlannedReduction(contraction, epilogue_stages, replace(plan, packed=()), combiner(contraction), target)
+
+    def emit_band(indices: list[ir.Expr]) -> Stmt:
+        image_index, band = indices
+        return _emit_band(images, planned, copy, image_index, band, target)
+
     image_count = images.source.spatial[0].extent
     band_count = int(images.fused_stages[0].spatial[1].extent) // images.band.rows
-    loop = emit.fused_loops(
-        [image_count, band_count],
-        lambda image_and_band: _emit_band(images, planned, copy, image_and_band[0], image_and_band[1], target),
-        parallel,
-    )
-    return emit.sequence([*packing, loop])
+    return emit.sequence([*packing, emit.fused_loops([image_count, band_count], emit_band, parallel)])
 
 
 def _on_single_image(store: Stage, images: Images, contraction: Stage) -> Stage:
@@ -293,18 +297,19 @@ def _emit_band(
         band: the index of the band.
         target: the CPU.
     """
-    source, band_row, result_row = images.source, Var("row", "int64"), images.fused_stages[0].spatial[1].var
-    image_var, row_var = (axis.var for axis in source.spatial[:2])
-    value = substitute(source.value, {image_var: image_index, row_var: band_row + band * images.band.step})
-    spatial = (Axis(band_row, emit.index(images.band.height)), *source.spatial[2:])
-    fill_stage = replace(with_value(source, value), buffer=copy, spatial=spatial)
+    source = images.source
+    source_image, source_row, *inner_axes = source.spatial
+    row_in_band = Var("row", "int64")
+    padded_row = row_in_band + band * images.band.step
+    value = substitute(source.value, {source_image.var: image_index, source_row.var: padded_row})
+    band_axes = (Axis(row_in_band, emit.index(images.band.height)), *inner_axes)
+    fill_stage = replace(with_value(source, value), buffer=copy, spatial=band_axes)
     ranges = [Range.whole(axis) for axis in planned.stage.reduce]
-    planned = replace(planned, shifts={result_row: band * images.band.rows})
-    return emit.sequence([
-        emit.allocate(copy),
-        _fill_copy(fill_stage, target),
-        emit_tasks(planned, ranges, False, {planned.stage.spatial[0].var: image_index}),
-    ])  # fmt: skip
+    result_row = images.fused_stages[0].spatial[1].var
+    shifted = replace(planned, shifts={result_row: band * images.band.rows})
+    fixed = {planned.stage.spatial[0].var: image_index}
+    filled_copy = _fill_copy(fill_stage, target)
+    return emit.sequence([emit.allocate(copy), filled_copy, emit_tasks(shifted, ranges, False, fixed)])
 
 
 def _fill_copy(fill_stage: Stage, target: CpuTarget) -> Stmt:

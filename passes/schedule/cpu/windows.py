@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -172,7 +173,8 @@ def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarge
 def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
     """Describes a reduction as sliding windows if each term is read for one result only; else returns None.
 
-    Terms that several results read are better kept in the registers of a tile.
+    Terms that several results read are better kept in the registers of a tile. `source` is the padded copy that the
+    reduction reads, if its bounds checks are there.
     """
     windowed = without_unit_axes(reduction)
     # The result axes are the image, one or more axes along which windows slide, and the channel.
@@ -182,8 +184,12 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
     if bounds_and_bare is None:
         return None
     bounds, bare = bounds_and_bare
-    windows = Windows(source, (windowed,), bare, _sliding_axes(bounds, windowed))
-    return windows if windows.sliding_axes and _choose_tile(windows, target) is not None else None
+    sliding_axes = _sliding_axes(bounds, windowed)
+    if not sliding_axes:
+        return None
+    windows = Windows(source, (windowed,), bare, sliding_axes)
+    has_tile = _choose_tile(windows, target) is not None
+    return windows if has_tile else None
 
 
 def _without_own_bounds(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
@@ -193,14 +199,12 @@ def _without_own_bounds(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     than its operands. Returns None for others.
     """
     term = reduced_term(reduction)
-    if (
-        term is None
-        or combiner(reduction) is None
-        or any(_is_reused(load, reduction) for load in operands_of(reduction))
-    ):
+    if term is None or combiner(reduction) is None:
         return None
+    if any(_is_reused(load, reduction) for load in operands_of(reduction)):
+        return None
+    # The term of a reduction with bounds checks is `if_then_else(is_inside, value, init)`.
     if is_choice(term) and tvm_ffi.structural_equal(term.args[2], reduction.init):
-        # The term is `if_then_else(is_inside, value, init)`.
         is_inside, value, _init = term.args
         bounds = _conjunction(is_inside)
         if bounds is None:
@@ -219,15 +223,14 @@ def _is_narrower(reduction: Stage) -> bool:
 
 def _has_windows(reduction: Stage) -> bool:
     """Returns whether each reduction axis is a tap of a sliding window: some index is a sum such as `row + tap`."""
-    index_variables = [variables(position) for load in operands_of(reduction) for position in load.indices]
-    position_axes = {axis.var for axis in reduction.spatial[1:-1]}
-    return all(
-        any(
-            axis.var in variables_of_index and variables_of_index & position_axes
-            for variables_of_index in index_variables
-        )
-        for axis in reduction.reduce
-    )
+    position_vars = {axis.var for axis in reduction.spatial[1:-1]}
+    window_vars: set[Var] = set()  # those of indices that depend on a position
+    for load in operands_of(reduction):
+        for index_value in load.indices:
+            index_vars = variables(index_value)
+            if index_vars & position_vars:
+                window_vars |= index_vars
+    return all(axis.var in window_vars for axis in reduction.reduce)
 
 
 def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
@@ -236,19 +239,19 @@ def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage
     The copy is then never made. Returns None unless the copy is ``if_then_else(is_inside, image, border)`` with a
     border that changes no result, and the reduction reads each of its elements for one result, at one index.
     """
-    source_loads = access.reads_of(reduction, source.buffer)
-    if source.reduce or not source_loads:
+    loads_of_copy = access.reads_of(reduction, source.buffer)
+    if source.reduce or not loads_of_copy or not is_choice(source.value):
         return None
-    load = source_loads[0]
-    if not all(tvm_ffi.structural_equal(load, other) for other in source_loads) or _is_reused(load, reduction):
-        return None
-    if not is_choice(source.value):
+    load = loads_of_copy[0]
+    is_same_index = all(tvm_ffi.structural_equal(load, other) for other in loads_of_copy)
+    if not is_same_index or _is_reused(load, reduction):
         return None
     is_inside, image, border = source.value.args
     # An image that is computed here would be computed anew for each window.
     if not _is_neutral(border, reduction) or not isinstance(image, TensorLoad):
         return None
-    bounds = _conjunction(with_value(source, is_inside).at(list(load.indices)))
+    is_inside_at_load = with_value(source, is_inside).at(list(load.indices))
+    bounds = _conjunction(is_inside_at_load)
     if bounds is None:
         return None
     without_border = with_value(source, image)
@@ -291,16 +294,18 @@ def _sliding_axes(bounds: Sequence[ir.Expr], reduction: Stage) -> tuple[SlidingA
     position_axes = reduction.spatial[1:-1]
     if any(axis.size is None for axis in (*position_axes, reduction.spatial[-1], *reduction.reduce)):
         return ()
-    bounds_by_axis = [[bound for bound in bounds if position.var in variables(bound)] for position in position_axes]
-    candidates = [
-        _sliding_axis(position, own_bounds, reduction.reduce)
-        for position, own_bounds in zip(position_axes, bounds_by_axis, strict=True)
-    ]
-    sliding_axes = tuple(axis for axis in candidates if axis is not None)
-    taps = [sliding_axis.tap.var for sliding_axis in sliding_axes if sliding_axis.tap is not None]
-    if len(sliding_axes) < len(candidates) or sum(map(len, bounds_by_axis)) != len(bounds):
-        return ()
-    return sliding_axes if len(set(taps)) == len(taps) else ()
+    sliding_axes: list[SlidingAxis] = []
+    used_bounds = 0
+    for position in position_axes:
+        bounds_of_axis = [bound for bound in bounds if position.var in variables(bound)]
+        used_bounds += len(bounds_of_axis)
+        sliding_axis = _sliding_axis(position, bounds_of_axis, reduction.reduce)
+        if sliding_axis is None:
+            return ()
+        sliding_axes.append(sliding_axis)
+    tap_vars = [axis.tap.var for axis in sliding_axes if axis.tap is not None]
+    has_distinct_taps = len(set(tap_vars)) == len(tap_vars)
+    return tuple(sliding_axes) if used_bounds == len(bounds) and has_distinct_taps else ()
 
 
 def _sliding_axis(position: Axis, comparisons: Sequence[ir.Expr], reduction_axes: Sequence[Axis]) -> SlidingAxis | None:
@@ -313,35 +318,39 @@ def _sliding_axis(position: Axis, comparisons: Sequence[ir.Expr], reduction_axes
     if len(tap_axes) > 1 or not used_vars <= {position.var, *(axis.var for axis in tap_axes)}:
         return None
     tap = tap_axes[0] if tap_axes else None
-    tap_count = (tap.size or 1) if tap else 1
-    strides_and_dilations: set[tuple[int, int]] = set()
-    lows, highs = [0], []
+    bounds: list[_Bound] = []
     for comparison in comparisons:
         bound = _parsed_bound(comparison, position, tap)
         if bound is None:
             return None
-        stride, dilation, low, high = bound
-        strides_and_dilations.add((stride, dilation))
-        if low is not None:
-            lows.append(low)
-        if high is not None:
-            highs.append(high)
+        bounds.append(bound)
     # All comparisons must be about the same index.
+    strides_and_dilations = {(bound.stride, bound.dilation) for bound in bounds}
     if len(strides_and_dilations) > 1:
         return None
     stride, dilation = strides_and_dilations.pop() if strides_and_dilations else (1, 1)
-    last_index = ((position.size or 1) - 1) * stride + (tap_count - 1) * dilation
-    sliding_axis = SlidingAxis(position, tap, stride, dilation, max(lows), min([last_index + 1, *highs]))
+    position_count, tap_count = position.size or 1, (tap.size or 1) if tap else 1
+    last_index = (position_count - 1) * stride + (tap_count - 1) * dilation
+    low = max([0, *(bound.low for bound in bounds if bound.low is not None)])
+    high = min([last_index + 1, *(bound.high for bound in bounds if bound.high is not None)])
+    sliding_axis = SlidingAxis(position, tap, stride, dilation, low, high)
     return sliding_axis if tap or sliding_axis.reaches_no_border else None
 
 
-def _parsed_bound(
-    comparison: ir.Expr, position: Axis, tap: Axis | None
-) -> tuple[int, int, int | None, int | None] | None:
-    """Parses a bound ``low <= position * stride + tap * dilation < high`` into (stride, dilation, low, high).
+class _Bound(NamedTuple):
+    """One side of ``low <= position * stride + tap * dilation < high``; the other side is None."""
 
-    A comparison is one side only, so `low` or `high` is None. The result is None unless it is linear in both variables
-    with constant factors of the same sign. With others, the indices inside aren't an interval.
+    stride: int
+    dilation: int
+    low: int | None = None
+    high: int | None = None
+
+
+def _parsed_bound(comparison: ir.Expr, position: Axis, tap: Axis | None) -> _Bound | None:
+    """Parses a comparison that bounds the index ``position * stride + tap * dilation`` on one side.
+
+    Returns None unless the comparison is linear in both variables with constant factors of the same sign. With others,
+    the indices inside aren't an interval.
     """
     is_greater = isinstance(comparison, (tirx.GE, tirx.GT))
     larger, smaller = (comparison.a, comparison.b) if is_greater else (comparison.b, comparison.a)
@@ -352,12 +361,14 @@ def _parsed_bound(
     strides = [access.stride(surplus, axis.var) for axis in axes]
     factors = [0 if stride is None else emit.static(stride) or 0 for stride in strides]
     constant = emit.static(emit.simplified(substitute(surplus, {axis.var: index(0) for axis in axes})))
-    if constant is None or not (min(factors) > 0 or max(factors) < 0):
+    if constant is None:
         return None
     stride, dilation = abs(factors[0]), abs(factors[-1])
-    if factors[0] > 0:  # `position * stride + tap * dilation + constant >= 0`
-        return stride, dilation, -constant, None
-    return stride, dilation, None, constant + 1  # `constant >= position * stride + tap * dilation`
+    if min(factors) > 0:  # `position * stride + tap * dilation + constant >= 0`
+        return _Bound(stride, dilation, low=-constant)
+    if max(factors) < 0:  # `constant >= position * stride + tap * dilation`
+        return _Bound(stride, dilation, high=constant + 1)
+    return None
 
 
 @dataclass(frozen=True)
@@ -407,12 +418,17 @@ def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
 
     `taps` is the number of taps along the last axis that the window slides along.
     """
-    if stage.broadcast_axis is not None:  # registers also hold all operands, plain and shuffled
-        return max(1, (target.vector_registers - 2 * taps) // 3), 1
-    if not has_calls(stage.value):
-        return target.vector_registers // REGISTER_DIVISOR, 1
-    max_results = target.vector_registers // REGISTER_DIVISOR_OF_SELECTIONS
-    return max_results, max_results if len(operands_of(stage)) > 1 else max(1, max_results // 2)
+    registers = target.vector_registers
+    if stage.broadcast_axis is not None:
+        # Registers also hold all operands, plain and shuffled.
+        return max(1, (registers - 2 * taps) // 3), 1
+    selects_terms = has_calls(stage.value)
+    if not selects_terms:
+        return registers // REGISTER_DIVISOR, 1
+    max_results = registers // REGISTER_DIVISOR_OF_SELECTIONS
+    has_factors = len(operands_of(stage)) > 1
+    max_along_channels = max_results if has_factors else max(1, max_results // 2)
+    return max_results, max_along_channels
 
 
 def _item_bytes(load: TensorLoad) -> int:
@@ -423,18 +439,17 @@ def _item_bytes(load: TensorLoad) -> int:
 def _with_edge_checks(windows: Windows) -> Stage:
     """Returns the reduction with bounds checks along the last axis of windows, if windows reach the border there.
 
-    Along other axes, loops run only over taps that are inside.
+    A term beyond the border is replaced by the reduction's initial value, which changes no result. Along other axes,
+    loops run only over taps that are inside.
     """
     sliding_axis, bare = windows.sliding_axes[-1], windows.bare
     term = reduced_term(bare)
     if sliding_axis.reaches_no_border or term is None:
         return bare
-    position = sliding_axis.position.var * sliding_axis.stride + (
-        sliding_axis.tap.var * sliding_axis.dilation if sliding_axis.tap else 0
-    )
-    term_or_init = tirx.if_then_else(
-        tirx.all(position >= sliding_axis.low, position < sliding_axis.high), term, bare.init
-    )
+    tap_offset = sliding_axis.tap.var * sliding_axis.dilation if sliding_axis.tap else 0
+    source_index = sliding_axis.position.var * sliding_axis.stride + tap_offset
+    is_inside = tirx.all(source_index >= sliding_axis.low, source_index < sliding_axis.high)
+    term_or_init = tirx.if_then_else(is_inside, term, bare.init)
     return with_value(bare, _replace_equal(bare.value, term, term_or_init))
 
 
@@ -446,18 +461,20 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
 
     `stored_buffers` are the results that must be stored in memory.
     """
-    stages = on_same_axes(windows.fused_stages)
-    windows = replace(windows, fused_stages=tuple(stages))
-    stores = [stage for stage in stages if stage.buffer in stored_buffers]
+    fused_stages = tuple(on_same_axes(windows.fused_stages))
+    windows = replace(windows, fused_stages=fused_stages)
+    stored_stages = [stage for stage in fused_stages if stage.buffer in stored_buffers]
     tile = _choose_tile(windows, target)
     if tile is None:
         raise ValueError("emit_windows: expected windows that as_windows accepted")
-    emitter = _WindowEmitter(windows, stores, tile)
+    emitter = _WindowEmitter(windows, stored_stages, tile)
     # The last two axes, the windows of a row and the channels, are tiled within a row.
-    extents = [axis.extent for axis in windows.fused_stages[0].spatial[:-2]]
-    return emit_parallel_or_serial(
-        windows.fused_stages, target, lambda parallel: emit.fused_loops(extents, emitter.emit_row, parallel)
-    )
+    row_extents = [axis.extent for axis in fused_stages[0].spatial[:-2]]
+
+    def emit_rows(parallel: bool) -> Stmt:
+        return emit.fused_loops(row_extents, emitter.emit_row, parallel)
+
+    return emit_parallel_or_serial(fused_stages, target, emit_rows)
 
 
 class _WindowEmitter:
