@@ -29,14 +29,15 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
     """Returns the row-major offset, in elements, of the element of a buffer at some indices.
 
     Where axes were merged into one loop, indices are digits of the same number, such as ``(task * 9 + i) // 64`` and
-    ``(task * 9 + i) % 64``. A variable stands for the number meanwhile: TVM takes sums in digits apart, and then can't
-    put the digits together again.
+    ``(task * 9 + i) % 64``. TVM takes sums in digits apart, and then can't put the digits together again. So a variable
+    stands for the number while the offset is simplified.
     """
     number = _number_of_digits(indices)
     if number is None:
         return _row_major_offset(buffer, indices)
     number_var = Var("number", number.ty)
-    offset = _row_major_offset(buffer, [_with_number(index, number_var) for index in indices])
+    digits_of_var = [_with_number(index, number_var) for index in indices]
+    offset = _row_major_offset(buffer, digits_of_var)
     return simplified(substitute(offset, {number_var: number}))
 
 
@@ -284,14 +285,19 @@ def _scatters_pairs(node: For) -> bool:
     They aren't if all iterations access one pair (a stride of 0), or each iteration the next one (a stride of 1).
     """
     accesses: list[tuple[Var, list[ir.Expr]]] = []
-    structural_walk(
-        node.body,
-        [
-            (TensorLoad, lambda load: accesses.append((load.source, load.indices[:]))),
-            (BufferStore, lambda store: accesses.append((store.buffer, store.indices[:]))),
-        ],
-    )
-    accesses_of_pairs = [access for access in accesses if "x" in str(access[0].ty.dtype)]  # such as float32x2
-    # What TVM doesn't know to be contiguous, it takes for scattered.
-    strides = [stride(_row_major_offset(*access), node.loop_var) for access in accesses_of_pairs]
-    return any(step is None or static(step) not in (0, 1) for step in strides)
+
+    def note_load(load: TensorLoad) -> None:
+        accesses.append((load.source, load.indices[:]))
+
+    def note_store(store: BufferStore) -> None:
+        accesses.append((store.buffer, store.indices[:]))
+
+    structural_walk(node.body, [(TensorLoad, note_load), (BufferStore, note_store)])
+    for buffer, indices in accesses:
+        if "x" not in str(buffer.ty.dtype):  # the dtype of pairs is one such as float32x2
+            continue
+        step = stride(_row_major_offset(buffer, indices), node.loop_var)
+        # What TVM doesn't know to be contiguous, it takes for scattered.
+        if step is None or static(step) not in (0, 1):
+            return True
+    return False

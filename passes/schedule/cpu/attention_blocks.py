@@ -77,16 +77,19 @@ def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
     if there are no such axes.
     """
     run = [stage for stage in stages if isinstance(stage, Stage)]
-    # Opaque nests have no axes to split. Blocks are for reductions that feed each other.
-    if len(run) < len(stages) or sum(bool(stage.reduce) for stage in run) < 2:
-        return None
+    has_opaque_nests = len(run) < len(stages)  # these have no axes to split
+    if has_opaque_nests or sum(bool(stage.reduce) for stage in run) < 2:
+        return None  # blocks are for reductions that feed each other
     results = [stage.buffer for stage in run]
     with_rows_first = [_rows_first(stage, results) for stage in run]
+    first = with_rows_first[0]
     depth = min(len(stage.spatial) for stage in run)
-    while depth and not all(_stays_in_row(stage, with_rows_first[0], results, depth) for stage in with_rows_first):
+    while depth and not all(_stays_in_row(stage, first, results, depth) for stage in with_rows_first):
         depth -= 1
+    if not depth:
+        return None
     blocks = Blocks(tuple(with_rows_first), tuple(stage.spatial for stage in run), depth)
-    return blocks if depth and _has_static_sizes(blocks) else None
+    return blocks if _has_static_sizes(blocks) else None
 
 
 def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
@@ -101,11 +104,12 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
     for load in stage.loads:
         if len(load.indices) != len(stage.spatial) or not _is_among(load.source, buffers):
             continue
-        axes_of_dims = [[axis for axis in stage.spatial if _is_axis(index, axis)] for index in load.indices]
-        reordered = tuple(axes[0] for axes in axes_of_dims if axes)
+        reordered: list[Axis] = []
+        for index in load.indices:
+            reordered += [axis for axis in stage.spatial if _is_axis(index, axis)]
         is_permutation = len(reordered) == len(load.indices) and len(set(reordered)) == len(reordered)
         if is_permutation:
-            return replace(stage, spatial=reordered)
+            return replace(stage, spatial=tuple(reordered))
     return stage
 
 
@@ -222,17 +226,20 @@ def _select_block_version(
     With a causal mask, later blocks need more columns, so they have versions with larger static extents.
 
     Args:
+      versions: the versions, in the order of the blocks that they serve.
       row_indices: the indices of the outer row axes, then of the block.
+      rows_per_block: the number of rows of a full block.
       emit_block: emits a block, given its version's stages, its first row and its number of rows.
     """
     *outer_indices, block = row_indices
-    first_version, *other_versions = versions
-    first_block = emit_block(first_version.blocks, [*outer_indices, block * rows_per_block], first_version.row_count)
-    if not other_versions:
+    first_row = [*outer_indices, block * rows_per_block]
+    version, *later_versions = versions
+    first_block = emit_block(version.blocks, first_row, version.row_count)
+    if not later_versions:
         return first_block
-    later_block = _select_block_version(other_versions, row_indices, rows_per_block, emit_block)
+    later_block = _select_block_version(later_versions, row_indices, rows_per_block, emit_block)
     # `when` returns None only without an alternative.
-    return emit.when(block < first_version.stop_block, first_block, later_block) or first_block
+    return emit.when(block < version.stop_block, first_block, later_block) or first_block
 
 
 def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:

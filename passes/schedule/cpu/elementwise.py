@@ -108,8 +108,10 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
     if rows is None or rows >= enough_tasks:
         return 1
     extent = static(innermost.extent)
-    # A chunk has at least four vectors.
-    return enough_tasks if extent is None else max(1, min(enough_tasks, extent // (4 * lanes)))
+    if extent is None:
+        return enough_tasks
+    min_chunk_size = 4 * lanes  # four vectors
+    return max(1, min(enough_tasks, extent // min_chunk_size))
 
 
 def _innermost_loop(
@@ -117,18 +119,22 @@ def _innermost_loop(
 ) -> Stmt:
     """Emits the innermost loop in vectors: in segments without bounds checks if possible, else as one loop.
 
-    `axis_indices` holds the values of the outer axes. `chunk` is the index of this task's chunk out of `chunks`.
+    Args:
+        stages: the stages of the nest.
+        innermost: the loop.
+        axis_indices: the values of the outer axes.
+        lanes: the elements of a vector.
+        chunks: the number of chunks that the loop is split into, one per task.
+        chunk: the index of this task's chunk.
     """
     segments = _segments_between_bounds(stages, innermost) if chunks == 1 else None
-    if segments is None:
-        return emit_vectors(
-            lambda element: stores_at(stages, {**axis_indices, **innermost.axis_indices(element)}),
-            innermost.extent,
-            lanes,
-            chunks,
-            chunk,
-        )
-    return emit.sequence([_emit_segment(segment, innermost, axis_indices, lanes) for segment in segments])
+    if segments is not None:
+        return emit.sequence([_emit_segment(segment, innermost, axis_indices, lanes) for segment in segments])
+
+    def emit_element(element: ir.Expr) -> Stmt:
+        return stores_at(stages, {**axis_indices, **innermost.axis_indices(element)})
+
+    return emit_vectors(emit_element, innermost.extent, lanes, chunks, chunk)
 
 
 def emit_vectors(
@@ -218,12 +224,17 @@ def _segments_between_bounds(stages: list[Stage], innermost: Loop) -> list[Segme
     if len(innermost.axes) != 1 or innermost.axes[0].size is None:
         return None
     var, size = innermost.axes[0].var, innermost.axes[0].size
+    boundaries = {0, size}
     checks = [check for stage in stages for check in comparisons(stage.value) if var in access.free_variables(check)]
-    bounds = [bound for bound in (bound_of(check, var) for check in checks) if bound is not None]
-    if not bounds or len(bounds) < len(checks):
+    if not checks:
         return None
-    boundaries = sorted({0, size, *(min(size, max(0, bound)) for bound in bounds)})
-    return [_segment_between(stages, var, start, stop) for start, stop in zip(boundaries, boundaries[1:], strict=False)]
+    for check in checks:
+        bound = bound_of(check, var)
+        if bound is None:
+            return None
+        boundaries.add(min(size, max(0, bound)))
+    starts = sorted(boundaries)
+    return [_segment_between(stages, var, start, stop) for start, stop in zip(starts, starts[1:], strict=False)]
 
 
 def _segment_between(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:

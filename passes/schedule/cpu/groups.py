@@ -199,8 +199,10 @@ def _can_join(stage: Stage, group: Group) -> bool:
     """
     if stage.reduce or not _has_same_domain(stage, group.first):
         return False
-    read = [other for other in group.stages if reads(stage, other.buffer)]
-    return all(reads_elementwise(stage, other) for other in read) and (bool(read) or not group.first.reduce)
+    read_stages = [other for other in group.stages if reads(stage, other.buffer)]
+    if group.first.reduce and not read_stages:
+        return False
+    return all(reads_elementwise(stage, other) for other in read_stages)
 
 
 def _has_same_domain(stage: Stage, other: Stage) -> bool:

@@ -33,13 +33,14 @@ def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kerne
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
+    reading_stages = [reader for reader in readers if isinstance(reader, Stage)]
     # Opaque nests are written as they are. Without readers, there is nothing to inline into.
-    if any(isinstance(reader, Opaque) for reader in readers) or not readers:
+    if not readers or len(reading_stages) < len(readers):
         return False
     # As a contraction's epilogue it costs nothing; inlined, it would run in each reader.
     if shares_work(stage) or (len(readers) > 1 and _is_epilogue_of_contraction(stage, stages)):
         return False
-    return is_reindexing(stage) or _is_worthwhile(stage, [reader for reader in readers if isinstance(reader, Stage)])
+    return is_reindexing(stage) or _is_worthwhile(stage, reading_stages)
 
 
 def _is_epilogue_of_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
@@ -50,14 +51,15 @@ def _is_epilogue_of_contraction(stage: Stage, stages: list[Stage | Opaque]) -> b
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
     """Returns whether recomputing a stage's value in each reader is cheaper than storing and loading the results."""
-    read_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
     # A reduction would compute the same value for several of its terms.
     if any(_would_recompute_elements(reader, stage) for reader in readers if reader.reduce):
         return False
+    load_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
+    operations = _operations(stage)
     # Cheap values may be computed twice, and those of one or two operations any number of times.
-    if _operations(stage) <= CHEAP_OPERATIONS:
-        return read_count <= 2 or _operations(stage) <= 2
-    return read_count == 1 and not _would_recompute_elements(readers[0], stage)
+    if operations <= CHEAP_OPERATIONS:
+        return load_count <= 2 or operations <= 2
+    return load_count == 1 and not _would_recompute_elements(readers[0], stage)
 
 
 def is_reindexing(stage: Stage) -> bool:

@@ -148,13 +148,20 @@ def _reads_later_stage(phases: Sequence[Phase], stages: Sequence[Stage | Opaque]
     """Returns whether an epilogue reads what a stage between the contractions and the last stage computes.
 
     The epilogues run right after the contractions, and such a stage runs later.
+
+    Args:
+        phases: the contractions and their epilogues.
+        stages: all stages of the kernel.
+        replaced: the stages that the epilogues replace.
     """
     sums = [phase.sums for phase in phases]
     first_sum = next(position for position, stage in enumerate(stages) if _is_among(stage, sums))
-    later = [
-        stage for stage in stages[first_sum:] if not _is_among(stage, (*sums, *replaced)) and isinstance(stage, Stage)
-    ]
-    return any(reads(phase.epilogue, stage.buffer) for phase in phases for stage in later)
+    for stage in stages[first_sum:]:
+        if isinstance(stage, Opaque) or _is_among(stage, (*sums, *replaced)):
+            continue
+        if any(reads(phase.epilogue, stage.buffer) for phase in phases):
+            return True
+    return False
 
 
 def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Kernel) -> Stage | None:
@@ -166,11 +173,13 @@ def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Ker
     before = stages[-2] if len(stages) > 1 else None
     if not isinstance(before, Stage) or before.reduce or not kernel.is_local(before.buffer):
         return None
-    if not reads_elementwise(last, before) or any(reads(stage, before.buffer) for stage in stages[:-1]):
+    is_read_elsewhere = any(reads(stage, before.buffer) for stage in stages[:-1])
+    if is_read_elsewhere or not reads_elementwise(last, before):
         return None
     calls: list[ir.Expr] = []
     structural_walk(before.value, (ir.Call, calls.append))
-    return before if calls and all(map(is_choice, calls)) else None
+    only_chooses = bool(calls) and all(is_choice(call) for call in calls)
+    return before if only_chooses else None
 
 
 def _writes_source(stage: Stage | Opaque, load: TensorLoad) -> bool:
@@ -246,13 +255,20 @@ def _firsts_and_strides(axes: Sequence[Axis], condition: ir.Expr, load: TensorLo
     """Returns the first index and the distance of the indices that a condition selects along each axis.
 
     Returns None if they aren't at regular distances along an axis.
+
+    Args:
+        axes: the result axes.
+        condition: the condition, a conjunction of conditions on single axes.
+        load: the load of a sum where the condition holds. It must have one index per axis, which counts the selected
+            indices of this axis.
     """
     if len(load.indices) != len(axes):
         return None
-    conditions, firsts_and_strides = conjuncts(condition), []
+    conditions = conjuncts(condition)
+    firsts_and_strides: list[tuple[int, int]] = []
     for axis, load_index in zip(axes, load.indices, strict=True):
-        axis_conditions = [conjunct for conjunct in conditions if axis.var in variables(conjunct)]
-        first_and_stride = _first_and_stride(axis.var, load_index, axis_conditions)
+        conditions_of_axis = [conjunct for conjunct in conditions if axis.var in variables(conjunct)]
+        first_and_stride = _first_and_stride(axis.var, load_index, conditions_of_axis)
         if first_and_stride is None:
             return None
         firsts_and_strides.append(first_and_stride)
@@ -265,11 +281,10 @@ def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
 
 
 def _first_and_stride(var: Var, load_index: ir.Expr, conditions: list[ir.Expr]) -> tuple[int, int] | None:
-    """Finds the first index of an axis at which all conditions hold and the expression `load_index` is 0.
+    """Returns the first index of an axis at which all conditions hold and `load_index` is 0, and the distance to the next.
 
-    Returns this index and the distance to the next one at which the conditions hold; None if there is no such index. For
-    example, ``i % 2 == 1`` and the load's index ``i // 2`` give ``(1, 2)``. Candidates are tried one by one, since the
-    conditions contain remainders, which TVM's analyzer can't solve.
+    Returns None if there is no such index. For example, ``i % 2 == 1`` and the load's index ``i // 2`` give ``(1, 2)``.
+    Candidates are tried one by one, since the conditions contain remainders, which TVM's analyzer can't solve.
     """
     if not variables(load_index) <= {var} or any(variables(condition) != {var} for condition in conditions):
         return None
@@ -278,14 +293,12 @@ def _first_and_stride(var: Var, load_index: ir.Expr, conditions: list[ir.Expr]) 
     def value_at(expression: ir.Expr, candidate: int) -> int | None:
         return emit.static(analyzer.simplify(substitute(expression, {var: index(candidate)})))
 
-    def is_selected(candidate: int) -> bool:
-        return all(value_at(condition, candidate) for condition in conditions)
-
-    selected = (candidate for candidate in range(3 * MAX_STRIDE) if is_selected(candidate))
-    first = next(selected, None)
-    while first is not None:
-        following = next(selected, None)
-        if following is not None and value_at(load_index, first) == 0:
-            return first, following - first
-        first = following
+    previous: int | None = None
+    for candidate in range(3 * MAX_STRIDE):
+        is_selected = all(value_at(condition, candidate) for condition in conditions)
+        if not is_selected:
+            continue
+        if previous is not None and value_at(load_index, previous) == 0:
+            return previous, candidate - previous
+        previous = candidate
     return None

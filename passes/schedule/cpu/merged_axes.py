@@ -51,10 +51,13 @@ def axis_merges(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[AxisMe
 
     Such a stage becomes the epilogue of the contraction, without a copy of the sums. No other stage may read the sums.
     """
-    results = [
-        merge for sums in stages if isinstance(sums, Stage) for merge in _merges_by_readers(sums, stages, kernel)
-    ]
-    return results if len({merge.result.buffer for merge in results}) == len(results) else []
+    merges: list[AxisMerge] = []
+    for stage in stages:
+        if isinstance(stage, Stage):
+            merges += _merges_by_readers(stage, stages, kernel)
+    # A stage that reads the sums of two contractions can't be the epilogue of both.
+    results = {merge.result.buffer for merge in merges}
+    return merges if len(results) == len(merges) else []
 
 
 def with_epilogues(stages: Sequence[Stage | Opaque], merges: Sequence[AxisMerge]) -> list[Stage | Opaque]:
@@ -95,10 +98,15 @@ def _merges_by_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Ke
     """
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
-    readers = [stage for stage in stages if stage is not sums and reads(stage, sums.buffer)]
-    results = [_as_axis_merge(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
-    known = [merge for merge in results if merge is not None]
-    return known if len(known) == len(readers) else []
+    merges: list[AxisMerge] = []
+    for stage in stages:
+        if stage is sums or not reads(stage, sums.buffer):
+            continue
+        merge = _as_axis_merge(sums, stage, kernel) if isinstance(stage, Stage) else None
+        if merge is None:
+            return []
+        merges.append(merge)
+    return merges
 
 
 def _as_axis_merge(sums: Stage, result: Stage, kernel: Kernel) -> AxisMerge | None:
@@ -149,12 +157,10 @@ def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage
     """
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     sum_indices: list[ir.Expr] = [axis.var for axis in axes]
-    value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, sum_indices))
-    result_indices = [
-        *sum_indices[:first],
-        sum_indices[first] * size + sum_indices[first + 1],
-        *sum_indices[first + 2 :],
-    ]
+    own_sum = emit.load(sums.buffer, sum_indices)
+    value = replace_loads(result.value, sums.buffer, lambda _indices: own_sum)
+    merged_index = sum_indices[first] * size + sum_indices[first + 1]
+    result_indices = [*sum_indices[:first], merged_index, *sum_indices[first + 2 :]]
     value = substitute(value, by_axis(result.spatial, result_indices))
     buffer = emit.scratch([axis.extent for axis in axes], result.dtype, "joined")
     return Stage(buffer, axes, (), None, value, result.constants)

@@ -45,13 +45,15 @@ def _split_into_tasks(loop: For) -> Stmt:
     A task for each iteration would cost more than the iteration.
     """
 
-    def emit_task(task_number: ir.Expr) -> Stmt:
+    def emit_task(task: ir.Expr) -> Stmt:
         """Emits the iterations of one task; the last task may have fewer."""
-        first_iteration = task_number * ITERATIONS_PER_TASK
+        first_iteration = task * ITERATIONS_PER_TASK
         count = tirx.min(loop.extent - first_iteration, index(ITERATIONS_PER_TASK))
-        return emit.loop(
-            count, lambda offset: substitute(loop.body, {loop.loop_var: loop.min + first_iteration + offset})
-        )
 
-    tasks = emit.simplified(tirx.floordiv(loop.extent + (ITERATIONS_PER_TASK - 1), index(ITERATIONS_PER_TASK)))
-    return emit.loop(tasks, emit_task, ForKind.PARALLEL, "task")
+        def emit_iteration(offset: ir.Expr) -> Stmt:
+            return substitute(loop.body, {loop.loop_var: loop.min + first_iteration + offset})
+
+        return emit.loop(count, emit_iteration)
+
+    task_count = emit.simplified(emit.ceil_div(loop.extent, ITERATIONS_PER_TASK))
+    return emit.loop(task_count, emit_task, ForKind.PARALLEL, "task")

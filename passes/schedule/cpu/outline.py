@@ -87,20 +87,25 @@ class _Outliner:
 
         A call costs nothing measurable compared with enough work: the loop's own, that of statements nearby, or, if it
         isn't executed often, that of the kernel.
+
+        Args:
+            loop: the loop.
+            nearby_cycles: the work of the statements around the loop, per execution of it.
+            times: how many times the kernel executes the loop.
         """
         region = Region(loop, self.in_memory)
         if region.cycles is None or not region.stores:
             return None
-        is_small_share = max(region.cycles, nearby_cycles) >= MIN_CYCLES_BESIDE_CALL
+        is_worthwhile = max(region.cycles, nearby_cycles) >= MIN_CYCLES_BESIDE_CALL
         cycles_of_calls = 0
         if region.calls:
             # Product tiles have many sizes: each would make another subroutine of the loops around it.
-            is_worthwhile = is_small_share and all(product_tile_of(call) is None for call, _ in region.calls)
+            is_worthwhile = is_worthwhile and all(product_tile_of(call) is None for call, _loops in region.calls)
+        elif not is_worthwhile and region.cycles < MIN_CYCLES:
+            cycles_of_calls = times * CYCLES_OF_A_SHORT_CALL
+            is_worthwhile = cycles_of_calls <= self.cycles_left_for_calls
         else:
-            is_worthwhile = is_small_share or region.cycles >= MIN_CYCLES
-            if not is_worthwhile:
-                cycles_of_calls = times * CYCLES_OF_A_SHORT_CALL
-                is_worthwhile = cycles_of_calls <= self.cycles_left_for_calls
+            is_worthwhile = True
         if not is_worthwhile or not region.can_be_called:
             return None
         self.cycles_left_for_calls -= cycles_of_calls

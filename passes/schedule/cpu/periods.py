@@ -45,22 +45,22 @@ def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
     axis = innermost.axes[0]
     if len(innermost.axes) != 1 or axis.size is None:
         return None
-    lengths = {length for stage in stages for length in _divisors(stage.value, axis.var, axis.size)}
-    length = lengths.pop() if len(lengths) == 1 else None
+    divisors = {divisor for stage in stages for divisor in _divisors(stage.value, axis.var, axis.size)}
+    length = divisors.pop() if len(divisors) == 1 else None
     if not length or axis.size % length:
         return None
     count = axis.size // length
     period, offset = Var("number", "int64"), Var("place", "int64")
-    ranges = {period: count, offset: length}
-    values = [
-        _with_simplified_divisions(substitute(stage.value, {axis.var: period * length + offset}), ranges)
-        for stage in stages
-    ]
-    rewritten = tuple(with_value(stage, value) for stage, value in zip(stages, values, strict=True))
-    # A period within a period would leave divisions in the loop.
-    if any(_divisors(value, var, size) for value in values for var, size in ranges.items()):
-        return None
-    return Periods(rewritten, axis.var, count, length, period, offset)
+    sizes = {period: count, offset: length}
+    position = {axis.var: period * length + offset}
+    rewritten: list[Stage] = []
+    for stage in stages:
+        value = _with_simplified_divisions(substitute(stage.value, position), sizes)
+        # A period within a period would leave divisions in the loop.
+        if any(_divisors(value, var, size) for var, size in sizes.items()):
+            return None
+        rewritten.append(with_value(stage, value))
+    return Periods(tuple(rewritten), axis.var, count, length, period, offset)
 
 
 def _divisors(value: ir.Expr, var: Var, size: int) -> set[int | None]:

@@ -192,15 +192,17 @@ class Region:
 
     @cached_property
     def can_be_called(self) -> bool:
-        """Whether all accesses are of few arrays with constant strides. Finding out records the arrays and their locations.
+        """Returns whether the region can be a subroutine, and records its arrays and the locations of its accesses.
 
-        Values may depend on nothing else of the kernel, nor on a loop's variable. An array that is written and read,
-        such as one that a variable is updated in, is passed once: arrays that are passed don't overlap.
+        All accesses must be of few arrays, with constant strides. Values may depend on nothing else of the kernel, nor on a
+        loop's variable. An array that is written and read, such as one that a variable is updated in, is passed once:
+        arrays that are passed don't overlap.
         """
         accesses = self._accesses()
         if accesses is None:
             return False
         written, read = accesses
+        # Arrays that are written come first.
         if not all(self._add(*access) for access in written):
             return False
         self.results = len(self.arrays)
@@ -209,28 +211,33 @@ class Region:
         sources = [array.source for array in self.arrays]
         if any(_is_local(source) and source not in self.in_memory for source in sources):
             return False
-        if any(sources[number].same_as(other) for number in range(self.results) for other in sources[number + 1 :]):
-            return False
+        for position, result in enumerate(sources[: self.results]):
+            if any(result.same_as(other) for other in sources[position + 1 :]):
+                return False
         return len(self.arrays) <= MAX_ARRAYS
 
     def _accesses(self) -> tuple[list[Access], list[Access]] | None:
-        """Returns all writes and all reads of arrays, or None if a value depends on something else."""
+        """Returns all writes and all reads of arrays, by the region itself and by the subroutines that it calls.
+
+        Returns None if a value depends on something other than arrays.
+        """
         written: list[Access] = []
         read: list[Access] = []
         for store, loops in self.stores:
             loads: list[TensorLoad] = []
-            if structural_walk(store.value, _loads_only(loads), order="pre") is not None:
+            interrupted_at = structural_walk(store.value, _loads_only(loads), order="pre")
+            if interrupted_at is not None:
                 return None
             written.append((store, store.buffer, loops))
             read += [(load, load.source, loops) for load in loads]
         for call, loops in self.calls:
-            _, elements, numbers = subroutine.arguments(call)
+            _name, elements, numbers = subroutine.arguments(call)
             if any(loop.loop_var in variables(number) for number in numbers for loop in loops):
                 return None
             accesses = [(element, element.source, loops) for element in elements]
-            results = subroutine.results(call)
-            written += accesses[:results]
-            read += accesses[results:]
+            result_count = subroutine.results(call)
+            written += accesses[:result_count]
+            read += accesses[result_count:]
         return written, read
 
     def _add(self, node: BufferStore | TensorLoad, source: Var, loops: Loops) -> bool:
@@ -329,15 +336,15 @@ class Region:
         sources = [array.source for array in self.arrays]
         results, operands = sources[: self.results], sources[self.results :]
 
-        def is_pair(result: Var, operand: Var, pair: tuple[Var, Var]) -> bool:
-            first, second = pair
-            if result.same_as(first):
-                return operand.same_as(second)
-            return result.same_as(second) and operand.same_as(first)
+        def contains(arrays: list[Var], array: Var) -> bool:
+            return any(array.same_as(other) for other in arrays)
 
-        return not any(
-            is_pair(result, operand, pair) for result in results for operand in operands for pair in overlapping
-        )
+        for first, second in overlapping:
+            if contains(results, first) and contains(operands, second):
+                return False
+            if contains(results, second) and contains(operands, first):
+                return False
+        return True
 
     def _extents_to_pass(self, part: Part | None) -> dict[Var, int | ir.Expr]:
         """Returns the extents of loops that are arguments of the subroutine, by the loop's variable.
@@ -443,13 +450,17 @@ class _Body:
             return emit.allocate(self.locals[stmt.buffer])
         if isinstance(stmt, Evaluate):
             name, elements, numbers = subroutine.arguments(stmt.value)
-            new_elements = [emit.load(*self._array_and_index(element, element.source)) for element in elements]
-            return subroutine.call(name, new_elements, [next(self.numbers_of_calls) for _ in numbers])
+            passed_elements = [self._load(element) for element in elements]
+            passed_numbers = [next(self.numbers_of_calls) for _ in numbers]
+            return subroutine.call(name, passed_elements, passed_numbers)
         array, indices = self._array_and_index(stmt, stmt.buffer)
-        value = structural_map(
-            stmt.value, (TensorLoad, lambda load: emit.load(*self._array_and_index(load, load.source)))
-        )
+        value = structural_map(stmt.value, (TensorLoad, self._load))
         return emit.store(array, value, indices)
+
+    def _load(self, load: TensorLoad) -> TensorLoad:
+        """Translates a load of the region to a load of the subroutine's array."""
+        array, indices = self._array_and_index(load, load.source)
+        return emit.load(array, indices)
 
     def _loop(self, loop: For) -> Stmt:
         """Translates a loop of the region to a loop of the subroutine.
@@ -519,8 +530,8 @@ def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
     if isinstance(stmt, For):
         return estimated_cycles(stmt.body, times * extent_of(stmt))
     if isinstance(stmt, IfThenElse):
-        cases = (stmt.then_case, stmt.else_case)
-        return max(0 if case is None else estimated_cycles(case, times) for case in cases)
+        branches = [branch for branch in (stmt.then_case, stmt.else_case) if branch is not None]
+        return max(estimated_cycles(branch, times) for branch in branches)
     if isinstance(stmt, Evaluate):
         return times * cycles_of_call(stmt.value) if subroutine.is_call(stmt.value) else 0
     return times / ITEMS_PER_CYCLE if isinstance(stmt, BufferStore) else 0

@@ -63,7 +63,8 @@ def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
     strips = _sort_into_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
         return None
-    return strips if strips.has_masked_columns or _largest_bytes(strips) > target.level2_bytes // 2 else None
+    exceeds_cache = _largest_bytes(strips) > target.level2_bytes // 2
+    return strips if exceeds_cache or strips.has_masked_columns else None
 
 
 def _largest_bytes(strips: Strips) -> int:
@@ -112,22 +113,20 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
     Without such loads, this is the first result axis. Returns None if the loads have different first indices, if the
     axis hasn't the given extent (the number of rows), or if the stage reduces over rows other than by a sum from 0.
     """
-    row_loads = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
-    candidates: list[Axis] = []
-    if not row_loads:
-        candidates = list(stage.spatial[:1])
-    else:
-        row_index, *other_indices = {load.indices[0] for load in row_loads}
-        if not other_indices:
-            candidates = [axis for axis in (*stage.spatial[:1], *stage.reduce) if axis.var.same_as(row_index)]
+    row_indices = {load.indices[0] for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)}
+    candidates = stage.spatial[:1]
+    if row_indices:
+        row_index, *other_indices = row_indices
+        if other_indices:
+            return None
+        candidates = tuple(axis for axis in (*candidates, *stage.reduce) if axis.var.same_as(row_index))
     if not candidates or candidates[0].size != extent:
         return None
     row_axis = candidates[0]
-    is_sum_from_zero = isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init)
     # Rows are split into strips, and only sums from 0 can be added up strip by strip.
-    if any(row_axis is axis for axis in stage.reduce) and not is_sum_from_zero:
-        return None
-    return row_axis
+    is_reduced = any(row_axis is axis for axis in stage.reduce)
+    is_sum_from_zero = isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init)
+    return None if is_reduced and not is_sum_from_zero else row_axis
 
 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
@@ -179,12 +178,12 @@ def _emit_strips(
         rows: the rows of each of these strips.
     """
     last_row = (stop - 1) * rows_per_strip + rows - 1
-    return emit.loop(
-        stop - first,
-        lambda strip: _emit_strip(
-            strips, kernel, emit_all, emit.simplified((strip + first) * rows_per_strip), rows, last_row
-        ),
-    )
+
+    def emit_strip(strip: ir.Expr) -> Stmt:
+        first_row = emit.simplified((strip + first) * rows_per_strip)
+        return _emit_strip(strips, kernel, emit_all, first_row, rows, last_row)
+
+    return emit.loop(stop - first, emit_strip)
 
 
 def _emit_strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, rows: int, last_row: int) -> Stmt:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import tvm_ffi
 from tvm import ir
+from tvm.ir import TensorLoad
 from tvm.tirx import IntImm, Stmt, Var
 
 from tvtf.passes.schedule.cpu import access, emit
@@ -37,9 +38,11 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
     A softmax or layer normalization is such a chain. If all its stages run on one row before the next, each stage finds
     the row in the level-1 cache.
     """
-    if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
-        return None  # without a reduction, a row isn't read again
-    return next((chain for chain in reversed(_chains_at(stages, start)) if _is_worthwhile(chain, target)), None)
+    has_reduction = any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:])
+    if not has_reduction:
+        return None  # a row isn't read again
+    longest_first = reversed(_chains_at(stages, start))
+    return next((chain for chain in longest_first if _is_worthwhile(chain, target)), None)
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
@@ -80,12 +83,13 @@ def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     for own_axis, axis_of_chain in zip(row_axes, row_axes_of_chain, strict=True):
         if not _are_equal_extents(own_axis.extent, axis_of_chain.extent):
             return False
-    loads_of_chain = [load for load in stage.loads if any(load.source.same_as(other.buffer) for other in stages)]
-    return all(
-        _is_own_index(index, axis)
-        for load in loads_of_chain
-        for index, axis in zip(load.indices[:depth], row_axes, strict=True)
-    )
+    for load in stage.loads:
+        if not any(load.source.same_as(other.buffer) for other in stages):
+            continue
+        row_indices = load.indices[:depth]
+        if not all(_is_own_index(index, axis) for index, axis in zip(row_indices, row_axes, strict=True)):
+            return False
+    return True
 
 
 def _is_own_index(index: ir.Expr, axis: Axis) -> bool:
@@ -133,14 +137,16 @@ def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) ->
     last_row_axis = stage.spatial[chain.depth - 1]
     if last_row_axis.size is not None and last_row_axis.size < target.lanes(stage.item_bytes):
         return False
-    buffers = [other.buffer for other in chain.stages]
-    outside_loads = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in buffers)]
-    inner_vars = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
-    return any(
-        access.load_stride(load, last_row_axis.var) == 1
-        and all(access.load_stride(load, var) not in (0, 1) for var in inner_vars)
-        for load in outside_loads
-    )
+    axes_in_row = (*stage.spatial[chain.depth :], *stage.reduce)
+
+    def is_strided_in_row(load: TensorLoad) -> bool:
+        return all(access.load_stride(load, axis.var) not in (0, 1) for axis in axes_in_row)
+
+    for load in stage.loads:
+        is_operand = not any(load.source.same_as(other.buffer) for other in chain.stages)
+        if is_operand and access.load_stride(load, last_row_axis.var) == 1 and is_strided_in_row(load):
+            return True
+    return False
 
 
 def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
@@ -156,9 +162,11 @@ def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stm
     if _has_short_rows(chain, target):
         return emit_stacked(chain.stages, chain.depth, stored_buffers, target, emit_row)
     row_extents = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
-    return emit_parallel_or_serial(
-        chain.stages, target, lambda parallel: emit.fused_loops(row_extents, emit_row, parallel)
-    )
+
+    def emit_loops(parallel: bool) -> Stmt:
+        return emit.fused_loops(row_extents, emit_row, parallel)
+
+    return emit_parallel_or_serial(chain.stages, target, emit_loops)
 
 
 def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr], target: CpuTarget) -> Stmt:
@@ -178,22 +186,28 @@ def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr]
 def _emit_stage_of_row(
     stage: Stage, depth: int, row_buffers: dict[Var, Var], row_indices: list[ir.Expr], target: CpuTarget
 ) -> Stmt:
-    """Emits one stage (loop nest) for one row, with complete results replaced by their row buffers.
+    """Emits one stage (loop nest) for one row.
 
-    `row_indices` are the row's indices along the first `depth` axes.
+    Args:
+        stage: the stage, on all rows.
+        depth: the number of leading axes that count the rows.
+        row_buffers: the buffers of one row that replace complete results.
+        row_indices: the row's indices along these axes.
+        target: the CPU.
     """
-    row_axes = stage.spatial[:depth]
+    row_axes, axes_in_row = stage.spatial[:depth], stage.spatial[depth:]
     fixed = by_axis(row_axes, row_indices)
     value = stage.value
-    for old, new in row_buffers.items():
-        value = _with_row_loads(value, old, new, depth)
+    for result, row_buffer in row_buffers.items():
+        value = _with_row_loads(value, result, row_buffer, depth)
     value = substitute(value, fixed)
-    if stage.buffer in row_buffers:
-        stage_in_row = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
+    own_row_buffer = row_buffers.get(stage.buffer)
+    if own_row_buffer is not None:
+        stage_in_row = replace(stage, buffer=own_row_buffer, spatial=axes_in_row, value=value)
         return _emit_stage(stage_in_row, target, {})
-    # The row's own axes have one iteration, whose index is in `fixed`.
+    # The result is stored: the row's own axes have one iteration, whose index is in `fixed`.
     single_row = tuple(Axis(axis.var, emit.index(1)) for axis in row_axes)
-    return _emit_stage(replace(stage, spatial=(*single_row, *stage.spatial[depth:]), value=value), target, fixed)
+    return _emit_stage(replace(stage, spatial=(*single_row, *axes_in_row), value=value), target, fixed)
 
 
 def _with_row_loads(value: ir.Expr, old: Var, new: Var, depth: int) -> ir.Expr:

@@ -13,23 +13,25 @@ from tvtf.passes.schedule.cpu.tile import Epilogue, Range, loop_over_ranges, upd
 
 
 def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: AxisIndices | None = None) -> Stmt:
-    """Emits a reduction as plain scalar loops, for reductions that no plan fits; `stores` is its epilogue."""
-    epilogue = Epilogue(stage, tuple(stores))
-    free_axes = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
+    """Emits a reduction as plain scalar loops, for reductions that no plan fits.
+
+    Args:
+        stage: the reduction.
+        stores: the stages of its epilogue, which store results.
+        fixed: the values of axes that aren't loops here.
+    """
+    epilogue, fixed = Epilogue(stage, tuple(stores)), fixed or {}
+    free_axes = [axis for axis in stage.spatial if axis.var not in fixed]
 
     def reduce_element(indices: list[ir.Expr]) -> Stmt:
-        """Emits the reduction of one result in a scalar accumulator, and the stages that finish and store the result.
-
-        No vectors or register tiles fit such a reduction.
-        """
-        axis_indices = {**(fixed or {}), **by_axis(free_axes, indices)}
+        """Emits the reduction of one result in a scalar accumulator, and the stages that finish and store the result."""
+        axis_indices = {**fixed, **by_axis(free_axes, indices)}
         accumulator, only_item = emit.scratch([1], stage.dtype, "accumulator", "local"), [emit.index(0)]
         accumulated = emit.load(accumulator, only_item)
 
         def add_term(term_indices: AxisIndices) -> Stmt:
-            return emit.store(
-                accumulator, update_value(stage, accumulated, {**axis_indices, **term_indices}), only_item
-            )
+            updated = update_value(stage, accumulated, {**axis_indices, **term_indices})
+            return emit.store(accumulator, updated, only_item)
 
         initialize = emit.store(accumulator, stage.init, only_item)
         add_all_terms = loop_over_ranges([Range.whole(axis) for axis in stage.reduce], add_term)

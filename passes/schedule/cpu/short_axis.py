@@ -32,11 +32,11 @@ def shares_work(stage: Stage) -> bool:
     # The axes of such a stage are the row and the short axis.
     if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
         return False
-    last = stage.spatial[-1].var
-    same_reads = all(access.load_stride(load, last) == 0 for load in stage.loads)
-    return (
-        same_reads and access.operations(stage.value) >= SHARED_OPERATIONS and last in _variables_in_tests(stage.value)
-    )
+    position = stage.spatial[-1].var
+    has_same_operands = all(access.load_stride(load, position) == 0 for load in stage.loads)
+    if not has_same_operands or access.operations(stage.value) < SHARED_OPERATIONS:
+        return False
+    return position in _variables_in_tests(stage.value)
 
 
 def _variables_in_tests(value: ir.Expr) -> set[Var]:
@@ -55,16 +55,21 @@ def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> St
     row_axis = stages[0].spatial[0]
     lanes = min(target.lanes(stage.item_bytes) for stage in stages)
     full_vectors = emit.simplified(tirx.floordiv(row_axis.extent, index(lanes)))
-    kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
-    main = emit.loop(full_vectors, lambda vector: _compute_vectors(stages, vector * lanes, lanes), kind)
     remaining_rows = emit.simplified(row_axis.extent - full_vectors * lanes)
+    statements: list[Stmt | None] = []
+
+    def emit_vector(vector: ir.Expr) -> Stmt:
+        return _compute_vectors(stages, vector * lanes, lanes)
+
+    def emit_remaining_row(row: ir.Expr) -> Stmt:
+        return _compute_vectors(stages, full_vectors * lanes + row, 1)
+
+    if emit.static(full_vectors) != 0:
+        kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+        statements.append(emit.loop(full_vectors, emit_vector, kind))
     static_remaining = emit.static(remaining_rows)
-    statements = [None if emit.static(full_vectors) == 0 else main]
-    # An unknown number of remaining rows is a loop over single rows.
-    if static_remaining is None:
-        statements.append(
-            emit.loop(remaining_rows, lambda row: _compute_vectors(stages, full_vectors * lanes + row, 1))
-        )
+    if static_remaining is None:  # an unknown number of rows is a loop over single rows
+        statements.append(emit.loop(remaining_rows, emit_remaining_row))
     elif static_remaining:
         statements.append(_compute_vectors(stages, emit.simplified(full_vectors * lanes), static_remaining))
     return emit.sequence(statements)
@@ -79,25 +84,21 @@ def _compute_positions(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
     """Returns statements that compute `lanes` rows of a stage with a short last axis, and store them.
 
     For each position along the short axis, one vector of all rows is computed into registers. In memory the positions
-    of a row are contiguous, so the vectors are interleaved.
+    of a row are contiguous, so the vectors are interleaved. `start` is the first row.
     """
     row_axis, short_axis = stage.spatial
     length = int(short_axis.extent)
     registers = emit.scratch([length * lanes], stage.dtype, "places", "local")
-
     values = [_value_at(stage.value, short_axis, position) for position in range(length)]
 
-    def store_lane(lane: ir.Expr) -> Stmt:
+    def compute_lane(lane: ir.Expr) -> Stmt:
         stores = [emit.store(registers, value, [lane + position * lanes]) for position, value in enumerate(values)]
         # Substituted as one statement, so that the stores go on sharing `Let` variables.
         return substitute(emit.sequence(stores), {row_axis.var: start + lane})
 
-    computed = emit.vectorized(lanes, store_lane)
-    return [
-        emit.allocate(registers),
-        computed,
-        *_store_interleaved(stage.buffer, registers, start, length, lanes),
-    ]
+    computation = emit.vectorized(lanes, compute_lane)
+    stores = _store_interleaved(stage.buffer, registers, start, length, lanes)
+    return [emit.allocate(registers), computation, *stores]
 
 
 def _store_interleaved(buffer: Var, registers: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -31,17 +30,19 @@ BLOCK_OVERHEAD_IN_ROWS, COST_OF_A_REMAINING_ROW = 4, 4
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
     """Returns whether a chain's rows are too short for vectors along them, but can be computed many at once.
 
-    Rows are then transposed: each lane of a vector is a row.
+    Rows are then transposed: each lane of a vector is a row. The first `depth` axes of each stage count the rows.
     """
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
-    axes_in_rows = [(*stage.spatial[depth:], *stage.reduce) for stage in stages]
-    if any(axis.size is None for axes in axes_in_rows for axis in axes):
-        return False
     row_count = stages[0].spatial[depth - 1].size
     # Fewer rows than lanes fill no vector.
     if row_count is not None and row_count < lanes:
         return False
-    longest_row = max(prod(axis.size or 1 for axis in axes) for axes in axes_in_rows)
+    longest_row = 0
+    for stage in stages:
+        row_length = access.iteration_count((*stage.spatial[depth:], *stage.reduce))
+        if row_length is None:
+            return False
+        longest_row = max(longest_row, row_length)
     is_short_row = 1 < longest_row < MAX_VECTORS_OF_SHORT_ROW * lanes
     return is_short_row and all(_can_be_stacked(stage, stages, depth) for stage in stages)
 
@@ -55,10 +56,11 @@ def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     if has_branch(stage.value):
         return False
     row_var = stage.spatial[depth - 1].var
-    return all(
-        access.load_stride(load, row_var) in (0, 1) or _is_contiguous_along_row(load, stage, depth)
-        for load in _loads_from_outside(stage, stages)
-    )
+    for load in _loads_from_outside(stage, stages):
+        is_contiguous_across_rows = access.load_stride(load, row_var) in (0, 1)
+        if not is_contiguous_across_rows and not _is_contiguous_along_row(load, stage, depth):
+            return False
+    return True
 
 
 def _is_contiguous_along_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
@@ -139,16 +141,18 @@ def emit_stacked(
 def _rows_per_block(rows: int | None, lanes: int) -> int:
     """Returns the number of rows per block with the least estimated cost.
 
-    Each block has a fixed cost. Rows that fill no block run one by one, which takes longer.
+    Each block has a fixed cost. Rows that fill no block run one by one, which takes longer. For an unknown number of
+    rows, the largest block is taken.
     """
     heights = [lanes * vectors for vectors in range(MAX_VECTORS_OF_ROWS, 0, -1)]
+    if rows is None:
+        return heights[0]
 
     def cost(height: int) -> int:
-        blocks, remaining = divmod(rows or 0, height)
-        return blocks * (height + BLOCK_OVERHEAD_IN_ROWS) + remaining * COST_OF_A_REMAINING_ROW
+        blocks, remaining_rows = divmod(rows, height)
+        return blocks * (height + BLOCK_OVERHEAD_IN_ROWS) + remaining_rows * COST_OF_A_REMAINING_ROW
 
-    # For an unknown number of rows, the largest block is taken.
-    return heights[0] if rows is None else min(heights, key=cost)
+    return min(heights, key=cost)
 
 
 @dataclass(frozen=True)
@@ -174,19 +178,22 @@ class _RowBlock:
         row that is shorter than a vector would be mostly empty.
         """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
-        stacked = {
+        stacked_buffers = {
             stage.buffer: self._scratch(stage.spatial[self.depth :], stage.dtype, "stacked") for stage in self.stages
         }
         copies: list[tuple[Stage, TensorLoad]] = []
-        stage_nests = [
-            _emit_stage(self._stacked(stage, row_axis, stacked, copies), self.target) for stage in self.stages
-        ]
-        buffers = [*stacked.values(), *(copy.buffer for copy, _ in copies)]
-        transposes = [emit_elementwise([copy], self.target, False) for copy, _ in copies]
-        results = [
-            self._result(stage, stacked[stage.buffer]) for stage in self.stages if stage.buffer in self.stored_buffers
-        ]
-        return emit.sequence([*map(emit.allocate, buffers), *transposes, *stage_nests, *results])
+        nests: list[Stmt] = []
+        for stage in self.stages:
+            stacked_stage = self._stacked(
+                stage, row_axis, stacked_buffers, copies
+            )  # adds the transposes it needs to `copies`
+            nests.append(_emit_stage(stacked_stage, self.target))
+        copy_stages = [copy for copy, _load in copies]
+        buffers = [*stacked_buffers.values(), *(copy.buffer for copy in copy_stages)]
+        transposes = [emit_elementwise([copy], self.target, False) for copy in copy_stages]
+        stored_stages = [stage for stage in self.stages if stage.buffer in self.stored_buffers]
+        results = [self._result(stage, stacked_buffers[stage.buffer]) for stage in stored_stages]
+        return emit.sequence([*map(emit.allocate, buffers), *transposes, *nests, *results])
 
     def _scratch(self, axes: Sequence[Axis], dtype: str, name: str) -> Var:
         """Returns a scratch buffer with the given axes, and the block's rows as the last axis."""
@@ -237,10 +244,11 @@ class _RowBlock:
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         axes_along_row = _row_axes_read(load, stage, self.depth)
         copy_axes = (*axes_along_row, row_axis)
+        extents = [axis.size for axis in copy_axes]
         unit_axes = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
         value = self._at_row(substitute(load, unit_axes), stage, row_axis)
-        for known_copy, _ in copies:
-            if [axis.size for axis in known_copy.spatial] != [axis.size for axis in copy_axes]:
+        for known_copy, _load in copies:
+            if [axis.size for axis in known_copy.spatial] != extents:
                 continue
             known_vars = {axis.var: known.var for axis, known in zip(copy_axes, known_copy.spatial, strict=True)}
             if tvm_ffi.structural_equal(substitute(value, known_vars), known_copy.value):

@@ -42,8 +42,10 @@ def rare_choices_in(node: ir.Expr | Stmt) -> list[Call]:
     marked: list[Call] = []
 
     def visit(call: Call) -> None:
-        # The first argument of a choice is the condition.
-        if _name(call) in CHOICES and isinstance(call.args[0], Call) and _name(call.args[0]) in RARE_MARKS:
+        if _name(call) not in CHOICES:
+            return
+        condition = call.args[0]
+        if isinstance(condition, Call) and _name(condition) in RARE_MARKS:
             marked.append(call)
 
     structural_walk(node, (Call, visit))
@@ -68,16 +70,15 @@ def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
     # A condition on a variable of a `Let` within the store can't be evaluated before it.
     if _let_variables(store) & set().union(*map(variables, conditions)):
         return _loop_like(loop, store, ForKind.SERIAL)
-    needs_slow = emit.scratch([lanes], "int32", "rare", "local")
+    is_rare = emit.scratch([lanes], "int32", "rare", "local")
     one, zero = (tirx.const(value, "int32") for value in (1, 0))
-    note_lanes = emit.store(needs_slow, tirx.Select(tirx.all(*conditions), zero, one), [loop.loop_var - loop.min])
-    flags = emit.load(needs_slow, [tirx.Ramp(index(0), index(1), lanes)])
+    flag = tirx.Select(tirx.all(*conditions), zero, one)
+    set_flags = _loop_like(loop, emit.store(is_rare, flag, [loop.loop_var - loop.min]), ForKind.VECTORIZED)
+    flags = emit.load(is_rare, [tirx.Ramp(index(0), index(1), lanes)])
     any_rare = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", flags), zero)
     common_store = _with_branch(store, rare_choices, 1)
-    branch = IfThenElse(
-        any_rare, _loop_like(loop, store, ForKind.SERIAL), _loop_like(loop, common_store, ForKind.VECTORIZED)
-    )
-    return emit.sequence([emit.allocate(needs_slow), _loop_like(loop, note_lanes, ForKind.VECTORIZED), branch])
+    slow, fast = _loop_like(loop, store, ForKind.SERIAL), _loop_like(loop, common_store, ForKind.VECTORIZED)
+    return emit.sequence([emit.allocate(is_rare), set_flags, IfThenElse(any_rare, slow, fast)])
 
 
 def _with_branch(store: BufferStore, rare: list[Call], side: int) -> BufferStore:

@@ -111,20 +111,24 @@ def notify_on_new(notify: Callable[[str], None]) -> Iterator[None]:
 
 
 def _declared(name: str, array: Array, pointer: Var, passed_strides: Iterator[ir.Expr]) -> Var:
-    """Declares the buffer of a subroutine's array argument, at the address `pointer`.
+    """Declares the buffer of a subroutine's array argument.
 
-    A stride of None isn't a constant: its value is the next of the strides that are passed to the subroutine.
+    Args:
+        name: the name of the buffer.
+        array: the dtype and strides of the array. A stride of None isn't a constant.
+        pointer: the address of the first element.
+        passed_strides: the strides that are passed to the subroutine, of which one is taken for each stride of None.
     """
     strides = [next(passed_strides) if stride is None else emit.index(stride) for stride in array.strides]
-    alignment = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
-    shape = [emit.index(1)] * len(array.strides)
+    is_contiguous = array.strides == (1,)
+    item_bytes = tirx.const(0, array.dtype).ty.dtype.itemsize
     return tirx.decl_buffer(
-        shape,
+        [emit.index(1)] * len(array.strides),  # indices may exceed the shape
         array.dtype,
         name,
         data=pointer,
-        strides=strides if array.strides != (1,) else None,
-        data_alignment=alignment,
+        strides=None if is_contiguous else strides,
+        data_alignment=max(1, item_bytes),
     )
 
 
@@ -152,8 +156,11 @@ def with_int64_numbers(stmt: Stmt) -> Stmt:
     def widened(node: ir.Call) -> ir.Call:
         if not is_call(node):
             return node
-        numbers = arguments(node)[2]
-        return tirx.call_extern("void", *node.args[: -len(numbers)], *map(_as_int64, numbers)) if numbers else node
+        _name, _array_elements, numbers = arguments(node)
+        if not numbers:
+            return node
+        other_arguments = node.args[: -len(numbers)]
+        return tirx.call_extern("void", *other_arguments, *map(_as_int64, numbers))
 
     return structural_map(stmt, (ir.Call, widened))
 

@@ -46,13 +46,11 @@ def has_masked_columns(stages: Sequence[Stage], rows: Sequence[Var]) -> bool:
 def _with_ends(stage: Stage, ends: Ends) -> Stage:
     """Shortens the axes of a stage (loop nest) to the given ends: later columns are masked in all rows of the block."""
 
-    def shortened_axes(old_axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(
-            replace(axis, extent=index(min(int(axis.extent), ends[axis.var]))) if axis.var in ends else axis
-            for axis in old_axes
-        )
+    def shortened(axis: Axis) -> Axis:
+        end = ends.get(axis.var)
+        return axis if end is None else replace(axis, extent=index(min(int(axis.extent), end)))
 
-    return replace(stage, spatial=shortened_axes(stage.spatial), reduce=shortened_axes(stage.reduce))
+    return replace(stage, spatial=tuple(map(shortened, stage.spatial)), reduce=tuple(map(shortened, stage.reduce)))
 
 
 def _needed_ends(
@@ -128,14 +126,15 @@ def _term_and_neutral(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
 
     Neutral terms can be left out. The term is None for another update. An elementwise stage gives its value and 0.
     """
+    update, neutral = stage.value, stage.init
     if not stage.reduce:
-        return stage.value, tirx.const(0, stage.dtype)
-    value = stage.value
-    if not isinstance(value, (tirx.Add, tirx.Max)) or stage.init is None:
-        return None, stage.value
-    new_values = [side for side in (value.a, value.b) if not _is_load_of(side, stage.buffer)]
-    is_known_update = len(new_values) == 1 and (isinstance(value, tirx.Max) or is_zero(stage.init))
-    return (new_values[0] if is_known_update else None), stage.init
+        return update, tirx.const(0, stage.dtype)
+    if not isinstance(update, (tirx.Add, tirx.Max)) or neutral is None:
+        return None, update
+    if isinstance(update, tirx.Add) and not is_zero(neutral):
+        return None, neutral
+    terms = [side for side in (update.a, update.b) if not _is_load_of(side, stage.buffer)]
+    return (terms[0] if len(terms) == 1 else None), neutral
 
 
 def _is_load_of(value: ir.Expr, buffer: Var) -> bool:
@@ -178,19 +177,17 @@ def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: in
     Returns None for a condition of another form.
     """
     if isinstance(condition, (tirx.LE, tirx.LT)):
-        left, right = condition.a, condition.b
+        smaller, larger = condition.a, condition.b
     elif isinstance(condition, (tirx.GE, tirx.GT)):
-        left, right = condition.b, condition.a
+        smaller, larger = condition.b, condition.a
     else:
         return None
-    coefficients = [
-        static(simplified(part)) for part in sym.detect_linear_equation(simplified(left - right), [column, row])
-    ]
-    # The condition must be `column - row + constant <= 0`, or `< 0`. TVM returns no coefficients if it isn't linear.
-    if len(coefficients) != 3 or coefficients[:2] != [1, -1]:
+    linear = sym.detect_linear_equation(simplified(smaller - larger), [column, row])
+    if len(linear) != 3:  # TVM returns no coefficients if it isn't linear
         return None
-    constant = coefficients[2]
-    if constant is None:
+    column_factor, row_factor, constant = (static(simplified(part)) for part in linear)
+    # The condition must be `column - row + constant <= 0`, or `< 0`.
+    if (column_factor, row_factor) != (1, -1) or constant is None:
         return None
     # The last row has the most columns: those up to `last_row - constant`, this one excluded for `<`.
     is_strict = isinstance(condition, (tirx.LT, tirx.GT))
