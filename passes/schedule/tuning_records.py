@@ -63,15 +63,17 @@ def keep(found: Iterable[Record]) -> Path:
     This is the file that TVTF_TUNED names, or ``tuned.jsonl`` in the folder of records.
     """
     home = folder()
-    path = home if home.suffix == ".jsonl" or home.is_file() else home / "tuned.jsonl"
+    is_file = home.suffix == ".jsonl" or home.is_file()
+    path = home if is_file else home / "tuned.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(line_of(record) + "\n" for record in found)
     with path.open("ab+") as file:
         file.seek(0, os.SEEK_END)
         if file.tell():
             file.seek(-1, os.SEEK_END)
             if file.read() != b"\n":  # end a line that a crash left incomplete
                 file.write(b"\n")
-        file.write("".join(line_of(record) + "\n" for record in found).encode())
+        file.write(lines.encode())
     return path
 
 
@@ -171,7 +173,8 @@ def best(found: Iterable[Record]) -> RecordsByTarget:
     by_target: RecordsByTarget = {}
     for record in found:
         by_kernel = by_target.setdefault(record.target, {})
-        if record.key not in by_kernel or by_kernel[record.key].gain < record.gain:
+        known = by_kernel.get(record.key)
+        if known is None or known.gain < record.gain:
             by_kernel[record.key] = record
     return by_target
 

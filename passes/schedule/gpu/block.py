@@ -108,15 +108,11 @@ def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, emit_block: C
     # An emulation runs the blocks one after another.
     if target.emulated:
         return emit.loop(blocks, lambda index: _with_allocations(Block(target, threads, index, index), emit_block))
-    index, thread = Var("block", "int64"), Var("thread", "int64")
-    block = Block(target, threads, index, thread)
-    threads_loop = _thread_loop(
-        thread,
-        emit.index(threads),
-        "threadIdx.x",
-        _with_allocations(block, emit_block, _empty_grid_guard(index, blocks)),
-    )
-    return _thread_loop(index, _at_least_one(blocks), "blockIdx.x", threads_loop)
+    block_index, thread = Var("block", "int64"), Var("thread", "int64")
+    block = Block(target, threads, block_index, thread)
+    body = _with_allocations(block, emit_block, _empty_grid_guard(block_index, blocks))
+    threads_loop = _thread_loop(thread, emit.index(threads), "threadIdx.x", body)
+    return _thread_loop(block_index, _at_least_one(blocks), "blockIdx.x", threads_loop)
 
 
 def _with_allocations(
@@ -156,6 +152,7 @@ def threads_over(target: GpuTarget, iterations: int | ir.Expr, emit_iteration: T
     threads = target.threads
     if static_count is not None and static_count < target.threads:
         threads = emit.power_of_two_ceil(static_count)
+    has_full_blocks = static_count is not None and static_count % threads == 0
 
     def emit_block(block: Block) -> Stmt:
         """Emits the work of one block: each thread runs one iteration, and threads beyond the last iteration do nothing."""
@@ -163,8 +160,7 @@ def threads_over(target: GpuTarget, iterations: int | ir.Expr, emit_iteration: T
         def emit_thread(thread: ir.Expr) -> Stmt | None:
             iteration = block.index * threads + thread
             stmt = emit_iteration(iteration)
-            is_exact = static_count is not None and static_count % threads == 0
-            return stmt if is_exact or stmt is None else emit.when(iteration < iterations, stmt)
+            return stmt if has_full_blocks or stmt is None else emit.when(iteration < iterations, stmt)
 
         return block.for_each_thread(emit_thread)
 

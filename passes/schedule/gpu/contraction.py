@@ -20,7 +20,7 @@ from tvtf.passes.schedule.gpu.elementwise import emit_vector, most_lanes
 from tvtf.passes.schedule.gpu.epilogue import InRegisters, emit_stages_at
 from tvtf.passes.schedule.gpu.product import Contraction, Operand, Tile, TileLayout, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
-from tvtf.passes.schedule.gpu.tensorcore import Instruction
+from tvtf.passes.schedule.gpu.tensorcore import Instruction, WarpOperands
 from tvtf.passes.schedule.gpu.tiles import instruction_for, tile_of
 
 NEIGHBOURS = 2
@@ -125,41 +125,49 @@ class _TileKernel:
     def emit_pipelined_loop(self, steps: int | ir.Expr, instruction: Instruction) -> Stmt:
         """Emits the software-pipelined loop over tiles of terms: later tiles are prefetched while one is multiplied.
 
-        Shared memory holds ``tile.stages`` tiles of each operand (pipeline stages), which are filled in turn.
+        Shared memory holds ``tile.stages`` tiles of each operand (pipeline stages), which are filled in turn. The prologue
+        fills all stages but one: while that one is filled, the first is multiplied.
         """
-        # While one pipeline stage is multiplied, all others can be filled.
         prefetch_distance = self.tile.stages - 1
 
-        def emit_prologue(stage: int) -> Stmt:
+        def fill_stage(stage: int) -> Stmt:
             return self.block.for_each_thread(
                 lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps)
             )
 
-        def emit_iteration(step: ir.Expr) -> Stmt:
-            """Emits one iteration of the software pipeline.
-
-            It prefetches the tiles of iteration ``step + prefetch_distance`` while it multiplies its own tiles.
-            """
-            # All groups of copies but the oldest may still be in flight.
-            wait = self.block.for_each_thread(
-                lambda _: instruction.wait_for_copies(self.block.target, prefetch_distance - 1)
-            )
-
-            def emit_thread(thread: ir.Expr) -> Stmt:
-                """Emits one thread's part of the iteration."""
-                prefetch = self.copy_tiles_if_needed(thread, step + prefetch_distance, steps)
-                multiply = self.multiply_tiles(thread, step % self.tile.stages)
-                if not instruction.is_asynchronous:
-                    return emit.sequence([prefetch, multiply])
-                # Wait for the asynchronous product: the next iteration overwrites the shared-memory tiles that it reads.
-                wait_for_product = instruction.wait_for_product(self.block.target, self.accumulators)
-                return emit.sequence([multiply, prefetch, wait_for_product])
-
-            return self.block.with_barriers(wait, self.block.for_each_thread(emit_thread))
-
-        return emit.sequence(
-            [*map(emit_prologue, range(prefetch_distance)), emit.loop(steps, emit_iteration, name="step")]
+        prologue = [fill_stage(stage) for stage in range(prefetch_distance)]
+        main_loop = emit.loop(
+            steps, lambda step: self._pipelined_iteration(step, steps, prefetch_distance, instruction), name="step"
         )
+        return emit.sequence([*prologue, main_loop])
+
+    def _pipelined_iteration(
+        self, step: ir.Expr, steps: int | ir.Expr, prefetch_distance: int, instruction: Instruction
+    ) -> Stmt:
+        """Emits one iteration of the software pipeline, which prefetches tiles of a later one while it multiplies its own.
+
+        Args:
+          step: the iteration.
+          steps: the number of iterations.
+          prefetch_distance: how many iterations later the prefetched tiles are multiplied.
+          instruction: the instruction of the tensor cores.
+        """
+        block = self.block
+
+        def wait_for_tiles(_thread: ir.Expr) -> Stmt | None:
+            # All groups of copies but the oldest may still be in flight.
+            return instruction.wait_for_copies(block.target, prefetch_distance - 1)
+
+        def prefetch_and_multiply(thread: ir.Expr) -> Stmt:
+            prefetch = self.copy_tiles_if_needed(thread, step + prefetch_distance, steps)
+            multiply = self.multiply_tiles(thread, step % self.tile.stages)
+            if not instruction.is_asynchronous:
+                return emit.sequence([prefetch, multiply])
+            # Wait for the asynchronous product: the next iteration overwrites the shared-memory tiles that it reads.
+            wait_for_product = instruction.wait_for_product(block.target, self.accumulators)
+            return emit.sequence([multiply, prefetch, wait_for_product])
+
+        return block.with_barriers(block.for_each_thread(wait_for_tiles), block.for_each_thread(prefetch_and_multiply))
 
     def copy_tiles_if_needed(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
         """Emits a prefetch of both operands' tiles of a step to shared memory, unless the step is beyond the last."""
@@ -231,59 +239,51 @@ class _TileKernel:
     ) -> tuple[AxisIndices, ir.Expr]:
         """Returns the indices of an operand's element, by axis variable, and the condition that the element is inside.
 
-        ``row_or_column`` and ``term`` are positions along the operand's own axes and along the summed axes.
+        Args:
+          layout: the operand, and the layout of its tiles.
+          row_or_column: the flat position along the operand's own axes.
+          term: the flat position along the summed axes.
         """
         operand = layout.operand
-        axis_indices = {
-            **self.batch_indices,
-            **indices_of_axes(operand.free_axes, row_or_column),
-            **indices_of_axes(operand.reduction_axes, term),
-        }
+        own_indices = indices_of_axes(operand.free_axes, row_or_column)
+        term_indices = indices_of_axes(operand.reduction_axes, term)
         checks = [
             *_bounds_check(operand.free_axes, row_or_column, layout.width),
             *_bounds_check(operand.reduction_axes, term, self.tile.terms),
         ]
-        return axis_indices, tirx.all(*checks) if checks else tirx.const(True, "bool")
+        is_inside = tirx.all(*checks) if checks else tirx.const(True, "bool")
+        return {**self.batch_indices, **own_indices, **term_indices}, is_inside
 
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits the product of two tiles in shared memory, by a tensor-core instruction or element by element.
 
         ``stage`` is the pipeline stage whose tiles are multiplied.
         """
-        if self.instruction is not None:
-            row, column = self._origin_of_warp(thread)
-            return self.instruction.multiply(
-                self.block.target,
-                self.tile,
-                self.accumulators,
-                self.shared,
-                self.left,
-                self.right,
-                stage,
-                row,
-                column,
-                thread,
-            )
+        if self.instruction is None:
+            return self._multiply_by_element(thread, stage)
+        row, column = self._origin_of_warp(thread)
+        operands = WarpOperands(self.shared, self.left, self.right, stage, row, column, thread)
+        return self.instruction.multiply(self.block.target, self.tile, self.accumulators, operands)
+
+    def _multiply_by_element(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Emits a thread's part of the product of two tiles, without tensor cores: a sum of outer products over the terms.
+
+        A column of m and a row of n elements give m * n products for m + n loads.
+        """
         row, column = self._origin_of_thread(thread)
         tile = self.tile
 
-        def term(k: ir.Expr) -> Stmt:
-            """Emits the addition of the outer product of a column and a row to the thread's accumulators.
-
-            A column of m and a row of n elements give m * n products for m + n loads.
-            """
-
+        def add_outer_product(term: ir.Expr) -> Stmt:
             def add_product(indices: list[ir.Expr]) -> Stmt:
-                """Emits one multiply-add of the outer product."""
-                i, j = indices
-                index = i * tile.own_columns + j
-                a = emit.load(self.shared, self.left.indices_of(stage, row + i, k))
-                b = emit.load(self.shared, self.right.indices_of(stage, column + j, k))
-                return self.accumulators.store(thread, self.accumulators.load(thread, index) + a * b, index)
+                row_of_thread, column_of_thread = indices
+                index = row_of_thread * tile.own_columns + column_of_thread
+                left = emit.load(self.shared, self.left.indices_of(stage, row + row_of_thread, term))
+                right = emit.load(self.shared, self.right.indices_of(stage, column + column_of_thread, term))
+                return self.accumulators.store(thread, self.accumulators.load(thread, index) + left * right, index)
 
             return emit.unrolled_nest([tile.own_rows, tile.own_columns], add_product)
 
-        return emit.loop(tile.terms, term, name="term")
+        return emit.loop(tile.terms, add_outer_product, name="term")
 
     def _origin_of_thread(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the first row and column that a thread computes in the tile."""
@@ -301,16 +301,21 @@ class _TileKernel:
         """Emits the elementwise stages that follow the product (its epilogue) on a thread's accumulators, and their stores.
 
         The loop over the accumulators is unrolled: only registers with constant indices stay in registers.
+
+        Args:
+          thread: the thread's index in the block.
+          stores: the product's stage and the elementwise stages, in order.
+          needed: the buffers to store.
         """
         lanes = self._lane_count(stores, needed)
 
         def store_vector(indices: list[ir.Expr]) -> Stmt:
             """Emits the epilogue of the accumulators that are stored as one vector."""
-            first = emit.simplified(indices[0] * lanes)
-            row, column = self._position_of_accumulator(thread, first)
-            return self._store_results(
-                self.left.first + row, self.right.first + column, thread, first, lanes, stores, needed
-            )
+            (vector,) = indices
+            first = emit.simplified(vector * lanes)
+            row_in_tile, column_in_tile = self._position_of_accumulator(thread, first)
+            row, column = self.left.first + row_in_tile, self.right.first + column_in_tile
+            return self._store_results(row, column, thread, first, lanes, stores, needed)
 
         return emit.unrolled_nest([self.tile.accumulators // lanes], store_vector)
 

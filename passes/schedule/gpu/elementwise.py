@@ -11,7 +11,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import merged_loops, on_same_axes
-from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, loads, substitute, with_value
+from tvtf.passes.schedule.cpu.kernel import Axis, AxisIndices, Stage, by_axis, loads, substitute, with_value
 from tvtf.passes.schedule.gpu.block import threads_over
 from tvtf.passes.schedule.gpu.epilogue import InRegisters, emit_stages_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
@@ -91,10 +91,13 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
     A conditional load can't be moved before the condition, since it may be out of bounds in some iterations.
     """
     calls: list[ir.Expr] = []
-    structural_walk(stage.value, (ir.Call, lambda call: calls.append(call)))
-    # Of these calls `if_then_else` has loads that depend on a condition.
-    choices = [call for call in calls if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
-    return not any(conditional_load.same_as(load) for choice in choices for conditional_load in loads(choice))
+    structural_walk(stage.value, (ir.Call, calls.append))
+    for call in calls:
+        # Of these calls `if_then_else` has loads that depend on a condition.
+        is_choice = str(getattr(call.op, "name", "")) in access.FREE_CALLS
+        if is_choice and any(conditional_load.same_as(load) for conditional_load in loads(call)):
+            return False
+    return True
 
 
 def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
@@ -103,18 +106,18 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
     A vector is loaded or stored by one instruction, and the accesses of several threads take one transaction.
     """
     axes = stages[0].spatial
-    extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
+    vector_extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 
     def emit_thread(vector_index: ir.Expr) -> Stmt:
         """Emits the computation of the vector of results at a row-major (flat) index."""
-        indices = {other.var: index for other, index in zip(axes, emit.unflatten(vector_index, extents), strict=True)}
+        indices = by_axis(axes, emit.unflatten(vector_index, vector_extents))
 
         def indices_of_lane(lane: ir.Expr) -> AxisIndices:
             return {**indices, axis.var: indices[axis.var] * lanes + lane}
 
         return emit_vector(stages, needed, axis, indices_of_lane, lanes)
 
-    return threads_over(target, emit.volume(extents), emit_thread)
+    return threads_over(target, emit.volume(vector_extents), emit_thread)
 
 
 def emit_vector(
@@ -130,7 +133,11 @@ def emit_vector(
     Lanes are computed one by one, because CUDA's vector types have no arithmetic.
 
     Args:
+      stages: the elementwise stages, in order.
+      needed: the buffers to store.
+      axis: the axis along which a vector's elements are neighbours.
       indices_of_lane: returns the index along each axis for a lane.
+      lanes: the elements of a vector.
       in_registers: returns the values of buffers that needn't be loaded, for a lane.
     """
     lane = Var("lane", "int64")
@@ -144,21 +151,23 @@ def emit_vector(
     def load_vector(load: TensorLoad, register: Var) -> Stmt:
         return emit.vectorized(lanes, lambda i: emit.store(register, substitute(load, indices_of_lane(i)), [i]))
 
-    def store_lane(stage: Stage, value: ir.Expr) -> Stmt:
-        return emit.store(results[stage.buffer], value, [lane])
-
     def store_vector(stage: Stage) -> Stmt:
         return emit.vectorized(lanes, lambda i: _store_of_lane(stage, results[stage.buffer], indices_of_lane(i), i))
+
+    def store_result(stage: Stage, value: ir.Expr) -> Stmt:
+        return emit.store(results[stage.buffer], value, [lane])
 
     stages_on_registers = [
         with_value(stage, _from_registers(stage.value, load_registers, lane)) if stage in computed else stage
         for stage in stages
     ]
-    lane_stmt = emit_stages_at(stages_on_registers, needed, indices_of_lane(lane), values, store_lane)
-    buffers = [*(register for _, register in load_registers), *results.values()]
-    unrolled = emit.unrolled(lanes, lambda i: substitute(lane_stmt, {lane: i}))
-    moves = [load_vector(load, register) for load, register in load_registers]
-    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored_stages)])
+    # The stages at the variable `lane`, which is replaced by the number of each lane.
+    lane_body = emit_stages_at(stages_on_registers, needed, indices_of_lane(lane), values, store_result)
+    all_lanes = emit.unrolled(lanes, lambda i: substitute(lane_body, {lane: i}))
+    buffers = [*(register for _load, register in load_registers), *results.values()]
+    vectors_in = [load_vector(load, register) for load, register in load_registers]
+    vectors_out = [store_vector(stage) for stage in stored_stages]
+    return emit.sequence([*map(emit.allocate, buffers), *vectors_in, all_lanes, *vectors_out])
 
 
 def _loads_of_other_buffers(stage: Stage, stages: Sequence[Stage], axis: Axis) -> list[TensorLoad]:
@@ -174,8 +183,10 @@ def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]]
     """
 
     def replace(load: TensorLoad) -> ir.Expr:
-        register = next((register for other, register in load_registers if load.same_as(other)), None)
-        return load if register is None else emit.load(register, [lane])
+        for vector_load, register in load_registers:
+            if load.same_as(vector_load):
+                return emit.load(register, [lane])
+        return load
 
     return structural_map(value, (TensorLoad, replace))
 

@@ -39,11 +39,12 @@ def group_stages(stages: Sequence[Stage | Opaque]) -> list[Member]:
     position = 0
     while position < len(stages):
         chain = chain_of(stages, position)
-        if chain is None:
-            add_to_groups(groups, stages[position])
-        else:
+        if chain is not None:
             groups.append(chain)
-        position += 1 if chain is None else len(chain.stages)
+            position += len(chain.stages)
+        else:
+            add_to_groups(groups, stages[position])
+            position += 1
     return groups
 
 

@@ -75,8 +75,12 @@ def _only_writer(body: Stmt) -> For | None:
     """
     loops: list[For] = []
     structural_walk(body, (For, loops.append))
-    candidates = [loop for loop in loops if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
-    return next((loop for loop in candidates if _store_count(loop) == _store_count(body)), None)
+    bound_vars, store_count = _bound_within(body), _store_count(body)
+    for loop in loops:
+        has_fixed_extent = not bound_vars & variables(loop.extent)
+        if _is_independent(loop) and has_fixed_extent and _store_count(loop) == store_count:
+            return loop
+    return None
 
 
 def _store_count(body: Stmt) -> int:

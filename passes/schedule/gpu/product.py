@@ -76,13 +76,16 @@ class Operand:
 
         The vectors must be full and aligned, and a bounds check must have the same result for all elements of a vector.
         """
-        contiguous = last_non_unit_axis(self.reduction_axes if self.runs_along_terms else self.free_axes)
-        if self.load is None or contiguous is None or contiguous.size is None or contiguous.size % width:
+        contiguous_axis = last_non_unit_axis(self.reduction_axes if self.runs_along_terms else self.free_axes)
+        if self.load is None or contiguous_axis is None:
+            return False
+        if contiguous_axis.size is None or contiguous_axis.size % width:
             return False
         # Some elements of a vector might be outside of the bounds.
-        if self.is_guarded and contiguous.var in variables(self.value.args[0]):
+        if self.is_guarded and contiguous_axis.var in variables(self.value.args[0]):
             return False
-        return access.load_stride(self.load, contiguous.var) == 1 and _is_aligned(self.load, contiguous, width)
+        is_contiguous = access.load_stride(self.load, contiguous_axis.var) == 1
+        return is_contiguous and _is_aligned(self.load, contiguous_axis, width)
 
 
 def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
@@ -91,13 +94,16 @@ def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
     The offset at index 0 of the contiguous axis must be a multiple of ``width``, whatever the other indices are. For
     example, rows of 6 elements aren't aligned for vectors of 4: the second row begins at offset 6.
     """
+
+    def is_multiple(offset: ir.Expr | None) -> bool:
+        static_offset = None if offset is None else emit.static(offset)
+        return static_offset is not None and static_offset % width == 0
+
     offset = access.flat_offset(load.source, list(load.indices))
     start_of_row = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
     other_vars = variables(start_of_row)
-    constant_offset = emit.static(emit.simplified(substitute(start_of_row, {var: emit.index(0) for var in other_vars})))
-    strides = [access.stride(start_of_row, var) for var in other_vars]
-    static_strides = [None if stride is None else emit.static(stride) for stride in strides]
-    return all(offset is not None and offset % width == 0 for offset in (constant_offset, *static_strides))
+    first_start = emit.simplified(substitute(start_of_row, {var: emit.index(0) for var in other_vars}))
+    return is_multiple(first_start) and all(is_multiple(access.stride(start_of_row, var)) for var in other_vars)
 
 
 @dataclass(frozen=True)
@@ -127,24 +133,26 @@ def as_contraction(stage: Stage) -> Contraction | None:
     factors = _factors(stage)
     if factors is None or not stage.reduce:
         return None
-    used_by_left, used_by_right = (_axes_in(factor, stage.axes) for factor in factors)
-    batch = tuple(axis for axis in stage.spatial if axis.var in used_by_left & used_by_right)
+    left_factor, right_factor = factors
+    used_by_left, used_by_right = _axes_in(left_factor, stage.axes), _axes_in(right_factor, stage.axes)
+    used_by_both, used_by_any = used_by_left & used_by_right, used_by_left | used_by_right
+    # Each result must depend on all of its axes, and each factor on all summed axes.
+    if any(axis.var not in used_by_any for axis in non_unit_axes(stage.spatial)):
+        return None
+    if any(axis.var not in used_by_both for axis in non_unit_axes(stage.reduce)):
+        return None
+    batch = tuple(axis for axis in stage.spatial if axis.var in used_by_both)
     left_axes = tuple(axis for axis in stage.spatial if axis.var in used_by_left - used_by_right)
     right_axes = tuple(axis for axis in stage.spatial if axis.var in used_by_right - used_by_left)
-    # Each result must depend on all of its axes, and each factor on all summed axes.
-    if any(axis.var not in used_by_left | used_by_right for axis in non_unit_axes(stage.spatial)):
-        return None
-    if any(axis.var not in used_by_left & used_by_right for axis in non_unit_axes(stage.reduce)):
-        return None
     if min(size_of(left_axes), size_of(right_axes)) < MIN_ROWS_AND_COLUMNS or size_of(stage.reduce) < MIN_TERMS:
         return None
-    left, right = Operand(factors[0], left_axes, stage.reduce), Operand(factors[1], right_axes, stage.reduce)
     used_axes = (*batch, *left_axes, *right_axes)
-    units = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
+    unit_axes = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
+    left, right = Operand(left_factor, left_axes, stage.reduce), Operand(right_factor, right_axes, stage.reduce)
     # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
     if last_non_unit_axis(stage.spatial) in left_axes:
         left, right = right, left
-    return Contraction(stage, left, right, (*units, *batch))
+    return Contraction(stage, left, right, (*unit_axes, *batch))
 
 
 def _factors(stage: Stage) -> tuple[ir.Expr, ir.Expr] | None:

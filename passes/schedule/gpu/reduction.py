@@ -269,8 +269,10 @@ def _chunk_count(stage: Stage, target: GpuTarget) -> int:
     terms, results = access.iteration_count(stage.reduce), access.iteration_count(stage.spatial)
     if terms is None or results is None or terms < MIN_TERMS_FOR_TWO_KERNELS or results == 0:
         return 1
-    chunks_that_fill = target.resident_threads * TERMS_PER_THREAD // (results * target.threads)
-    return max(1, min(MAX_CHUNKS, chunks_that_fill, terms // (TERMS_PER_THREAD * target.threads)))
+    # A chunk has enough terms for all threads of a block.
+    max_chunks = terms // (TERMS_PER_THREAD * target.threads)
+    chunks_that_fill_gpu = target.resident_threads * TERMS_PER_THREAD // (results * target.threads)
+    return max(1, min(MAX_CHUNKS, chunks_that_fill_gpu, max_chunks))
 
 
 def _emit_two_kernels(
@@ -284,14 +286,10 @@ def _emit_two_kernels(
     chunk_stage = _chunk_stage(stage, chunks)
     partials = chunk_stage.buffer
     final_stage = _final_stage(stage, partials, chunks, combine)
-    stores = [final_stage if other is stage else other for other in stores]
-    return emit.sequence(
-        [
-            emit.allocate(partials),
-            _emit_one_kernel(chunk_stage, combine, [chunk_stage], {partials}, target),
-            _emit_one_kernel(final_stage, combine, stores, needed, target),
-        ]
-    )
+    final_stores = [final_stage if other is stage else other for other in stores]
+    reduce_chunks = _emit_one_kernel(chunk_stage, combine, [chunk_stage], {partials}, target)
+    combine_chunks = _emit_one_kernel(final_stage, combine, final_stores, needed, target)
+    return emit.sequence([emit.allocate(partials), reduce_chunks, combine_chunks])
 
 
 def _chunk_stage(stage: Stage, chunks: int) -> Stage:

@@ -43,10 +43,12 @@ def _fits_block(stage: Stage, depth: int) -> bool:
     The stage must have static sizes in the row; a reduction must have one result there. The first ``depth`` axes of the
     stage count the rows.
     """
-    results = access.iteration_count(stage.spatial[depth:])
-    if results is None or any(axis.size is None for axis in stage.reduce):
+    results_per_row = access.iteration_count(stage.spatial[depth:])
+    if results_per_row is None or any(axis.size is None for axis in stage.reduce):
         return False
-    return not stage.reduce or (results == 1 and combiner(merged_reduction(stage)) is not None)
+    if not stage.reduce:
+        return True
+    return results_per_row == 1 and combiner(merged_reduction(stage)) is not None
 
 
 def _is_long(chain: Chain) -> bool:
@@ -151,13 +153,14 @@ class _RowKernel:
     def _emit_reduction(self, stage: Stage, row: AxisIndices) -> Stmt:
         """Emits a reduction of one row to one result. All threads of the block share the terms."""
         result_indices = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
-        exists = tirx.const(True, "bool")  # each block has a row
         split = Split(slices=self.block.threads, results=1, along_terms=True)
+
+        def indices_of_thread(_thread: ir.Expr) -> tuple[AxisIndices, ir.Expr]:
+            """Returns the indices of the only result, which exists: each block has a row."""
+            return result_indices, tirx.const(True, "bool")
 
         def store_result(axis_indices: AxisIndices, value: ir.Expr) -> Stmt:
             return self._store(stage, value, axis_indices)
 
         on_shared = replace(stage, value=self._value_from_shared(stage))
-        return reduce_in_block(
-            self.block, on_shared, combiner(stage), split, lambda _: (result_indices, exists), store_result
-        )
+        return reduce_in_block(self.block, on_shared, combiner(stage), split, indices_of_thread, store_result)

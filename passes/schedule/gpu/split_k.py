@@ -32,20 +32,23 @@ def emit_product(
 
     A tile is the work of one block: a product with few tiles would leave most of a GPU idle. Such a product is split
     along a summed axis, and a second kernel adds the results of the parts.
+
+    Args:
+        product: the matrix product.
+        stores: the product's stage and the elementwise stages, in order.
+        needed: the buffers to store.
+        local: buffers that only this function uses.
+        target: the GPU.
     """
     split = _split_stage(product, target)
     parts = as_contraction(split) if split is not None else None
     if split is None or parts is None:
         return emit_contraction(product, stores, needed, local, target)
     sum_of_parts = _sum_of_parts(product.stage, split)
-    stores = [sum_of_parts if other is product.stage else other for other in stores]
-    return emit.sequence(
-        [
-            emit.allocate(split.buffer),
-            emit_contraction(parts, [split], {split.buffer}, local, target),
-            emit_kernel(sum_of_parts, stores, needed, target),
-        ]
-    )
+    final_stores = [sum_of_parts if other is product.stage else other for other in stores]
+    compute_parts = emit_contraction(parts, [split], {split.buffer}, local, target)
+    add_parts = emit_kernel(sum_of_parts, final_stores, needed, target)
+    return emit.sequence([emit.allocate(split.buffer), compute_parts, add_parts])
 
 
 def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
@@ -55,20 +58,22 @@ def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
     """
     stage = product.stage
     split_axis = next((axis for axis in stage.reduce if axis.size != 1), None)
-    part_count = 1 if split_axis is None else _part_count(product, split_axis, target)
-    if split_axis is None or part_count == 1:
+    if split_axis is None:
+        return None
+    part_count = _part_count(product, split_axis, target)
+    if part_count == 1:
         return None
     terms_per_part = int(split_axis.extent) // part_count
     part = Axis(Var("part", "int64"), emit.index(part_count))
     term = Axis(Var("term", "int64"), emit.index(terms_per_part))
     # The index of the part is a new first axis; each part has its own results.
-    axes = (part, *stage.spatial)
-    partials = emit.scratch([axis.extent for axis in axes], stage.dtype, "partials")
-    value = substitute(stage.value, {split_axis.var: part.var * terms_per_part + term.var})
-    old_partial = emit.load(partials, [axis.var for axis in axes])
-    value = replace_loads(value, stage.buffer, lambda _: old_partial)
+    spatial = (part, *stage.spatial)
     reduce = tuple(term if axis is split_axis else axis for axis in stage.reduce)
-    return Stage(partials, axes, reduce, stage.init, value)
+    partials = emit.scratch([axis.extent for axis in spatial], stage.dtype, "partials")
+    partial_sum = emit.load(partials, [axis.var for axis in spatial])
+    value = substitute(stage.value, {split_axis.var: part.var * terms_per_part + term.var})
+    value = replace_loads(value, stage.buffer, lambda _: partial_sum)
+    return Stage(partials, spatial, reduce, stage.init, value)
 
 
 def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
@@ -92,8 +97,12 @@ def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
     max_parts = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
     # A part of full tiles needs no bounds check. With several summed axes, a tile has terms of all of them, and doesn't
     # end where this axis ends.
-    divisor = tile.terms if axis.size == terms else 1
-    return next((count for count in range(max_parts, MIN_PARTS - 1, -1) if axis.size % (count * divisor) == 0), 1)
+    is_only_axis = axis.size == terms
+    multiple = tile.terms if is_only_axis else 1
+    for part_count in range(max_parts, MIN_PARTS - 1, -1):
+        if axis.size % (part_count * multiple) == 0:
+            return part_count
+    return 1
 
 
 def _sum_of_parts(stage: Stage, parts: Stage) -> Stage:

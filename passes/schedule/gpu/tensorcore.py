@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tvm import ir, tirx
 from tvm.backend.cuda.op import cuda_func_call
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
@@ -23,6 +24,30 @@ from tvtf.passes.schedule.gpu.target import VECTOR_BYTES, GpuTarget
 HALF_PTX = {"float16": "f16", "bfloat16": "bf16"}
 SHARED_TYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32"}
 ROWS, COLUMNS, ACCUMULATORS = 16, 8, 4
+
+
+class WarpOperands(NamedTuple):
+    """The operands of a warp's product, tiles in shared memory, and where the warp's part of the result begins."""
+
+    shared: Var
+    """The block's shared memory."""
+    left: TileLayout
+    right: TileLayout
+    stage: ir.Expr
+    """The pipeline stage whose tiles are multiplied."""
+    row: ir.Expr
+    column: ir.Expr
+    """The first row and column that the warp computes in the block's tile."""
+    thread: ir.Expr
+    """The thread's index in the block."""
+
+    def left_item(self, row: ir.Expr, term: ir.Expr) -> TensorLoad:
+        """Returns the element of the left tile at a row and a term."""
+        return emit.load(self.shared, self.left.indices_of(self.stage, row, term))
+
+    def right_item(self, column: ir.Expr, term: ir.Expr) -> TensorLoad:
+        """Returns the element of the right tile at a column and a term."""
+        return emit.load(self.shared, self.right.indices_of(self.stage, column, term))
 
 
 @dataclass(frozen=True)
@@ -89,87 +114,59 @@ class Instruction:
         Zeros are written if ``inside`` is false: `cp.async` fills with zeros beyond ``size`` bytes.
 
         Args:
+          target: the GPU.
           buffer: the shared memory.
           indices: the position of the first element there.
           load: the load of the first element.
           inside: whether the elements are inside the operand.
+          width: the number of elements.
         """
         if target.emulated:
             return _copy_one_by_one(self, target, buffer, indices, load, inside, width)
         destination = tirx.address_of(emit.load(buffer, indices))
         source = tirx.address_of(tirx.BufferLoad(load.source, list(load.indices)))
         size = tirx.Select(inside, tirx.const(VECTOR_BYTES, "int32"), tirx.const(0, "int32"))
-        name = "tvtf_copy_async_swizzled" if self.is_swizzled else "tvtf_copy_async"
-        code = fill_template(COPY_ASYNC.replace("NAME", name), {"SWIZZLE": SWIZZLE if self.is_swizzled else ""})
+        name, swizzle = ("tvtf_copy_async_swizzled", SWIZZLE) if self.is_swizzled else ("tvtf_copy_async", "")
+        code = fill_template(COPY_ASYNC.replace("NAME", name), {"SWIZZLE": swizzle})
         return tirx.Evaluate(cuda_func_call(name, destination, source, size, source_code=code))
 
-    def multiply(
-        self,
-        target: GpuTarget,
-        tile: Tile,
-        accumulators: Registers,
-        shared: Var,
-        left: TileLayout,
-        right: TileLayout,
-        stage: ir.Expr,
-        row: ir.Expr,
-        column: ir.Expr,
-        thread: ir.Expr,
-    ) -> Stmt:
+    def multiply(self, target: GpuTarget, tile: Tile, accumulators: Registers, operands: WarpOperands) -> Stmt:
         """Emits the product of a warp's rows and columns of two tiles in shared memory; each thread adds to its own accumulators.
 
         The instruction multiplies small matrices, whose elements are spread over the threads of a warp.
 
         Args:
+          target: the GPU.
+          tile: the sizes of the block's tile.
           accumulators: the registers with the accumulators of a thread.
-          stage: the pipeline stage of the tiles.
-          row, column: the first row and column of the warp's tile.
+          operands: the tiles to multiply, and the warp's rows and columns.
         """
         if target.emulated:
-            return self._emulate(tile, accumulators, shared, left, right, stage, row, column, thread)
-        name, code = self._cuda_function(tile, left, right)
-        operands = self._operands(shared, left, right, stage, row, column, thread)
-        return tirx.Evaluate(cuda_func_call(name, accumulators.address(), *operands, source_code=code))
+            return self._emulate(tile, accumulators, operands)
+        name, code = self._cuda_function(tile, operands.left, operands.right)
+        addresses = [accumulators.address(), *self._addresses(operands)]
+        return tirx.Evaluate(cuda_func_call(name, *addresses, source_code=code))
 
-    def _operands(
-        self,
-        shared: Var,
-        left: TileLayout,
-        right: TileLayout,
-        stage: ir.Expr,
-        row: ir.Expr,
-        column: ir.Expr,
-        thread: ir.Expr,
-    ) -> list[ir.Expr]:
+    def _addresses(self, operands: WarpOperands) -> list[ir.Expr]:
         """Returns the CUDA function's arguments after the accumulators: both operands' addresses, and the thread's lane."""
-        zero = emit.index(0)
+        first_term = emit.index(0)
         return [
-            tirx.address_of(emit.load(shared, left.indices_of(stage, row, zero))),
-            tirx.address_of(emit.load(shared, right.indices_of(stage, column, zero))),
-            (thread % 32).astype("int32"),
+            tirx.address_of(operands.left_item(operands.row, first_term)),
+            tirx.address_of(operands.right_item(operands.column, first_term)),
+            (operands.thread % 32).astype("int32"),
         ]
 
-    def _emulate(
-        self,
-        tile: Tile,
-        accumulators: Registers,
-        shared: Var,
-        left: TileLayout,
-        right: TileLayout,
-        stage: ir.Expr,
-        row: ir.Expr,
-        column: ir.Expr,
-        thread: ir.Expr,
-    ) -> Stmt:
+    def _emulate(self, tile: Tile, accumulators: Registers, operands: WarpOperands) -> Stmt:
         """Emits the emulation of the tensor-core instruction on a CPU: a thread's accumulators, one term after another."""
+        thread = operands.thread
 
         def add_product(indices: list[ir.Expr]) -> Stmt:
             """Emits one multiply-add of an accumulator."""
             index, term = indices
             row_in_warp, column_in_warp = self.position_in_warp(thread % 32, index, tile)
-            a = emit.load(shared, left.indices_of(stage, row + row_in_warp, term))
-            b = emit.load(shared, right.indices_of(stage, column + column_in_warp, term))
-            return accumulators.store(thread, accumulators.load(thread, index) + a * b, index)
+            left = operands.left_item(operands.row + row_in_warp, term)
+            right = operands.right_item(operands.column + column_in_warp, term)
+            return accumulators.store(thread, accumulators.load(thread, index) + left * right, index)
 
         return emit.nest([tile.accumulators, tile.terms], add_product)
 
@@ -182,15 +179,16 @@ class Instruction:
         Args:
           lane: the thread's index in its warp.
           index: the accumulator's index in the thread.
+          tile: the sizes of the block's tile.
         """
         matrices_across = emit.index(tile.own_columns // COLUMNS)
         matrix, index_in_matrix = tirx.floordiv(index, emit.index(ACCUMULATORS)), index % ACCUMULATORS
-        row = (
-            tirx.floordiv(matrix, matrices_across) * ROWS
-            + tirx.floordiv(lane, emit.index(4))
-            + tirx.floordiv(index_in_matrix, emit.index(2)) * 8
-        )
-        return row, (matrix % matrices_across) * COLUMNS + (lane % 4) * 2 + index_in_matrix % 2
+        # The first row and column of the matrix, plus the accumulator's position in it: two neighbouring columns, and the
+        # same ones 8 rows below.
+        first_row, first_column = tirx.floordiv(matrix, matrices_across) * ROWS, (matrix % matrices_across) * COLUMNS
+        row = first_row + tirx.floordiv(lane, emit.index(4)) + tirx.floordiv(index_in_matrix, emit.index(2)) * 8
+        column = first_column + (lane % 4) * 2 + index_in_matrix % 2
+        return row, column
 
     def _cuda_function(self, tile: Tile, left: TileLayout, right: TileLayout) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies a warp's rows and columns of two tiles.
@@ -207,10 +205,11 @@ class Instruction:
             "LEFT_ALONG": int(left.along_terms),
             "RIGHT_ALONG": int(right.along_terms),
         }
-        ptx_type = HALF_PTX.get(self.dtype, "tf32")
+        is_half = self.dtype in HALF_PTX
+        ptx_type = HALF_PTX[self.dtype] if is_half else "tf32"
         name = f"tvtf_mma_{ptx_type}_" + "_".join(map(str, constants.values()))
-        code = (HALF_CODE if self.dtype in HALF_PTX else TF32_CODE).replace("NAME", name).replace("TYPE", ptx_type)
-        return name, fill_template(code, constants)
+        template = (HALF_CODE if is_half else TF32_CODE).replace("NAME", name).replace("TYPE", ptx_type)
+        return name, fill_template(template, constants)
 
 
 def fill_template(code: str, constants: Mapping[str, object]) -> str:

@@ -37,9 +37,11 @@ def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | No
     operands = [product.left.value, product.right.value]
     if all(isinstance(operand, tirx.Cast) for operand in operands):
         dtype, *other_dtypes = {str(operand.value.ty.dtype) for operand in operands}
-        if not other_dtypes and dtype in HALF_PTX:
+        if dtype in HALF_PTX and not other_dtypes:
             warpgroup_tile = _tile_of_warpgroups(product) if target.has_warpgroup_products else None
-            return Instruction(dtype) if warpgroup_tile is None else WarpgroupInstruction(dtype, warpgroup_tile)
+            if warpgroup_tile is not None:
+                return WarpgroupInstruction(dtype, warpgroup_tile)
+            return Instruction(dtype)
     return Instruction("float32") if target.has_tf32 else None
 
 

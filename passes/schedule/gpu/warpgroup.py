@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from tvm import ir, tirx
 from tvm.backend.cuda.op import cuda_func_call
-from tvm.tirx import Stmt, Var
+from tvm.tirx import Stmt
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.gpu.block import Registers
 from tvtf.passes.schedule.gpu.product import Tile, TileLayout
 from tvtf.passes.schedule.gpu.target import SWIZZLED_BYTES, SWIZZLED_LINES, GpuTarget
-from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction, fill_template
+from tvtf.passes.schedule.gpu.tensorcore import HALF_PTX, Instruction, WarpOperands, fill_template
 
 ROWS_OF_WARPGROUP = 64
 UNIT = 16
@@ -54,23 +54,14 @@ class WarpgroupInstruction(Instruction):
         code = fill_template(FINISH.replace("NAME", name), {"SUMS": _accumulator_operands(self.tile)})
         return tirx.Evaluate(cuda_func_call(name, accumulators.address(), source_code=code))
 
-    def _operands(
-        self,
-        shared: Var,
-        left: TileLayout,
-        right: TileLayout,
-        stage: ir.Expr,
-        row: ir.Expr,
-        column: ir.Expr,
-        thread: ir.Expr,
-    ) -> list[ir.Expr]:
+    def _addresses(self, operands: WarpOperands) -> list[ir.Expr]:
         """Returns the addresses of both operands of a thread's warpgroup: four warps multiply their rows with all columns."""
-        zero, rows = emit.index(0), emit.index(ROWS_OF_WARPGROUP)
-        first_row = tirx.floordiv(row, rows) * rows
-        return [
-            tirx.address_of(emit.load(shared, left.indices_before_swizzling(stage, first_row, zero))),
-            tirx.address_of(emit.load(shared, right.indices_before_swizzling(stage, zero, zero))),
-        ]
+        zero, rows_of_warpgroup = emit.index(0), emit.index(ROWS_OF_WARPGROUP)
+        first_row = tirx.floordiv(operands.row, rows_of_warpgroup) * rows_of_warpgroup
+        # The instruction permutes the vectors of swizzled tiles itself.
+        left_indices = operands.left.indices_before_swizzling(operands.stage, first_row, zero)
+        right_indices = operands.right.indices_before_swizzling(operands.stage, zero, zero)
+        return [tirx.address_of(emit.load(operands.shared, indices)) for indices in (left_indices, right_indices)]
 
     def _cuda_function(self, tile: Tile, left: TileLayout, right: TileLayout) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes.
