@@ -36,9 +36,7 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
     Results are grouped by the variable after which their size is known: the one that defines the last of their dims.
     """
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
-    computed_dims = {
-        binding.var for binding in bindings if dialect.is_dialect(binding.value) and binding.value.op.name == DIMS_OP
-    }
+    computed_dims = {binding.var for binding in bindings if _computes_dims(binding.value)}
     if not computed_dims:
         return {}
     defining_var = defining_vars(function.params, bindings)
@@ -55,16 +53,21 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
     return {var: list(by_size.values()) for var, by_size in results_after.items()}
 
 
+def _computes_dims(value: Any) -> bool:
+    """Returns whether a value is the call that binds symbolic dims to computed numbers."""
+    return dialect.is_dialect(value) and value.op.name == DIMS_OP
+
+
 def _sized_results(binding: Any) -> list[Sized]:
     """Returns the size in bytes of each tensor that a dialect call returns, with the name of the op for error texts.
 
-    The list is empty for other values.
+    The list is empty for other values, and for the op that binds dims, which returns only an empty tensor.
     """
-    # An op that binds dims returns only an empty tensor.
-    if not dialect.is_dialect(binding.value) or binding.value.op.name == DIMS_OP:
+    call, result_type = binding.value, binding.var.ty
+    if not dialect.is_dialect(call) or _computes_dims(call):
         return []
-    op = dialect.read(binding.value).primitive.tf_name
-    types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
+    op = dialect.read(call).primitive.tf_name
+    types = result_type.fields if isinstance(result_type, relax.TupleType) else [result_type]
     return [_sized_type(op, ty) for ty in types if isinstance(ty, relax.TensorType) and ty.shape is not None]
 
 

@@ -36,14 +36,15 @@ def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
     by_hash: dict[int, list[tuple[ir.GlobalVar, tirx.PrimFunc]]] = {}
     replacements: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and "global_symbol" not in (func.attrs or {}):
-            # Different functions may have the same hash.
-            candidates = by_hash.setdefault(tvm_ffi.structural_hash(func), [])
-            first = next((other for other, candidate in candidates if _is_same(name, func, other, candidate)), None)
-            if first is None:
-                candidates.append((name, func))
-            else:
-                replacements[name] = first
+        if not isinstance(func, tirx.PrimFunc) or "global_symbol" in (func.attrs or {}):
+            continue
+        # Different functions may have the same hash.
+        candidates = by_hash.setdefault(tvm_ffi.structural_hash(func), [])
+        first = next((other for other, candidate in candidates if _is_same(name, func, other, candidate)), None)
+        if first is None:
+            candidates.append((name, func))
+        else:
+            replacements[name] = first
     return replacements
 
 

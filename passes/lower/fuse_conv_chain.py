@@ -36,9 +36,11 @@ def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     replacements: dict[Any, list[Any]] = {}
     for chain in calls_of_main.chains(cpu):
         # Longer chains come first, and each kernel is part of at most one.
-        if not any(binding.var in replacements for binding in chain):
-            function = _shared_function(mod, builder, chain, functions, cpu)
-            replacements.update({} if function is None else _replacements(chain, function))
+        if any(binding.var in replacements for binding in chain):
+            continue
+        function = _shared_function(mod, builder, chain, functions, cpu)
+        if function is not None:
+            replacements.update(_replacements(chain, function))
     return _rewritten(builder, mod["main"], replacements) if replacements else mod
 
 
@@ -73,22 +75,26 @@ class _KernelCalls:
         A tensor between two of the convolutions must exceed the cache; otherwise separate kernels lose nothing. A chain
         has at most one convolution before the depthwise one, and one after it.
         """
-        for binding in self.kernel_calls.values():
-            if not self._has_one_contraction(binding, _is_depthwise):
+        min_bytes = SHARE_OF_LEVEL2 * target.level2_bytes
+        for depthwise in self.kernel_calls.values():
+            if not self._has_one_contraction(depthwise, _is_depthwise):
                 continue
-            reader = self.only_reader(binding)
+            reader = self.only_reader(depthwise)
             after = [reader] if reader is not None and self._has_one_contraction(reader, is_convolution) else []
-            producers = [self.kernel_calls[x] for x in _operands(binding) if x in self.kernel_calls]
-            convolutions_before = [
-                producer
-                for producer in producers
-                if self.only_reader(producer) is binding and self._has_one_contraction(producer, is_convolution)
-            ]
-            before = convolutions_before[:1]
-            for chain in ([*before, binding, *after], [binding, *after], [*before, binding]):
+            before = self._convolutions_before(depthwise)[:1]
+            for chain in ([*before, depthwise, *after], [depthwise, *after], [*before, depthwise]):
                 intermediate_results = [call.var for call in chain[:-1]]
-                if any(_bytes_of(var) > SHARE_OF_LEVEL2 * target.level2_bytes for var in intermediate_results):
+                if any(_bytes_of(var) > min_bytes for var in intermediate_results):
                     yield chain
+
+    def _convolutions_before(self, binding: Any) -> list[Any]:
+        """Returns the kernel calls of convolutions whose results only the call in ``binding`` reads."""
+        producers = [self.kernel_calls[x] for x in _operands(binding) if x in self.kernel_calls]
+        return [
+            producer
+            for producer in producers
+            if self.only_reader(producer) is binding and self._has_one_contraction(producer, is_convolution)
+        ]
 
     def _has_one_contraction(self, binding: Any, test: Any) -> bool:
         """Returns whether a kernel has exactly one contraction, and the contraction passes ``test``.
@@ -198,9 +204,11 @@ def _replacements(chain: Chain, function: ir.GlobalVar) -> dict[Any, list[Any]]:
     The last binding becomes a call of the function that computes the chain; the others are dropped. The kernel that
     computes the chain stores only the last result.
     """
-    last = chain[-1]
+    *dropped, last = chain
     call = relax.Call(function, _outside_operands(chain), span=last.value.span, ret_ty=last.var.ty)
-    return {binding.var: [relax.VarBinding(last.var, call)] if binding is last else [] for binding in chain}
+    replacements: dict[Any, list[Any]] = {binding.var: [] for binding in dropped}
+    replacements[last.var] = [relax.VarBinding(last.var, call)]
+    return replacements
 
 
 def _rewritten(builder: relax.BlockBuilder, main: relax.Function, replacements: dict[Any, list[Any]]) -> tvm.IRModule:
@@ -208,16 +216,15 @@ def _rewritten(builder: relax.BlockBuilder, main: relax.Function, replacements: 
 
     Args:
       builder: has the module, and a function for each chain, which FuseTIR turns into a kernel.
+      main: the function ``main`` of the module.
       replacements: the new bindings for each binding of a chain.
     """
-
-    def with_replacements(old: Any) -> Any:
-        bindings = [new for binding in old.bindings for new in replacements.get(binding.var, [binding])]
-        return type(old)(bindings)
-
-    body = Bindings.typed(
-        relax.SeqExpr([with_replacements(b) for b in main.body.blocks], main.body.body), main.body.body.ty
-    )
+    blocks: list[Any] = []
+    for block in main.body.blocks:
+        bindings = [new for binding in block.bindings for new in replacements.get(binding.var, [binding])]
+        blocks.append(type(block)(bindings))
+    result = main.body.body
+    body = Bindings.typed(relax.SeqExpr(blocks, result), result.ty)
     mod = builder.get()
     function = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs, main.span)
     mod.update_func(mod.get_global_var("main"), function)

@@ -30,23 +30,21 @@ def _bind_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     argument's shape.
     """
     repaired = {
-        var: _with_bound_dims(func)
-        for var, func in mod.functions_items()
+        name: _with_bound_dims(func)
+        for name, func in mod.functions_items()
         if isinstance(func, relax.Function) and _has_unbound_dims(func)
     }
     if not repaired:
         return mod
-    new_names = {var: Bindings.typed(ir.GlobalVar(var.name_hint), func.ty) for var, func in repaired.items()}
-    unchanged = {var: func for var, func in mod.functions_items() if var not in repaired}
-    functions = unchanged | {new_names[var]: func for var, func in repaired.items()}
-    rename = (ir.GlobalVar, lambda var: new_names.get(var, var))
-    return tvm.IRModule(
-        {
-            var: structural_map(func, rename) if isinstance(func, relax.Function) else func
-            for var, func in functions.items()
-        },
-        attrs=mod.attrs,
-    )
+    # The types of repaired functions change, so they get new global variables, which all callers refer to.
+    new_names = {name: Bindings.typed(ir.GlobalVar(name.name_hint), func.ty) for name, func in repaired.items()}
+    functions = {name: func for name, func in mod.functions_items() if name not in repaired}
+    functions.update({new_names[name]: func for name, func in repaired.items()})
+    rename = (ir.GlobalVar, lambda name: new_names.get(name, name))
+    for name, func in functions.items():
+        if isinstance(func, relax.Function):
+            functions[name] = structural_map(func, rename)
+    return tvm.IRModule(functions, attrs=mod.attrs)
 
 
 def _has_unbound_dims(function: relax.Function) -> bool:
@@ -87,9 +85,11 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
     new_symbols: list[tuple[Any, tirx.Var]] = []
     result: list[Any] = []
     for ty in types:
-        is_bound = [*_are_bound(bound_symbols, ty)]
-        if isinstance(ty, relax.TensorType) and not all(is_bound):
-            dims = [dim if bound else _symbol_for(dim, new_symbols) for dim, bound in zip(_dims_of(ty), is_bound)]
+        are_bound = list(_are_bound(bound_symbols, ty))
+        if isinstance(ty, relax.TensorType) and not all(are_bound):
+            dims: list[Any] = []
+            for dim, is_bound in zip(_dims_of(ty), are_bound):
+                dims.append(dim if is_bound else _symbol_for(dim, new_symbols))
             ty = relax.TensorType(dims, ty.dtype, ty.vdevice)
         result.append(ty)
     return result

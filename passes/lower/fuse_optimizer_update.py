@@ -121,11 +121,11 @@ class _MainCalls:
         """
         scalars: set[Any] = set()
         for var, call in self.calls.items():
-            if (
-                var not in self.updated
-                and not call.binding.var.ty.ndim
-                and all(x not in self.positions_of or x in scalars for x in call.operands)
-            ):
+            is_scalar = not call.binding.var.ty.ndim
+            if not is_scalar or var in self.updated:
+                continue
+            # What isn't bound in `main` is a parameter.
+            if all(operand in scalars or operand not in self.positions_of for operand in call.operands):
                 scalars.add(var)
         return scalars
 
@@ -149,9 +149,10 @@ class _MainCalls:
             disjoint = [group for group in groups if not group & calls_of_update]
             groups = [*disjoint, calls_of_update.union(*overlapping)]
         for group in groups:
-            fused = self._without_stored_intermediates(group)
-            fused = fused | self._gradient_reduction(fused)
-            update = _Update(self, sorted((self.calls[var] for var in fused), key=lambda call: call.position))
+            elementwise = self._without_stored_intermediates(group)
+            fused = elementwise | self._gradient_reduction(elementwise)
+            calls = sorted((self.calls[var] for var in fused), key=lambda call: call.position)
+            update = _Update(self, calls)
             if update.calls and update.is_legal:
                 yield update
 
@@ -165,7 +166,10 @@ class _MainCalls:
         worklist, seen = [var], set()
         while worklist:
             call = self.calls.get(worklist.pop())
-            if call is not None and call.var not in seen and call.pattern <= _BROADCAST and _same_shape(call.var, var):
+            if call is None or call.var in seen:
+                continue
+            is_elementwise = call.pattern <= _BROADCAST and _same_shape(call.var, var)
+            if is_elementwise:
                 seen.add(call.var)
                 worklist += call.operands
         return iter(seen)
@@ -238,16 +242,12 @@ class _Update:
         The call must follow its operands, and all other readers of the Variables whose memory the results take.
         """
         main = self.main_calls
-        positions_of_operands = [
-            main.positions_of[x] for x in self.operands if x in main.positions_of and x not in main.early
-        ]
-        updated_params = [main.updated[call.var] for call in self.calls if call.var in main.updated]
-        positions_of_readers = [position for param in updated_params for position in main.readers.get(param, ())]
+        must_precede = [main.positions_of[x] for x in self.operands if x in main.positions_of and x not in main.early]
+        for call in self.calls:
+            if call.var in main.updated:
+                readers_of_variable = main.readers.get(main.updated[call.var], ())
+                must_precede += [position for position in readers_of_variable if position not in self.positions]
         last_call = self.calls[-1].position
-        must_precede = [
-            *positions_of_operands,
-            *(position for position in positions_of_readers if position not in self.positions),
-        ]
         predecessors = [position for position in must_precede if position < last_call]
         # Without predecessors, the call comes before the block's first binding, and after the scalars in `early`.
         before_block = main.starts[self.calls[0].block] - 1
@@ -265,17 +265,17 @@ class _Update:
         new_vars: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
         bindings, intermediate = [], self.vars - {call.var for call in self.results}
         for call in self.calls:
-            var = relax.DataflowVar(call.var.name, call.var.ty)
-            bindings.append(
-                relax.VarBinding(var, _with_operands(call.binding.value, [new_vars[x] for x in call.operands]))
-            )
-            new_vars[call.var] = var
+            new_var = relax.DataflowVar(call.var.name, call.var.ty)
+            new_call = _with_operands(call.binding.value, [new_vars[x] for x in call.operands])
+            bindings.append(relax.VarBinding(new_var, new_call))
+            new_vars[call.var] = new_var
             # Later calls read the copy of an intermediate value (such as a slot's new value, copied into its Variable),
             # so that the value itself needs no memory. A value that is a result is stored anyway, and is read itself.
             if call.copied in intermediate:
-                new_vars[call.copied] = var
-        bindings.append(_bind_to_new_var("results", relax.Tuple([new_vars[call.var] for call in self.results])))
-        result = bindings[-1].var  # the tuple of results
+                new_vars[call.copied] = new_var
+        results = relax.Tuple([new_vars[call.var] for call in self.results])
+        bindings.append(_bind_to_new_var("results", results))
+        result = bindings[-1].var
         body = Bindings.typed(relax.SeqExpr([relax.DataflowBlock(bindings)], result), result.ty)
         return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
 

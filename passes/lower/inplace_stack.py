@@ -92,6 +92,11 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
 
     With the name "stack_add", the kernel adds ``value``. The time is proportional to the size of ``value``, and not to
     the size of the buffer.
+
+    Args:
+      name: the name of the primitive.
+      buffer: the type of the buffer.
+      index: the type of the index, a scalar.
     """
     dtype = str(buffer.dtype)
     shape = [_extent(dim, i) for i, dim in enumerate(buffer.shape.values)]
@@ -103,10 +108,15 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     new_element = tirx.BufferLoad(value, axes)
     if name == "stack_add":
         new_element = tirx.BufferLoad(target, indices) + new_element
-    loop: Any = tirx.BufferStore(target, new_element, indices)
-    for axis, extent in reversed(list(zip(axes, shape[1:]))):
-        loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
-    return _scheduled([target, index_buffer, value], loop)
+    store = tirx.BufferStore(target, new_element, indices)
+    return _scheduled([target, index_buffer, value], _loops_over(axes, shape[1:], store))
+
+
+def _loops_over(axes: list[tirx.Var], extents: list[Any], body: Any) -> Any:
+    """Returns a nest of serial loops, outermost first, whose iterations are independent of each other."""
+    for axis, extent in reversed(list(zip(axes, extents, strict=True))):
+        body = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, body, annotations=INDEPENDENT)
+    return body
 
 
 def rows_kernel(buffer: relax.TensorType, row_indices: relax.TensorType) -> tirx.PrimFunc:
@@ -114,7 +124,7 @@ def rows_kernel(buffer: relax.TensorType, row_indices: relax.TensorType) -> tirx
 
     Negative indices are skipped. The arguments are the types of ``buffer`` and ``row_indices``.
     """
-    dtype = str(buffer.dtype)
+    dtype, zero = str(buffer.dtype), tirx.IntImm("int64", 0)
     shape = [_extent(dim, i) for i, dim in enumerate(buffer.shape.values)]
     rows = _extent(row_indices.shape.values[0], len(shape))
     target = tirx.decl_buffer(shape, dtype, "buffer")
@@ -122,14 +132,13 @@ def rows_kernel(buffer: relax.TensorType, row_indices: relax.TensorType) -> tirx
     values = tirx.decl_buffer([rows, *shape[1:]], dtype, "values")
     row, axes = tirx.Var("row", "int64"), [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
     target_row = tirx.Cast("int64", tirx.BufferLoad(row_index_buffer, [row]))
-    new_element = tirx.BufferLoad(target, [target_row, *axes]) + tirx.BufferLoad(values, [row, *axes])
-    loop: Any = tirx.BufferStore(target, new_element, [target_row, *axes])
-    for axis, extent in reversed(list(zip(axes, shape[1:]))):
-        loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
-    loop = tirx.IfThenElse(tirx.GE(target_row, tirx.IntImm("int64", 0)), loop, None)
+    indices = [target_row, *axes]
+    new_element = tirx.BufferLoad(target, indices) + tirx.BufferLoad(values, [row, *axes])
+    add_row = _loops_over(axes, shape[1:], tirx.BufferStore(target, new_element, indices))
+    add_if_valid = tirx.IfThenElse(tirx.GE(target_row, zero), add_row, None)
     # Rows are added serially, since several may have the same index.
-    loop = tirx.For(row, tirx.IntImm("int64", 0), rows, tirx.ForKind.SERIAL, loop)
-    return _scheduled([target, row_index_buffer, values], loop)
+    add_rows = tirx.For(row, zero, rows, tirx.ForKind.SERIAL, add_if_valid)
+    return _scheduled([target, row_index_buffer, values], add_rows)
 
 
 def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:

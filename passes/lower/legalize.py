@@ -144,20 +144,20 @@ class _Legalizer:
 
         This is the result of a rule in :data:`CONTROL`, a call of NumPy on the host, or a call of a kernel that the
         primitive's ``lower`` function builds.
+
+        Raises:
+          UnimplementedError: the primitive has no kernel.
         """
         bound = dialect.read(call)
-        rule = CONTROL.get(bound.primitive.name)
+        primitive = bound.primitive
+        rule = CONTROL.get(primitive.name)
         if rule is not None:
             return rule(self, out, call, bound)
-        if runs_on_host(bound.primitive, dialect.dtypes_of(call, bound)):
+        if runs_on_host(primitive, dialect.dtypes_of(call, bound)):
             return _call_host(self, out, call, bound)
-        if bound.primitive.lower is None:
-            raise UnimplementedError(
-                None,
-                bound.primitive.tf_name,
-                f"{bound.primitive.name} has no native kernel: "
-                f"{bound.primitive.why_not.get('lower', 'its primitive has no `lower` column')}",
-            )
+        if primitive.lower is None:
+            reason = primitive.why_not.get("lower", "its primitive has no `lower` column")
+            raise UnimplementedError(None, primitive.tf_name, f"{primitive.name} has no native kernel: {reason}")
         return self.kernel_call(call, bound)
 
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
@@ -184,19 +184,20 @@ class _Legalizer:
         """
         if len(call.args) > 0 and isinstance(call.args[-1], relax.ShapeExpr):
             return None
-        numbers: dict[tirx.Var, int] = {}
-        types = []
-        for x in bound.inputs:
+        symbol_numbers: dict[tirx.Var, int] = {}
+        operand_types = []
+        for operand in bound.inputs:
             dims: list[int | str] = []
-            for dim in x.ty.shape.values[:]:
+            for dim in operand.ty.shape.values[:]:
                 if isinstance(dim, tirx.IntImm):
                     dims.append(int(dim))
                 elif isinstance(dim, tirx.Var):
-                    dims.append(f"symbol {numbers.setdefault(dim, len(numbers))}")
+                    number = symbol_numbers.setdefault(dim, len(symbol_numbers))
+                    dims.append(f"symbol {number}")
                 else:
                     return None
-            types.append((str(x.ty.dtype), *dims))
-        return bound.primitive.name, repr(sorted(attrs.items())), tuple(types)
+            operand_types.append((str(operand.ty.dtype), *dims))
+        return bound.primitive.name, repr(sorted(attrs.items())), tuple(operand_types)
 
     def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
         """Adds a kernel that is called for its effect, and returns the kernel's global variable.
@@ -232,7 +233,8 @@ def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Func
     values themselves to registers, without making a tuple in each iteration.
     """
     *bindings, last = bindings_of(func.body)
-    if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):
+    returns_last_binding = func.body.body.same_as(last.var)
+    if not returns_last_binding or not isinstance(last.value, relax.Tuple):
         return func
     out = Bindings()
     out.bindings = bindings
@@ -307,21 +309,23 @@ def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     """Lowers a tvtf while loop to a call of the loop op that is registered with Relax.
 
     A stack (a buffer with one value for each iteration) that the loop's body overwrites starts as a copy of its
-    operand.
+    operand, which the caller may still read.
     """
-    overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
-    # Copies, because the caller may still read the operands.
+    condition, body = bound.attrs["condition"], bound.attrs["body"]
+    overwritten = legalizer.in_place.carried.get(body.name_hint, ())
     inputs = [_emit_copy(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
-    operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]
     attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
     loop_op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
-    if not bound.attrs.get("shapes"):
-        return relax.Call(loop_op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+
+    def loop_of_type(ty: Any) -> relax.Call:
+        return relax.Call(loop_op, [condition, body, *inputs], attrs=attrs, ty_args=[ty], span=call.span, ret_ty=ty)
+
+    determines_sizes = bool(bound.attrs.get("shapes"))
+    if not determines_sizes:
+        return loop_of_type(call.ty)
     # The loop determines the sizes of these results. Casts bind symbolic dims to them.
     unsized = relax.TupleType([_of_any_size(ty) for ty in call.ty.fields])
-    return _cast_items(
-        out, relax.Call(loop_op, operands, attrs=attrs, ty_args=[unsized], span=call.span, ret_ty=unsized), call.ty
-    )
+    return _cast_items(out, loop_of_type(unsized), call.ty)
 
 
 def _typed_kernel_call(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
@@ -341,14 +345,14 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
     One kernel computes the length. A symbolic dim is bound to the length. Another kernel creates the stack.
     """
-    func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
-    length = out.emit(
-        _typed_kernel_call(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length"
-    )
+    length_func, length_args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
+    length_kernel = legalizer.add("length", length_func)
+    length_type = relax.TensorType((1,), "int64")
+    length = out.emit(_typed_kernel_call(length_kernel, length_args, length_type), "length")
     _bind_dims(out, length, [bound.attrs["size"]])
-    dims = (bound.attrs["size"], *bound.attrs["shape"])
-    func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=dims, dtype=bound.attrs["dtype"].name)
-    return call_kernel(legalizer.add("stack_new", func), args, types, call)
+    shape, dtype = (bound.attrs["size"], *bound.attrs["shape"]), bound.attrs["dtype"].name
+    stack_func, stack_args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=shape, dtype=dtype)
+    return call_kernel(legalizer.add("stack_new", stack_func), stack_args, types, call)
 
 
 def _computed_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
@@ -510,9 +514,9 @@ def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: di
 
     text, dims = attrs_to_json(bound.attrs, is_known)
     args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
-    return _emit_host_call(
-        out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure
-    )
+    if dims:
+        args.append(relax.ShapeExpr(dims))
+    return _emit_host_call(out, call, KERNEL_SYMBOL, args, bound.primitive.pure)
 
 
 def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:

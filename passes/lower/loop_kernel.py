@@ -313,19 +313,16 @@ class LoopKernel:
     def emit_branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
         """Emits a Relax If as an If statement of the kernel, and returns the buffers with its value.
 
-        Both branches copy their values to these buffers.
+        Both branches copy their values to these buffers. ``env`` has the values of variables around the If.
         """
         condition = self.evaluate(expr.cond, env)
-        branches = [
-            self.collect_statements(partial(self.emit_sequence, branch, dict(env)))
-            for branch in (expr.true_branch, expr.false_branch)
-        ]
         # Both branches are collected first: which buffers they need in common depends on their values.
-        results = self.common_buffers([value for _, value in branches])
-        bodies = [
-            self.collect_statements(partial(self._emit_branch_end, body, value, results))[0] for body, value in branches
-        ]
-        self.emit(tirx.IfThenElse(tirx.BufferLoad(condition, []), *bodies))
+        true_body, true_value = self.collect_statements(partial(self.emit_sequence, expr.true_branch, dict(env)))
+        false_body, false_value = self.collect_statements(partial(self.emit_sequence, expr.false_branch, dict(env)))
+        results = self.common_buffers([true_value, false_value])
+        then_case, _ = self.collect_statements(partial(self._emit_branch_end, true_body, true_value, results))
+        else_case, _ = self.collect_statements(partial(self._emit_branch_end, false_body, false_value, results))
+        self.emit(tirx.IfThenElse(tirx.BufferLoad(condition, []), then_case, else_case))
         return results
 
     def common_buffers(self, values: list[Value]) -> Value:
@@ -413,12 +410,12 @@ class LoopKernel:
         A result that is itself a buffer of the state might be overwritten before it is read, and is saved first.
         Without that, a loop that swaps two values would lose one of them.
         """
-        moves = [
-            (value, destination) for value, destination in zip(values, state, strict=True) if value is not destination
-        ]
-        saved = [(self.saved_copy(value) if value in state else value, destination) for value, destination in moves]
-        for value, destination in saved:
-            self.emit(_copy(value, destination))
+        moves: list[tuple[Var, Var]] = []
+        for value, destination in zip(values, state, strict=True):
+            if value is not destination:
+                moves.append((self.saved_copy(value) if value in state else value, destination))
+        for source, destination in moves:
+            self.emit(_copy(source, destination))
 
     def saved_copy(self, value: Var) -> Var:
         """Returns a new buffer with a copy of a value."""
@@ -459,11 +456,14 @@ def _returns_unchanged(body: relax.Function, position: int) -> bool:
     """Returns whether the body of a while loop returns the carried value at a position unchanged, maybe by an alias."""
     values = {binding.var: binding.value for binding in bindings_of(body.body)}
     result = body.body.body
-    result = values.get(result, result) if isinstance(result, relax.Var) else result
-    field = result.fields[position] if isinstance(result, relax.Tuple) else None
-    while field in values:  # a variable that is bound to another variable
-        field = values[field]
-    return field is not None and field.same_as(body.params[position])
+    if isinstance(result, relax.Var):
+        result = values.get(result, result)
+    if not isinstance(result, relax.Tuple):
+        return False
+    returned = result.fields[position]
+    while returned in values:  # a variable that is bound to another variable
+        returned = values[returned]
+    return returned.same_as(body.params[position])
 
 
 def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Var | None:
@@ -475,19 +475,19 @@ def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Va
     if not isinstance(body.body.body, relax.Tuple):
         return None
     bindings = bindings_of(body.body)
-    param, results = body.params[index], list(body.body.body.fields)
+    old_state, results = body.params[index], list(body.body.body.fields)
     position = next((i for i, binding in enumerate(bindings) if binding.var.same_as(results[index])), None)
-    # The old value itself mustn't be a result, too.
-    if position is None or param in results:
+    is_result_itself = old_state in results
+    if position is None or is_result_itself:
         return None
-    result_binding, later_bindings = bindings[position], bindings[position + 1 :]
-    readers = [binding for binding in bindings if param in relax.analysis.free_vars(binding.value)]
-    if not all(_is_kernel_call(binding.value) for binding in [*readers, result_binding]):
+    producer, later_bindings = bindings[position], bindings[position + 1 :]
+    readers = [binding for binding in bindings if old_state in relax.analysis.free_vars(binding.value)]
+    if not all(_is_kernel_call(binding.value) for binding in [*readers, producer]):
         return None
     is_read_later = any(reader.var.same_as(later.var) for reader in readers for later in later_bindings)
-    if is_read_later or not _reads_only_written_element(mod, result_binding.value, param):
+    if is_read_later or not _reads_only_written_element(mod, producer.value, old_state):
         return None
-    return result_binding.var
+    return producer.var
 
 
 def _is_kernel_call(value: Any) -> bool:
@@ -499,13 +499,15 @@ def _reads_only_written_element(mod: tvm.IRModule, call: relax.Call, param: rela
 
     The result may then take the operand's memory. The attribute `INPLACE_PAIRS` lists such pairs of parameters.
     """
-    if isinstance(call.ty_args[0], relax.TupleType):
+    (result_type,) = call.ty_args
+    if isinstance(result_type, relax.TupleType):
         return False
     kernel, tensors, *_ = call.args
     operands = list(tensors.fields)
-    pairs = {tuple(map(int, pair)) for pair in (mod[kernel].attrs or {}).get(INPLACE_PAIRS, [])}
-    # The result's position follows those of the operands.
-    return all((len(operands), i) in pairs for i, x in enumerate(operands) if x.same_as(param))
+    inplace_pairs = {tuple(map(int, pair)) for pair in (mod[kernel].attrs or {}).get(INPLACE_PAIRS, [])}
+    result_position = len(operands)  # the result's parameter follows those of the operands
+    positions_of_param = [position for position, operand in enumerate(operands) if operand.same_as(param)]
+    return all((result_position, position) in inplace_pairs for position in positions_of_param)
 
 
 def _dim_values(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
@@ -558,13 +560,14 @@ def _estimated_statements(stmt: Any) -> int:
     Ctrl-C.
     """
     if isinstance(stmt, tirx.For):
-        return (emit.static(stmt.extent) or UNKNOWN_EXTENT) * _estimated_statements(stmt.body)
+        iterations = emit.static(stmt.extent) or UNKNOWN_EXTENT
+        return iterations * _estimated_statements(stmt.body)
     if isinstance(stmt, tirx.While):
         return UNKNOWN_EXTENT * _estimated_statements(stmt.body)
     if isinstance(stmt, tirx.SeqStmt):
         return sum(map(_estimated_statements, stmt.seq))
     if isinstance(stmt, tirx.IfThenElse):
-        return _estimated_statements(stmt.then_case) + (
-            0 if stmt.else_case is None else _estimated_statements(stmt.else_case)
-        )
-    return _estimated_statements(stmt.body) if isinstance(getattr(stmt, "body", None), Stmt) else 1
+        branches = [branch for branch in (stmt.then_case, stmt.else_case) if branch is not None]
+        return sum(map(_estimated_statements, branches))
+    has_body = isinstance(getattr(stmt, "body", None), Stmt)
+    return _estimated_statements(stmt.body) if has_body else 1

@@ -45,12 +45,13 @@ class _Rewriter:
         rewritten: dict[ir.GlobalVar, Any] = {}
         while worklist:
             name = worklist.pop()
-            if name not in rewritten:
-                func = self.kernels.get(name) or self.mod[name]
-                rewritten[name] = (
-                    _FunctionRewriter(self, func).rewritten() if isinstance(func, relax.Function) else func
-                )
-                worklist.extend(_referenced_functions(rewritten[name]))
+            if name in rewritten:
+                continue
+            func = self.kernels.get(name) or self.mod[name]
+            if isinstance(func, relax.Function):
+                func = _FunctionRewriter(self, func).rewritten()
+            rewritten[name] = func
+            worklist.extend(_referenced_functions(func))
         return tvm.IRModule(rewritten, attrs=self.mod.attrs)
 
     def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
@@ -58,10 +59,11 @@ class _Rewriter:
 
         The kernel is typed as impure: it has no result, and is called for what it writes.
         """
-        used_names = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
-        name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in used_names)
-        impure = relax.FuncType(kernel.ty.params, kernel.ty.ret, False)
-        var = Bindings.typed(ir.GlobalVar(name), impure)
+        used_names = {var.name_hint for var in [*self.mod.get_global_vars(), *self.kernels]}
+        possible_names = ("loop" if number == 0 else f"loop_{number}" for number in count())
+        name = next(name for name in possible_names if name not in used_names)
+        impure_type = relax.FuncType(kernel.ty.params, kernel.ty.ret, False)
+        var = Bindings.typed(ir.GlobalVar(name), impure_type)
         self.kernels[var] = kernel
         return var
 

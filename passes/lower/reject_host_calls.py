@@ -51,12 +51,13 @@ def _check_runs_without_python(value: Any, why: str) -> None:
     if not dialect.is_dialect(value):
         return
     bound = dialect.read(value)
-    if bound.primitive.name == CALL or runs_on_host(bound.primitive, dialect.dtypes_of(value, bound)):
-        computed_by = "Python" if bound.primitive.name == CALL else "NumPy"
+    primitive = bound.primitive
+    calls_python = primitive.name == CALL
+    if calls_python or runs_on_host(primitive, dialect.dtypes_of(value, bound)):
+        computed_by = "Python" if calls_python else "NumPy"
         where = f" ({value.span.source_name.name}:{value.span.line})" if value.span is not None else ""
-        raise UnimplementedError(
-            None, bound.primitive.tf_name, f"{bound.primitive.name}{where} is computed by {computed_by}, and {why}"
-        )
+        text = f"{primitive.name}{where} is computed by {computed_by}, and {why}"
+        raise UnimplementedError(None, primitive.tf_name, text)
 
 
 def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
@@ -78,7 +79,7 @@ def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):
         # The tensors shown come first, then the values that a failing guard writes.
         ok, *operands = bound.inputs
-        attrs = {"message": bound.attrs["message"].replace(HOLE, ELIDED)}
         pending = operands[bound.attrs["shown"] :]
-        value = dialect.write(bound.primitive, [ok, *pending], attrs, value.ty, value.span)
+        fixed_message = bound.attrs["message"].replace(HOLE, ELIDED)
+        value = dialect.write(bound.primitive, [ok, *pending], {"message": fixed_message}, value.ty, value.span)
     out.rebind(binding, value)

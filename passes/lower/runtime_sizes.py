@@ -92,10 +92,11 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
     """Returns the kernels that an entry calls with a tensor that isn't a parameter, a constant or its own allocation."""
     values = {binding.var: binding.value for binding in bindings_of(entry.body)}
-    known = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
+    own_tensors = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 
-    def is_foreign(x: ir.Expr) -> bool:
-        return isinstance(x, relax.Var) and x not in known and isinstance(x.ty, relax.TensorType)
+    def is_foreign(argument: ir.Expr) -> bool:
+        is_tensor = isinstance(argument, relax.Var) and isinstance(argument.ty, relax.TensorType)
+        return is_tensor and argument not in own_tensors
 
     calls = [value for value in values.values() if isinstance(value, relax.Call) and value.op in kernels]
     return {call.op for call in calls if any(map(is_foreign, call.args))}

@@ -293,12 +293,13 @@ class _Writer:
         value = structural_map(sums.value, (TensorLoad, new_load))
         if sum_axis is not None:
             value = substitute(value, {sum_axis.var: self.reduction_index})
-        nests = [loop_nest(self.partial, self.partial_axes, [self.row], self.extents, value, sums.init)]
-        if self.block_axes:
-            result = self.new[sums.buffer]
-            value = self.column_sums.combine(emit.load(result, self.sum_axes), partial_sum)
-            nests.append(loop_nest(result, self.sum_axes, self.block_axes, self.extents, value, sums.init))
-        return nests
+        reduce_blocks = loop_nest(self.partial, self.partial_axes, [self.row], self.extents, value, sums.init)
+        if not self.block_axes:
+            return [reduce_blocks]
+        result = self.new[sums.buffer]
+        combined = self.column_sums.combine(emit.load(result, self.sum_axes), partial_sum)
+        combine_blocks = loop_nest(result, self.sum_axes, self.block_axes, self.extents, combined, sums.init)
+        return [reduce_blocks, combine_blocks]
 
     def _emit_epilogue(self, stage: Stage) -> Stmt:
         """Returns the nest of an epilogue stage, with the number of rows as a parameter in place of constants that equal it.

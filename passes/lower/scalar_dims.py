@@ -63,10 +63,10 @@ def _without_scalars(function: relax.Function) -> relax.Function:
     For example, ``f(x, n, (m,))`` becomes ``f(x, (m, n))``. FuseTIR fails on a function with both kinds of parameters,
     since it defines a dim twice.
     """
-    *params, last = function.params
+    *params, shape = function.params
     scalars = [param for param in params if _is_scalar(param)]
-    dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))
-    others = [param for param in params if not _is_scalar(param)]
+    other_params = [param for param in params if not _is_scalar(param)]
+    new_shape = relax.Var(shape.name, relax.ShapeType([*shape.ty.values, *scalars]))
     return relax.Function(
-        [*others, dims], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
+        [*other_params, new_shape], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
     )

@@ -81,10 +81,8 @@ def _has_axes_as_indices(load: TensorLoad, stage: Stage) -> bool:
     last_axes = [axis for axis in stage.spatial if axis.size != 1][-len(indices) :]
     if len(last_axes) != len(indices):
         return False
-    return all(
-        index.same_as(axis.var) and extent == axis.size
-        for (index, extent), axis in zip(indices, last_axes, strict=True)
-    )
+    pairs = zip(indices, last_axes, strict=True)
+    return all(extent == axis.size and index.same_as(axis.var) for (index, extent), axis in pairs)
 
 
 def matrices_of(element_counts: Mapping[Var, int]) -> Matrices | None:
@@ -123,15 +121,17 @@ def new_buffers(
     """Returns a new tensor for each of ``buffers``, with the extents of the given axes, or the same shape if it has no axes.
 
     Their names are the same for all kernels, since names are parts of the keys in the cache.
+
+    Args:
+      buffers: the tensors to replace.
+      axes_of: returns the axes of the tensor that replaces another one.
+      extents: the extent of each axis.
     """
-    return {
-        buffer: new_buffer(
-            [extents[axis] for axis in axes_of(buffer)] or list(buffer.ty.shape),
-            str(buffer.ty.dtype.dtype),
-            f"b{index}",
-        )
-        for index, buffer in enumerate(buffers)
-    }
+    replacements: dict[Var, Var] = {}
+    for position, buffer in enumerate(buffers):
+        shape = [extents[axis] for axis in axes_of(buffer)] or list(buffer.ty.shape)
+        replacements[buffer] = new_buffer(shape, str(buffer.ty.dtype.dtype), f"b{position}")
+    return replacements
 
 
 def new_buffer(shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
@@ -154,13 +154,14 @@ def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
     """
     iterations = max((access.iteration_count(stage.axes) or 0 for stage in stages), default=0)
     operations = sum(access.operations(stage.value) for stage in stages)
-    loads_from_memory = [
-        load
-        for stage in stages
-        for load in stage.loads
-        if load.source.same_as(stage.buffer) or not kernel.is_local(load.source)
-    ]
-    return iterations * (operations + CYCLES_PER_LOADED_VECTOR * len(loads_from_memory)) // lanes
+    loads_from_memory = 0
+    for stage in stages:
+        for load in stage.loads:
+            is_accumulated = load.source.same_as(stage.buffer)
+            if is_accumulated or not kernel.is_local(load.source):
+                loads_from_memory += 1
+    cycles_per_vector = operations + CYCLES_PER_LOADED_VECTOR * loads_from_memory
+    return iterations * cycles_per_vector // lanes
 
 
 def loop_nest(buffer: Var, spatial: Sequence[Var], reduce: Sequence[Var], extents: Mapping[Var, ir.Expr], value: ir.Expr,
