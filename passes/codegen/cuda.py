@@ -97,15 +97,19 @@ def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
     """
     nvcc()
     load_runtime(compile_only=True)
+
+    def compile_source(source: str, *_: object) -> bytes:
+        return machine_code(source, str(target.attrs["arch"]))
+
     # TVM compiles by calling this global function.
     previous_compiler = tvm_ffi.get_global_func(COMPILES_CUDA, allow_missing=True)
-    tvm_ffi.register_global_func(COMPILES_CUDA, lambda code, *_: machine_code(code, str(target.attrs["arch"])), True)
+    tvm_ffi.register_global_func(COMPILES_CUDA, compile_source, override=True)
     try:
         with target:
             return codegen_build(with_plain_bits(part), target)
     finally:
         if previous_compiler is not None:
-            tvm_ffi.register_global_func(COMPILES_CUDA, previous_compiler, True)
+            tvm_ffi.register_global_func(COMPILES_CUDA, previous_compiler, override=True)
 
 
 def with_plain_bits(part: IRModule) -> IRModule:
@@ -121,11 +125,13 @@ def _without_reinterpret(body: tirx.Stmt) -> tirx.Stmt:
 
     Each `reinterpret` of a constant is folded to a constant.
     """
-    without_likely = structural_map(body, (ir.Call, _without_likely))
-    folded = structural_map(
-        without_likely, (ir.Call, lambda call: _fold_reinterpret(call) if call.op.same_as(REINTERPRET) else call)
-    )
-    return structural_map(folded, (tirx.FloatImm, _exact_float64))
+
+    def folded(call: ir.Call) -> ir.Expr:
+        return _fold_reinterpret(call) if call.op.same_as(REINTERPRET) else call
+
+    body = structural_map(body, (ir.Call, _without_likely))
+    body = structural_map(body, (ir.Call, folded))
+    return structural_map(body, (tirx.FloatImm, _exact_float64))
 
 
 def _without_likely(call: ir.Call) -> ir.Expr:

@@ -311,13 +311,15 @@ def without_unused(image: bytes, names: Collection[str]) -> bytes | None:
         return None
     result = bytearray(image)
     headers = _section_headers(image)
-    table = _symbol_table(headers)
-    unused = set()
-    for index, (name_offset, _, visibility, *_) in enumerate(_entries(image, table, SYMBOL)):
-        if _name_at(image, headers[table.link], name_offset) in names:
-            unused.add(index)
+    symbol_table = _symbol_table(headers)
+    name_table = headers[symbol_table.link]
+    removed = set()
+    for index, (name_offset, _info, visibility, *_) in enumerate(_entries(image, symbol_table, SYMBOL)):
+        if _name_at(image, name_table, name_offset) in names:
+            removed.add(index)
             undefined = (name_offset, STB_WEAK << 4, visibility, SHN_UNDEF, 0, 0)
-            SYMBOL.pack_into(result, table.offset + SYMBOL.size * index, *undefined)
+            SYMBOL.pack_into(result, symbol_table.offset + SYMBOL.size * index, *undefined)
     relocation_tables = [header for header in headers if header.kind == SHT_RELA]
-    referred = {info >> 32 for header in relocation_tables for _, info, _ in _entries(image, header, RELA)}
-    return None if unused & referred else bytes(result)
+    # The upper half of a relocation's `info` is the index of its symbol.
+    referenced = {info >> 32 for table in relocation_tables for _, info, _ in _entries(image, table, RELA)}
+    return None if removed & referenced else bytes(result)

@@ -71,7 +71,9 @@ class _Library:
         self.sections = [section for object_file in objects for section in object_file.sections]
         self.definitions = _definitions(objects)
         self.relocations = [self._resolve(entry) for object_file in objects for entry in object_file.relocations]
-        self.foreign, self.stubs, self.table = dict[Any, Symbol](), dict[Any, Symbol](), dict[Any, Symbol]()
+        self.foreign: dict[Any, Symbol] = {}
+        self.stubs: dict[Any, Symbol] = {}
+        self.table: dict[Any, Symbol] = {}
         for entry in self.relocations:
             key = _symbol_key(entry.symbol)
             if not entry.symbol.defined:
@@ -82,9 +84,11 @@ class _Library:
                 self.table[key] = entry.symbol
         self.table |= self.stubs
         self.exports = [symbol for symbol in self.definitions.values() if symbol.visibility == STV_DEFAULT]
-        foreign = [symbol.name for symbol in self.foreign.values()]
-        self.symbol_indices = {name: 1 + index for index, name in enumerate(foreign)}
-        self.strings = _StringTable([*foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
+        foreign_names = [symbol.name for symbol in self.foreign.values()]
+        exported_names = [symbol.name for symbol in self.exports]
+        # The entry at index 0 of the symbol table is empty.
+        self.symbol_indices = {name: index for index, name in enumerate(foreign_names, start=1)}
+        self.strings = _StringTable([*foreign_names, *exported_names, NEEDED_LIBRARY])
         self._make_own_sections()
 
     def _resolve(self, entry: Relocation) -> Relocation:

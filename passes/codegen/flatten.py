@@ -36,9 +36,8 @@ def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRMo
     unsupported = {name: mod[name] for name, func in flattened.items() if func is None}
     if unsupported:
         flattened_by_tvm = tirx.transform.FlattenBuffer()(ir.IRModule(unsupported, attrs=mod.attrs))
-        flattened |= {
-            name: func.with_body(_with_compared_flags(func.body)) for name, func in flattened_by_tvm.functions_items()
-        }
+        for name, func in flattened_by_tvm.functions_items():
+            flattened[name] = func.with_body(_with_compared_flags(func.body))
     return ir.IRModule(flattened, attrs=mod.attrs)
 
 

@@ -132,14 +132,16 @@ class _BindingStatements:
         """
         lets: LetBindings = []
         value = _without_lets(store.value, lets)
+        if not lets:
+            return [store]
         for var, bound_value in lets:
             if var not in self.replacements:
                 self.bind(var, bound_value)
-        if not lets:
-            return [store]
-        allocations = self.allocations if self.lane is None else []
-        bindings, self.bindings = self.bindings, []
-        return [*allocations, *bindings, BufferStore(store.buffer, self.substitute(value), list(store.indices))]
+        new_bindings, self.bindings = self.bindings, []
+        is_in_vector_loop = self.lane is not None
+        allocations = [] if is_in_vector_loop else self.allocations
+        new_store = BufferStore(store.buffer, self.substitute(value), list(store.indices))
+        return [*allocations, *new_bindings, new_store]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
         """Binds a `Let` variable to a value by a statement; a long value is stored in a buffer instead.

@@ -21,26 +21,35 @@ def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
     bindings = bindings_of(sequence)
     if not any(isinstance(binding.value, relax.If) for binding in bindings):
         return {}
-    last_use: dict[relax.Var, int] = {}
-    for index, binding in enumerate(bindings):
-        last_use.update(dict.fromkeys(relax.analysis.free_vars(binding.value), index))
-    results = set(relax.analysis.free_vars(sequence.body))
-    return _group_by_last_use(last_use, [binding.var for binding in bindings if binding.var not in results], bindings)
+    # A later binding overwrites the position of an earlier one.
+    last_position: dict[relax.Var, int] = {}
+    for position, binding in enumerate(bindings):
+        last_position.update(dict.fromkeys(relax.analysis.free_vars(binding.value), position))
+    live_at_end = set(relax.analysis.free_vars(sequence.body))
+    intermediates = [binding.var for binding in bindings if binding.var not in live_at_end]
+    return _group_by_last_use(intermediates, last_position, bindings)
 
 
 def _group_by_last_use(
-    last_use: dict[relax.Var, int], candidates: list[relax.Var], bindings: list[relax.Binding]
+    variables: list[relax.Var], last_position: dict[relax.Var, int], bindings: list[relax.Binding]
 ) -> dict[int, list[relax.Var]]:
-    """Groups variables by the position of the binding that uses them last.
+    """Groups variables by the position of the binding after which their memory can be freed.
 
-    Their memory can be freed after that binding. Shapes, and variables that TVM's own pass kills, are left out.
+    Shapes, which have no memory, and variables that TVM's own pass kills are left out.
+
+    Args:
+      variables: the variables to group.
+      last_position: the position in ``bindings`` of each variable's last use; unused variables are missing.
+      bindings: the bindings of the sequence.
     """
-    used_last: dict[int, list[relax.Var]] = defaultdict(list)
-    for var in candidates:
-        index = last_use.get(var)
-        if index is not None and not is_kill(bindings[index].value) and not isinstance(var.ty, relax.ShapeType):
-            used_last[index].append(var)
-    return used_last
+    groups: dict[int, list[relax.Var]] = defaultdict(list)
+    for var in variables:
+        position = last_position.get(var)
+        if position is None or isinstance(var.ty, relax.ShapeType):
+            continue
+        if not is_kill(bindings[position].value):
+            groups[position].append(var)
+    return groups
 
 
 def is_kill(value: ir.Expr) -> bool:

@@ -269,9 +269,8 @@ class _Objects:
         self.progress.total = len(parts)
         with ThreadPoolExecutor(threads) as pool:
             # Largest first: otherwise one thread might be left with a large part at the end.
-            largest_first = sorted(
-                range(len(parts)), key=lambda index: -sum(map(_statement_count, parts[index].values()))
-            )
+            sizes = [sum(map(_statement_count, part.values())) for part in parts]
+            largest_first = sorted(range(len(parts)), key=lambda index: -sizes[index])
             jobs = {index: pool.submit(self._object_code_of, parts[index]) for index in largest_first}
             try:
                 # Another job may still be compiling an equal kernel.

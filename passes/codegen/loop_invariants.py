@@ -54,12 +54,14 @@ def _is_plain(stmt: Stmt) -> bool:
 
     Only such statements are moved out of a loop.
     """
-    statements: list[Stmt] = []
-    structural_walk(stmt, (Stmt, statements.append))
-    return all(
-        isinstance(inner, PLAIN) or (isinstance(inner, tirx.Evaluate) and subroutine.is_call(inner.value))
-        for inner in statements
-    )
+
+    def is_plain_node(inner: Stmt) -> bool:
+        calls_subroutine = isinstance(inner, tirx.Evaluate) and subroutine.is_call(inner.value)
+        return isinstance(inner, PLAIN) or calls_subroutine
+
+    inner_statements: list[Stmt] = []
+    structural_walk(stmt, (Stmt, inner_statements.append))
+    return all(map(is_plain_node, inner_statements))
 
 
 def _may_write(stmt: Stmt) -> set[Var]:

@@ -75,23 +75,21 @@ def native_code(part: IRModule, host: Target) -> bytes:
 def with_less_unrolling(host: Target) -> Target:
     """Returns a target with the same instructions, for which LLVM unrolls loops to 50 operations instead of 512.
 
+    The target names a generic processor model, and lists how the actual processor's features differ from the model's.
+
     LLVM unrolls loops up to the buffer size in its processor model: 512 operations since Zen 3 and Alder Lake. The
     schedules have unrolled what is profitable. With more copies, kernels compile 5 % slower and run no faster (25
     kernels, all within 2 %). A register tile uses nearly all registers in one iteration: two unrolled iterations need
-    more than there are, so that LLVM spills some to the stack. The target names a generic processor model, and lists the
-    instructions of the actual processor.
+    more than there are, so that LLVM spills some to the stack.
     """
     model = model_of_vector_width(host)
     if model is None or "mcpu" not in host.attrs:
         return host
-    own_features, model_features = (
-        set(map(str, codegen.llvm_get_cpu_features(target))) for target in (host, _of_model(host, model.name))
-    )
-    changes = [
-        *(f"+{name}" for name in sorted(own_features - model_features)),
-        *(f"-{name}" for name in sorted(model_features - own_features)),
-    ]
-    return _of_model(host, model.name, changes)
+    own_features = set(map(str, codegen.llvm_get_cpu_features(host)))
+    model_features = set(map(str, codegen.llvm_get_cpu_features(_of_model(host, model.name))))
+    added = [f"+{name}" for name in sorted(own_features - model_features)]
+    removed = [f"-{name}" for name in sorted(model_features - own_features)]
+    return _of_model(host, model.name, added + removed)
 
 
 def _of_model(host: Target, model: str, features: Sequence[str] = ()) -> Target:

@@ -53,14 +53,20 @@ def may_be_shipped(func: PrimFunc) -> bool:
 
 
 def shipped_kernel_name(func: PrimFunc, content: str, cores: int) -> str:
-    """Returns the name of a kernel's code in an archive: a digest of its `content_of`, and of the number of cores.
+    """Returns the name of a kernel's code in an archive: a digest of its content, and of the number of cores.
 
-    A parallel loop is split in parts for all cores. A kernel without parallel loops doesn't depend on their number.
+    A parallel loop is split into a part for each core. The name of a kernel without parallel loops doesn't depend on
+    the number of cores.
+
+    Args:
+      func: the kernel.
+      content: its `content_of`.
+      cores: the number of cores that the kernel is scheduled for.
     """
-    sizes = [param for param in func.params if not is_buffer_var(param)]
-    is_serial = not sizes or (PARALLEL_SIZES in func.attrs and len(func.attrs[PARALLEL_SIZES]) == 0)
-    cores = 1 if is_serial else cores
-    return "kernel_" + hashlib.sha256(f"{cores}\0{content}".encode()).hexdigest()[:40]
+    takes_sizes = not all(map(is_buffer_var, func.params))
+    is_serial = not takes_sizes or (PARALLEL_SIZES in func.attrs and len(func.attrs[PARALLEL_SIZES]) == 0)
+    digest = hashlib.sha256(f"{1 if is_serial else cores}\0{content}".encode()).hexdigest()
+    return f"kernel_{digest[:40]}"
 
 
 def shipped_kernel_code(func: PrimFunc, content: str, target: Target, options: Mapping[str, Any]) -> bytes | None:

@@ -419,10 +419,11 @@ class _FunctionGenerator:
         condition, body, *arguments = expr.args
         operands = [self.value(argument) for argument in arguments]
         state = [self.code.copy(operand) for operand in operands[:count]]
+        inputs = [*state, *operands[count:]]
         start = self.code.here
         self.poll()
-        inputs = [*state, *operands[count:]]
-        jump_to_end = self.code.jump(self.tuple_of_fields(self.inline(condition.name_hint, inputs)))
+        holds = self.tuple_of_fields(self.inline(condition.name_hint, inputs))
+        jump_to_end = self.code.jump(holds)
         first_new_register = self.code.register_count
         results = self.fields_of_tuple(self.inline(body.name_hint, inputs), count, first_new_register)
         self.emit_moves(state, results, first_new_register)
@@ -436,15 +437,20 @@ class _FunctionGenerator:
     def emit_moves(self, state: list[Register], values: list[Operand], first_new_register: int) -> None:
         """Moves the results of a loop's body to the registers of the carried values, as a parallel move.
 
-        A result that is itself in such a register is saved first. The results' own registers are cleared. Otherwise a
-        move might overwrite a value that a later one reads, as when a loop swaps two values.
+        A result that is itself in such a register is saved first: a move might overwrite it before it is read, as when a
+        loop swaps two values. The results' own registers are cleared.
+
+        Args:
+          state: the registers of the carried values.
+          values: the results of the loop's body, one for each register.
+          first_new_register: the first register that the body may have used; older ones aren't cleared.
         """
-        moves = [(destination, value) for destination, value in zip(state, values, strict=True) if destination != value]
-        saved = [(destination, self.code.copy(value) if value in state else value) for destination, value in moves]
-        for destination, value in saved:
-            self.code.copy(value, destination)
-        for value in dict.fromkeys(value for _, value in saved):
-            self.clear_unless_older(value, first_new_register)
+        moves = [(target, source) for target, source in zip(state, values, strict=True) if target != source]
+        safe_moves = [(target, self.code.copy(source) if source in state else source) for target, source in moves]
+        for target, source in safe_moves:
+            self.code.copy(source, target)
+        for source in dict.fromkeys(source for _, source in safe_moves):
+            self.clear_unless_older(source, first_new_register)
 
     def poll(self) -> None:
         """Emits a call of the kernel that polls for Ctrl-C.

@@ -56,8 +56,9 @@ def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
     Returns None if the buffer is known to be small. ``name`` is the kernel's name, for the text of the error.
     """
     buffer_type = stmt.buffer.ty
-    # The bytes of an element, rounded up.
-    size: Any = IntImm("int64", (buffer_type.dtype.dtype.bits * buffer_type.dtype.dtype.lanes + 7) // 8)
+    element_type = buffer_type.dtype.dtype
+    bytes_per_element = (element_type.bits * element_type.lanes + 7) // 8
+    size: Any = IntImm("int64", bytes_per_element)
     for extent in buffer_type.shape:
         size = size * (extent if str(extent.ty.dtype) == "int64" else tirx.Cast("int64", extent))
     if sym.Analyzer().const_int_bound(size).max_value < LARGE:
@@ -80,13 +81,16 @@ def _trial_allocation(size: Any, size_as_float: Any, failure: str) -> list[Stmt]
       failure: the text of the error.
     """
     pointer = tirx.decl_buffer((1,), "int64", "place")
-    load = tirx.BufferLoad(pointer, [IntImm("int32", 0)])
-    status = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
+    allocated = tirx.BufferLoad(pointer, [IntImm("int32", 0)])
+    address_of_pointer = tirx.address_of(allocated)
+    status = tirx.call_extern("int32", "posix_memalign", address_of_pointer, IntImm("int64", _ALIGNMENT), size)
+    fits_address_space = size_as_float < FloatImm("float64", float(MAX_BYTES))
+    succeeded = tirx.EQ(status, IntImm("int32", 0))
     return [
-        _fails_unless(size_as_float < FloatImm("float64", float(MAX_BYTES)), failure),
+        _fails_unless(fits_address_space, failure),
         AllocBuffer(pointer, STACK_ALLOCATION),
-        _fails_unless(tirx.EQ(status, IntImm("int32", 0)), failure),
-        tirx.Evaluate(tirx.call_extern("int32", "free", load)),
+        _fails_unless(succeeded, failure),
+        tirx.Evaluate(tirx.call_extern("int32", "free", allocated)),
     ]
 
 
