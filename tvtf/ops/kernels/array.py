@@ -86,11 +86,11 @@ def common_dims(*inputs: te.Tensor) -> te.Tensor:
     """
     shapes = [dims(x) for x in inputs]
     rank = max(map(len, shapes))
-    # the dims of all inputs along each axis, aligned at the last axis
-    columns = (
-        [shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)] for axis in range(rank)
-    )
-    return vector([functools.reduce(_last_but_one, map(long, column)) for column in columns], "int64")
+    result_dims: list[Any] = []
+    for axis_from_end in range(rank, 0, -1):  # shapes are aligned at their last axes
+        dims_along_axis = [long(shape[-axis_from_end]) for shape in shapes if axis_from_end <= len(shape)]
+        result_dims.append(functools.reduce(_last_but_one, dims_along_axis))
+    return vector(result_dims, "int64")
 
 
 def _last_but_one(a: Any, b: Any) -> Any:
@@ -253,18 +253,19 @@ def strided_slice_grad(
     def element(*i: Any) -> Any:
         """Computes the cotangent of an element of a strided slice's input. It is zero outside the slice."""
         ct_index = []
-        conditions = []  # that the slice contains the element
+        is_in_slice = []  # conditions, which all hold if the slice contains the element
         for position, first, stride, ct_extent, size in zip(i, begin, strides, ct.shape, shape):
             distance = position - long(first) if stride > 0 else (position - long(first)) * -1
             step = abs(stride)
             ct_index.append(distance if step == 1 else tirx.floordiv(distance, long(step)))
-            if step == 1 and str(ct_extent) == str(long(size)):  # the slice takes the full axis
+            takes_full_axis = step == 1 and str(ct_extent) == str(long(size))
+            if takes_full_axis:
                 continue
-            conditions += [distance >= 0, distance < long(ct_extent) * step]
+            is_in_slice += [distance >= 0, distance < long(ct_extent) * step]
             if step > 1:
-                conditions.append(tirx.floormod(distance, long(step)) == 0)
+                is_in_slice.append(tirx.floormod(distance, long(step)) == 0)
         ct_element = ct(*ct_index)
-        return when(conditions, ct_element, tirx.const(0, ct.dtype)) if conditions else ct_element
+        return when(is_in_slice, ct_element, tirx.const(0, ct.dtype)) if is_in_slice else ct_element
 
     return compute(shape, element, "strided_slice_grad")
 
@@ -321,15 +322,19 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
     """
     extents = [long(dim) + long(before) + long(after) for dim, (before, after) in zip(x.shape, paddings)]
 
+    def is_zero(count: Any) -> bool:
+        return isinstance(count, int) and count == 0
+
     def element(*i: Any) -> Any:
         """Reads the element of the padded tensor at an index, or the padding's value."""
-        source_index = [position - long(before) for position, (before, _) in zip(i, paddings)]
-        # An axis without padding needs no bounds check.
-        conditions = []
+        source_index = [position - long(before) for position, (before, _after) in zip(i, paddings)]
+        is_inside = []  # conditions; an axis without padding needs none
         for position, extent, (before, after) in zip(source_index, x.shape, paddings):
-            conditions += [] if isinstance(before, int) and before == 0 else [position >= 0]
-            conditions += [] if isinstance(after, int) and after == 0 else [position < extent]
-        return when(conditions, x(*source_index), value()) if conditions else x(*source_index)
+            if not is_zero(before):
+                is_inside.append(position >= 0)
+            if not is_zero(after):
+                is_inside.append(position < extent)
+        return when(is_inside, x(*source_index), value()) if is_inside else x(*source_index)
 
     return compute(extents, element, "pad")
 
@@ -352,10 +357,16 @@ def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
 
     The band has ``lower`` diagonals below the main diagonal and ``upper`` above it. -1 means all on that side.
     """
+    if lower < 0 and upper < 0:
+        return compute(x.shape, x, "band_part")
 
     def element(*i: Any) -> Any:
-        below, above = i[-2] - i[-1], i[-1] - i[-2]
-        in_band = tirx.all(*([below <= lower] if lower >= 0 else []), *([above <= upper] if upper >= 0 else []))
-        return tirx.Select(in_band, x(*i), tirx.const(0, x.dtype))
+        *_batch, row, column = i
+        is_in_band = []
+        if lower >= 0:
+            is_in_band.append(row - column <= lower)
+        if upper >= 0:
+            is_in_band.append(column - row <= upper)
+        return tirx.Select(tirx.all(*is_in_band), x(*i), tirx.const(0, x.dtype))
 
-    return compute(x.shape, element, "band_part") if lower >= 0 or upper >= 0 else compute(x.shape, x, "band_part")
+    return compute(x.shape, element, "band_part")

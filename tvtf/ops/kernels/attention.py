@@ -42,12 +42,11 @@ class Heads:
         self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
         self.dtype = accumulator_dtype(str(q.dtype))
         self.scale, self.fill = tirx.const(scale, self.dtype), tirx.const(fill, self.dtype)
-        self.products = self.summed(
-            [self.rows, self.columns],
-            self.depth,
-            lambda lead, i, j, at: self.upcast(q)(*lead, i, at) * self.upcast(k)(*lead, j, at),
-            "scores",
-        )
+
+        def product(lead: Index, i: Any, j: Any, at: Any) -> Any:
+            return self.upcast(q)(*lead, i, at) * self.upcast(k)(*lead, j, at)
+
+        self.products = self.summed([self.rows, self.columns], self.depth, product, "scores")
 
     def upcast(self, x: te.Tensor) -> Body:
         """Returns a function that reads an element of ``x`` in the accumulation dtype."""
@@ -104,13 +103,15 @@ class Heads:
         The other stages of attention have heads before rows.
         """
         rows, columns = extents
-        # without heads there is no axis to move
-        if len(self.lead) < 2:
+        if len(self.lead) < 2:  # without heads there is no axis to move
             return self.compute(extents, lambda *index: as_dtype(element_at(*index), dtype), name)
-        shape = [*self.lead[:-1], rows, self.lead[-1], columns]
-        return compute(
-            shape, lambda *index: as_dtype(element_at((*index[:-3], index[-2]), index[-3], index[-1]), dtype), name
-        )
+        *batch_dims, heads = self.lead
+
+        def joined_element(*index: Any) -> Any:
+            *batch, row, head, column = index
+            return as_dtype(element_at((*batch, head), row, column), dtype)
+
+        return compute([*batch_dims, rows, heads, columns], joined_element, name)
 
     def from_joined(self, x: te.Tensor) -> Body:
         """Returns a function of (leading indices, row, column) that reads ``x``, whose layout is that of :meth:`joined`."""

@@ -16,10 +16,12 @@ def bitcast(x: te.Tensor, *, dtype: str) -> te.Tensor:
 
     For a narrower dtype each element is split into several, for a wider dtype several are joined, lowest bytes first.
     """
-    source, target = as_dtype(str(x.dtype)).size, as_dtype(dtype).size
-    if source == target:
-        return te.compute(dims(x), lambda *index: _reinterpreted(x(*index), dtype), name="bitcast")
-    return _split(x, dtype, source // target) if source > target else _joined(x, dtype, target // source)
+    source_bytes, result_bytes = as_dtype(str(x.dtype)).size, as_dtype(dtype).size
+    if source_bytes > result_bytes:
+        return _split(x, dtype, source_bytes // result_bytes)
+    if source_bytes < result_bytes:
+        return _joined(x, dtype, result_bytes // source_bytes)
+    return te.compute(dims(x), lambda *index: _reinterpreted(x(*index), dtype), name="bitcast")
 
 
 def _reinterpreted(value: Any, dtype: str) -> Any:
@@ -37,13 +39,14 @@ def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
 
     Bytes are extracted by shifts of unsigned integers.
     """
-    size = as_dtype(dtype).size
-    wide_dtype = _unsigned(size * count)
+    part_bytes = as_dtype(dtype).size
+    whole_dtype, part_dtype = _unsigned(part_bytes * count), _unsigned(part_bytes)
 
     def part(*index: Any) -> Any:
-        # sizes are in bytes, shifts in bits
-        shift = index[-1].astype(wide_dtype) * tirx.const(8 * size, wide_dtype)
-        return _reinterpreted((_reinterpreted(x(*index[:-1]), wide_dtype) >> shift).astype(_unsigned(size)), dtype)
+        *element_index, part_number = index
+        shift_bits = part_number.astype(whole_dtype) * tirx.const(8 * part_bytes, whole_dtype)
+        whole = _reinterpreted(x(*element_index), whole_dtype)
+        return _reinterpreted((whole >> shift_bits).astype(part_dtype), dtype)
 
     return te.compute((*dims(x), count), part, name="bitcast")
 
@@ -53,13 +56,12 @@ def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
 
     The first element has the lowest bits.
     """
-    size = as_dtype(str(x.dtype)).size
-    wide_dtype = _unsigned(size * count)
+    part_bytes = as_dtype(str(x.dtype)).size
+    whole_dtype, part_dtype = _unsigned(part_bytes * count), _unsigned(part_bytes)
 
     def whole(*index: Any) -> Any:
-        parts = [_reinterpreted(x(*index, i), _unsigned(size)).astype(wide_dtype) for i in range(count)]
-        # sizes are in bytes, shifts in bits
-        shifted = [part << tirx.const(8 * size * i, wide_dtype) for i, part in enumerate(parts)]
+        parts = [_reinterpreted(x(*index, i), part_dtype).astype(whole_dtype) for i in range(count)]
+        shifted = [part << tirx.const(8 * part_bytes * i, whole_dtype) for i, part in enumerate(parts)]
         return _reinterpreted(reduce(lambda low, high: low | high, shifted), dtype)
 
     return te.compute(dims(x)[:-1], whole, name="bitcast")

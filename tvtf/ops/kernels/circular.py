@@ -93,12 +93,17 @@ def _reduced_angle(x: ir.Expr, is_small: bool = False) -> tuple[ir.Expr, ir.Expr
     """
     angle = x.astype("float64")
     if not is_small and format_of(x) is not DOUBLE:
-        angle = tirx.Select(tirx.abs(x) < like(LARGE_ANGLE, x), angle, _reduce_large_angle(x))
+        is_in_range = tirx.abs(x) < like(LARGE_ANGLE, x)
+        angle = tirx.Select(is_in_range, angle, _reduce_large_angle(x))
     angle = named(angle)
     # the low bits are those of the quadrant
     quadrant_bits = named(shifted(angle * like(2 / pi, angle), 0))
     first, second, third = (like(constant, angle) for constant in HALF_PI)
-    remainder = let(whole(quadrant_bits, DOUBLE, 0), lambda n: angle - n * first - n * second - n * third)
+
+    def less_quadrants(count: ir.Expr) -> ir.Expr:
+        return angle - count * first - count * second - count * third
+
+    remainder = let(whole(quadrant_bits, DOUBLE, 0), less_quadrants)
     return named(remainder), quadrant_bits
 
 
@@ -118,7 +123,6 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
 
     The angle is multiplied by 1 / (2 pi) in 64-bit integers. Their overflow drops whole turns.
     """
-    one = tirx.const(1, "uint64")
     # the exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa
     exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
     exponent = named(exponent)
@@ -128,9 +132,15 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     is_in_later_word = exponent >= tirx.const(64, "int32")
     shift = (exponent & tirx.const(63, "int32")).astype("uint64")
     high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
-    # A shift by 64 bits is undefined. So the low word is shifted by one bit first, then by at most 63.
-    window = let(shift, lambda s: (high << s) | ((low >> one) >> (tirx.const(63, "uint64") - s)))
-    return (mantissa * window).astype("int64").astype("float64") * tirx.const(2 * pi / 2.0**64, "float64")
+
+    def window_at(shift: ir.Expr) -> ir.Expr:
+        """Returns 64 bits of the 128 bits of ``high`` and ``low``, starting at bit ``shift``."""
+        # A shift by 64 bits is undefined. So the low word is shifted by one bit first, then by at most 63.
+        half_low = low >> tirx.const(1, "uint64")
+        return (high << shift) | (half_low >> (tirx.const(63, "uint64") - shift))
+
+    turns = (mantissa * let(shift, window_at)).astype("int64").astype("float64")  # in units of 2**-64
+    return turns * tirx.const(2 * pi / 2.0**64, "float64")
 
 
 def _sine(r: ir.Expr) -> ir.Expr:
@@ -256,12 +266,15 @@ def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
         function: computes the function of an expression. Its parameter ``is_small`` is true for small angles.
         name: the function of the C library that computes large angles in float64.
     """
+    of_small_angle = partial(function, is_small=True)
 
     def compute(x: ir.Expr) -> ir.Expr:
         """Computes the function: by vector code for small angles, else exactly (for float64 by the C library)."""
-        is_double = format_of(x) is DOUBLE
-        of_large_angle = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
-        return with_slow_path(x, is_slow=_is_large_angle, fast=partial(function, is_small=True), slow=of_large_angle)
+        if format_of(x) is DOUBLE:
+            of_large_angle = partial(tirx.call_pure_extern, "float64", name)
+        else:
+            of_large_angle = partial(let, body=function)
+        return with_slow_path(x, is_slow=_is_large_angle, fast=of_small_angle, slow=of_large_angle)
 
     return compute
 
@@ -315,20 +328,21 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
     First comes the arc tangent of min(|x|, |y|) / max(|x|, |y|). Then the angle is reflected into the point's octant.
     """
+    zero, one, infinity = like(0, x), like(1, x), like(float("inf"), x)
     x_size, y_size = tirx.abs(x), tirx.abs(y)
-    # two infinities count as equal: C's atan2 gives the angle of a diagonal
-    both_infinite = tirx.min(x_size, y_size) >= like(float("inf"), x)
     larger = tirx.max(x_size, y_size)
-    smaller = tirx.Select(both_infinite, like(float("inf"), x), tirx.min(x_size, y_size))
-    zero = like(0, x)
-    ratio = tirx.Select(both_infinite, like(1, x), tirx.Select(tirx.EQ(larger, zero), zero, smaller / larger))
-    in_first_octant = _arc_tangent_of_fraction(ratio, like(1, x))
+    # two infinities count as equal: C's atan2 gives the angle of a diagonal
+    both_infinite = tirx.min(x_size, y_size) >= infinity
+    smaller = tirx.Select(both_infinite, infinity, tirx.min(x_size, y_size))
+    quotient = tirx.Select(tirx.EQ(larger, zero), zero, smaller / larger)
+    ratio = tirx.Select(both_infinite, one, quotient)
+    in_first_octant = _arc_tangent_of_fraction(ratio, one)
     in_first_quadrant = reflected_if(in_first_octant, condition=y_size > x_size, total=pi / 2)
     # by the sign bit, as -0.0 counts as negative
     is_left = bits(x) < integer(0, format_of(x))
     angle = let(in_first_quadrant, lambda arc: with_sign(reflected_if(arc, condition=is_left, total=pi), y))
     # comparisons with NaN are false; the sum x + y then is NaN
-    is_ordered = tirx.And(x_size <= like(float("inf"), x), y_size <= like(float("inf"), x))
+    is_ordered = tirx.And(x_size <= infinity, y_size <= infinity)
     return tirx.Select(is_ordered, angle, x + y)
 
 
@@ -367,5 +381,7 @@ def acos(x: ir.Expr) -> ir.Expr:
     magnitude = named(tirx.abs(x))
     is_far, is_negative = magnitude > like(0.5, x), x < like(0, x)
     arc_sine = named(_arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude)))
-    far = tirx.Select(is_negative, like(pi, x) - (arc_sine + arc_sine), arc_sine + arc_sine)
-    return tirx.Select(is_far, far, like(pi / 2, x) - with_sign(arc_sine, x))
+    twice_arc_sine = arc_sine + arc_sine
+    of_far = tirx.Select(is_negative, like(pi, x) - twice_arc_sine, twice_arc_sine)
+    of_near = like(pi / 2, x) - with_sign(arc_sine, x)
+    return tirx.Select(is_far, of_far, of_near)

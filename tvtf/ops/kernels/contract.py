@@ -31,9 +31,8 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
         return te.sum(x * y, axis=list(reduction_axes.values())) if reduction_axes else x * y
 
     shape = [extents[label] for label in result_labels]
-    return cast(
-        compute(shape, element_at, "contract") if shape else te.compute((), element_at, name="contract"), str(a.dtype)
-    )
+    result = compute(shape, element_at, "contract") if shape else te.compute((), element_at, name="contract")
+    return cast(result, str(a.dtype))
 
 
 def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:

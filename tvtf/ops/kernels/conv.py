@@ -163,7 +163,9 @@ class _PhaseAxis:
         """
         before = self.reach - self.first
         after = self.quotients + self.reach - before - _spatial_extent(extent, self.phases)
-        return before, after if isinstance(after, int) else _int_if_static(simplify_dim(after))
+        if not isinstance(after, int):
+            after = _int_if_static(simplify_dim(after))
+        return before, after
 
     def own_quotients(self, phase: int) -> tuple[int, Extent]:
         """Returns the first quotient of a phase, counted from `first`, and the phase's number of quotients.
@@ -221,10 +223,14 @@ def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
     A phase is a position modulo the stride. There must be few phases. A depthwise sum uses no operand twice: it gains
     only if many products with the filter's padding are skipped.
     """
-    if prod(axis.phases for axis in axes) > MOST_PHASES:
+    phase_count = prod(axis.phases for axis in axes)
+    if phase_count > MOST_PHASES:
         return False
-    padded_taps, real_taps = prod(axis.taps * axis.phases for axis in axes), prod(axis.window for axis in axes)
-    return not is_depthwise or padded_taps >= WASTE_THAT_PAYS_FOR_PHASES * real_taps
+    if not is_depthwise:
+        return True
+    padded_taps = prod(axis.taps * axis.phases for axis in axes)
+    real_taps = prod(axis.window for axis in axes)
+    return padded_taps >= WASTE_THAT_PAYS_FOR_PHASES * real_taps
 
 
 def _sums_by_phase(
@@ -234,9 +240,12 @@ def _sums_by_phase(
 
     Returns a dict from the phase of each spatial dim to its gradients. Phases without taps are left out: they are zero.
     """
-    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)])
-    phases = product(*(range(min(axis.phases, axis.window)) for axis in axes))
-    return {phase: _sums_of_phase(padded_dy, dy, w, axes, phase, channels, groups) for phase in phases}
+    padding = [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)]
+    padded_dy = padded(dy, padding)
+    phases_with_taps = [range(min(axis.phases, axis.window)) for axis in axes]
+    return {
+        phase: _sums_of_phase(padded_dy, dy, w, axes, phase, channels, groups) for phase in product(*phases_with_taps)
+    }
 
 
 def _sums_of_phase(
@@ -264,9 +273,10 @@ def _sums_of_phase(
         """
         source, taps = [], []
         for i, axis in enumerate(axes):
-            start, _count = ranges[i]
-            quotient = index[i] + start
-            source.append(quotient + (tap_steps[i] + (axis.taps - counts[i])) * axis.dilation)
+            first_quotient, _count = ranges[i]
+            missing_taps = axis.taps - counts[i]
+            source.append(index[i] + first_quotient + (tap_steps[i] + missing_taps) * axis.dilation)
+            # a gradient runs through the filter backwards
             taps.append((counts[i] - 1 - tap_steps[i]) * axis.phases + phase[i])
         result_index = group * per_group + result
         channel_in_group = channel - group * (channels // groups)
@@ -285,13 +295,13 @@ def _quotients_and_phases(
 
     The returned quotients are counted from the axis's first one.
     """
-    padded_positions = [index + axis.low for index, axis in zip(position, axes, strict=True)]
-    quotients = [
-        tirx.floordiv(index, long(axis.phases)) - axis.first for index, axis in zip(padded_positions, axes, strict=True)
-    ]
-    return quotients, [
-        tirx.floormod(index, long(axis.phases)) for index, axis in zip(padded_positions, axes, strict=True)
-    ]
+    quotients: list[ir.Expr] = []
+    phases: list[ir.Expr] = []
+    for index, axis in zip(position, axes, strict=True):
+        padded_index, phase_count = index + axis.low, long(axis.phases)
+        quotients.append(tirx.floordiv(padded_index, phase_count) - axis.first)
+        phases.append(tirx.floormod(padded_index, phase_count))
+    return quotients, phases
 
 
 def _select_by_phase(
@@ -472,12 +482,13 @@ def _merge_groups(y: te.Tensor, results_per_group: int) -> te.Tensor:
     They are the groups and the results of each group.
     """
     size = long(results_per_group)
-    shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
-    return compute(
-        shape,
-        lambda *indices: y(*indices[:-1], tirx.floordiv(indices[-1], size), tirx.floormod(indices[-1], size)),
-        "groups",
-    )
+
+    def element_at(*indices: ir.Expr) -> ir.Expr:
+        *outer_indices, result = indices
+        return y(*outer_indices, tirx.floordiv(result, size), tirx.floormod(result, size))
+
+    *outer_extents, groups, results = y.shape
+    return compute([*outer_extents, groups * results], element_at, "groups")
 
 
 def _window_extents(w: te.Tensor) -> list[int]:
@@ -491,12 +502,9 @@ def _filter_extents(w: te.Tensor) -> tuple[list[int], int, int]:
 def _result_extents(
     padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[Extent]:
-    """Returns the spatial dims of a convolution's result: the number of window positions in the padded input.
-
-    A window with n taps and dilation d covers (n - 1) * d + 1 elements.
-    """
-    sizes = zip(padded_x.shape[1:-1], window, strides, dilations, strict=True)
-    return [
-        tirx.floordiv(long(size) - ((taps - 1) * dilation + 1), long(stride)) + 1
-        for size, taps, stride, dilation in sizes
-    ]
+    """Returns the spatial dims of a convolution's result: the number of window positions in the padded input."""
+    extents: list[Extent] = []
+    for size, taps, stride, dilation in zip(padded_x.shape[1:-1], window, strides, dilations, strict=True):
+        covered = (taps - 1) * dilation + 1  # by a window
+        extents.append(tirx.floordiv(long(size) - covered, long(stride)) + 1)
+    return extents

@@ -56,10 +56,9 @@ def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """
     # The test repeats its operands and stands alone before a vector, as in `approx.with_slow_path`. The usual value is bound to a
     # variable before the choice: TVM takes time exponential in the depth of variables bound inside a choice.
-    magnitude, large = tirx.abs(x), like(MOST_EXPONENT, y)
-    is_usual = tirx.And(
-        tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x)), tirx.abs(y) <= large
-    )
+    magnitude = tirx.abs(x)
+    is_normal = tirx.And(magnitude >= like(SMALLEST_NORMAL, x), magnitude < like(float("inf"), x))
+    is_usual = tirx.And(is_normal, tirx.abs(y) <= like(MOST_EXPONENT, y))
     usual = named(_power_of_normal(x, y))
     return tirx.if_then_else(tirx.likely(is_usual), usual, tirx.pow(x, y))
 
@@ -72,16 +71,21 @@ def _power_of_normal(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     """
     is_negative = x < like(0.0, x)
     is_whole = tirx.EQ(tirx.floor(y), y)
-    # a whole y is odd if its half has a fraction
-    is_odd = let(y * like(0.5, y), lambda half_exponent: tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent))
+
+    def is_odd_if_doubled(half_exponent: ir.Expr) -> ir.Expr:
+        """Returns whether the exponent is odd: it is whole, and its half has a fraction."""
+        return tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent)
+
+    is_odd = let(y * like(0.5, y), is_odd_if_doubled)
 
     def with_sign(magnitude: ir.Expr) -> ir.Expr:
         """Returns the magnitude, negated if the base is negative and the exponent odd."""
         return tirx.Select(tirx.And(is_negative, is_odd), magnitude * like(-1.0, magnitude), magnitude)
 
-    # a negative base has a negative power if the exponent is odd, and none if it isn't whole
     value = let(_power_from_bits(bits(tirx.abs(x)), y), with_sign)
-    return tirx.Select(tirx.And(is_negative, tirx.Not(is_whole)), like(float("nan"), x), value)
+    # a negative base has no real power if the exponent isn't whole
+    has_no_power = tirx.And(is_negative, tirx.Not(is_whole))
+    return tirx.Select(has_no_power, like(float("nan"), x), value)
 
 
 @binds_arguments
@@ -170,7 +174,8 @@ def _exp2_of_bounded(n: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
     z = named(u + v)
     w = v - rounded(z - u)
     # exp(z + w) - 1 is z - r
-    r = named(_rest_of_exponential(z - let(z * z, lambda square: square * polynomial(square, EXP)), w, z=z))
+    correction = let(z * z, lambda square: square * polynomial(square, EXP))
+    r = named(_rest_of_exponential(z - correction, w, z=z))
     more = named(rounded(z - r))
     one, lost = like(1.0, z), rounded(rounded(z - more) - r)
 

@@ -133,9 +133,13 @@ def erfc(x: ir.Expr) -> ir.Expr:
     one = like(1, x)
     is_double = format_of(x) is DOUBLE
     complement, terms = (_erfc_of_large, ERF_DOUBLE) if is_double else (_erfc_single, ERF_NEAR_SINGLE)
-    of_large = reflected_if(complement(tirx.abs(x)), condition=x < like(0, x), total=2)
-    of_small = let(x * x, lambda z: one - polynomial(z, terms) * x)
-    return tirx.Select(tirx.abs(x) < like(0.5, x), of_small, of_large)
+
+    def of_small(square: ir.Expr) -> ir.Expr:
+        return one - polynomial(square, terms) * x
+
+    large = reflected_if(complement(tirx.abs(x)), condition=x < like(0, x), total=2)
+    small = let(x * x, of_small)
+    return tirx.Select(tirx.abs(x) < like(0.5, x), small, large)
 
 
 @names_values
@@ -159,13 +163,18 @@ def _gauss_single(x: ir.Expr) -> ir.Expr:
 
 @through_double
 def erfinv_single(x: ir.Expr) -> ir.Expr:
-    """Computes the inverse error function of a float32 within 1 ulp. It is infinite at -1 and 1, and NaN beyond."""
+    """Computes the inverse error function of a float32 within 1 ulp. It is infinite at -1 and 1, and NaN beyond.
+
+    With w = -log(1 - x^2), one polynomial in w serves up to 5, and one in sqrt(w) beyond.
+    """
     one, infinity = like(1, x), like(float("inf"), x)
 
-    # With w = -log(1 - x^2), one polynomial in w serves up to 5, and one in sqrt(w) beyond.
+    def of_square_root(square_root: ir.Expr) -> ir.Expr:
+        return polynomial(square_root, ERFINV_FAR)
+
     def of_logarithm(w: ir.Expr) -> ir.Expr:
-        tail = let(tirx.sqrt(w), lambda square_root: polynomial(square_root, ERFINV_FAR))
-        return x * tirx.Select(w < like(5, w), polynomial(w, ERFINV_NEAR), tail)
+        far = let(tirx.sqrt(w), of_square_root)
+        return x * tirx.Select(w < like(5, w), polynomial(w, ERFINV_NEAR), far)
 
     regular = let(like(0, x) - log((one - x) * (one + x)), of_logarithm)
     return tirx.Select(tirx.EQ(tirx.abs(x), one), x * infinity, regular)

@@ -165,8 +165,12 @@ def log(x: ir.Expr) -> ir.Expr:
     is_denormal = x < like(form.smallest_normal, x)
     # a denormal number is scaled to a normal one, and the scale's exponent subtracted
     normal = tirx.Select(is_denormal, x * like(2.0**form.mantissa_bits, x), x)
-    exponent_shift = tirx.Select(is_denormal, integer(form.mantissa_bits, form), integer(0, form))
-    return _at_edges(x, 0.0, _log_of_bits(bits(normal), form, lambda exponent: exponent - exponent_shift, like(0, x)))
+    exponent_of_scale = tirx.Select(is_denormal, integer(form.mantissa_bits, form), integer(0, form))
+
+    def without_scale(exponent: ir.Expr) -> ir.Expr:
+        return exponent - exponent_of_scale
+
+    return _at_edges(x, 0.0, _log_of_bits(bits(normal), form, without_scale, like(0, x)))
 
 
 def log_of_normal(x: ir.Expr) -> ir.Expr:
@@ -236,9 +240,11 @@ def _log_sum(f: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
     if format_of(f) is DOUBLE:
         half_square = named(f * f * like(0.5, f))
-        return f + (_log_tail(f, half_square) + exponent * low - half_square) + exponent * high
-    square = f * f
-    return f + (polynomial(f, LOG_SINGLE) * f * square + exponent * low - square * like(0.5, f)) + exponent * high
+        small_terms = _log_tail(f, half_square) + exponent * low - half_square
+    else:
+        square = f * f
+        small_terms = polynomial(f, LOG_SINGLE) * f * square + exponent * low - square * like(0.5, f)
+    return f + small_terms + exponent * high
 
 
 @names_values
@@ -260,7 +266,11 @@ def log1p(x: ir.Expr) -> ir.Expr:
     one = like(1, x)
 
     def of_sum(total: ir.Expr) -> ir.Expr:
-        error = let(rounded(total - one), lambda recovered: (one - rounded(total - recovered)) + (x - recovered))
+        def rounding_error(recovered: ir.Expr) -> ir.Expr:
+            """Returns what the sum lacks, given the part of x that it contains."""
+            return (one - rounded(total - recovered)) + (x - recovered)
+
+        error = let(rounded(total - one), rounding_error)
         return _log_of_bits(bits(total), format_of(x), lambda exponent: exponent, error)
 
     return identity_if_tiny(x, _at_edges(x, -1.0, let(rounded(one + x), of_sum)))

@@ -32,14 +32,17 @@ def clamped(index: Any, extent: Any) -> Any:
 def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int) -> te.Tensor:
     """Gathers slices of ``params`` at ``indices`` along ``axis``, as ``tf.gather``. Indices out of range are clamped.
 
-    ``params`` and ``indices`` have their first ``batch_dims`` axes in common.
+    ``params`` and ``indices`` have their first ``batch_dims`` axes in common. The result has the axes of ``params``, with
+    the other axes of ``indices`` in place of ``axis``.
     """
-    index_rank = len(indices.shape) - batch_dims
-    extents = [*params.shape[:axis], *list(indices.shape)[batch_dims:], *list(params.shape)[axis + 1 :]]
+    index_dims = list(indices.shape)[batch_dims:]
+    axis_end = axis + len(index_dims)  # of the indices' axes in the result
+    extents = [*params.shape[:axis], *index_dims, *list(params.shape)[axis + 1 :]]
 
     def element(*i: Any) -> Any:
-        index = indices(*i[:batch_dims], *i[axis : axis + index_rank])
-        return params(*i[:axis], clamped(index, params.shape[axis]), *i[axis + index_rank :])
+        batch, before, after = i[:batch_dims], i[:axis], i[axis_end:]
+        index = indices(*batch, *i[axis:axis_end])
+        return params(*before, clamped(index, params.shape[axis]), *after)
 
     return compute(extents, element, "gather")
 
@@ -49,12 +52,14 @@ def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
 
     The index vectors lie along the last axis of ``indices``.
     """
-    vector_rank, depth = len(indices.shape) - 1, int(indices.shape[-1])
-    extents = [*list(indices.shape)[:vector_rank], *list(params.shape)[depth:]]
+    *vector_dims, depth = indices.shape
+    vector_rank, depth = len(vector_dims), int(depth)
+    extents = [*vector_dims, *list(params.shape)[depth:]]
 
     def element(*i: Any) -> Any:
-        position = (clamped(indices(*i[:vector_rank], long(axis)), params.shape[axis]) for axis in range(depth))
-        return params(*position, *i[vector_rank:])
+        which_vector, index_in_slice = i[:vector_rank], i[vector_rank:]
+        slice_index = [clamped(indices(*which_vector, long(axis)), params.shape[axis]) for axis in range(depth)]
+        return params(*slice_index, *index_in_slice)
 
     return compute(extents, element, "gather_nd")
 
@@ -103,9 +108,12 @@ def dynamic_slice_grad(
         shape[axis] = extent
 
     def element(*i: Any) -> Any:
-        source_index = [index - start_of[a] if a in start_of else index for a, index in enumerate(i)]
-        conditions = [tirx.all(source_index[a] >= 0, source_index[a] < ct.shape[a]) for a in start_of]
-        return when(conditions, ct(*source_index), tirx.const(0, ct.dtype))
+        ct_index = list(i)
+        is_in_slice = []  # conditions, which all hold if the slice contains the element
+        for axis, start in start_of.items():
+            ct_index[axis] = i[axis] - start
+            is_in_slice.append(tirx.all(ct_index[axis] >= 0, ct_index[axis] < ct.shape[axis]))
+        return when(is_in_slice, ct(*ct_index), tirx.const(0, ct.dtype))
 
     return compute(shape, element, "window_grad")
 
@@ -132,16 +140,16 @@ def columns(count: Any, row_size: Any) -> Iterator[tuple[Any, Any]]:
     The body of each block handles all ``count`` rows. Rows in parallel would race, since several rows may update the
     same row of the result.
     """
-    known_size = int(row_size) if isinstance(row_size, tirx.IntImm) else 0
+    static_size = int(row_size) if isinstance(row_size, tirx.IntImm) else 0
     # the largest number of blocks with equal widths, each a multiple of LEAST_COLUMNS
-    task_count = next(
-        (task_count for task_count in (8, 4, 2) if known_size and known_size % (task_count * LEAST_COLUMNS) == 0), 1
-    )
-    if task_count == 1:
+    possible_counts = [blocks for blocks in (8, 4, 2) if static_size and static_size % (blocks * LEAST_COLUMNS) == 0]
+    if not possible_counts:
         yield long(0), row_size
-    else:
-        with rows(long(task_count), count * row_size) as task:
-            yield task * (known_size // task_count), long(known_size // task_count)
+        return
+    block_count = possible_counts[0]
+    width = static_size // block_count
+    with rows(long(block_count), count * row_size) as block:
+        yield block * width, long(width)
 
 
 def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, combine: Any) -> te.Tensor:

@@ -55,13 +55,21 @@ class TrailingAxes:
         def centered(*index: Any) -> Any:
             return self.upcast(*index) - mean(*self.row(index))
 
-        variance = self.mean(lambda *index: centered(*index) * centered(*index), "row_variance")
-        epsilon_constant = tirx.const(epsilon, self.dtype)
-        one = tirx.const(1, self.dtype)
-        inverse_deviation = self._per_row(
-            lambda *row: one / scalar.sqrt(variance(*row) + epsilon_constant), "row_inverse"
-        )
-        return (lambda *index: centered(*index) * inverse_deviation(*self.row(index))), inverse_deviation
+        def square(*index: Any) -> Any:
+            return centered(*index) * centered(*index)
+
+        variance = self.mean(square, "row_variance")
+        epsilon_constant, one = tirx.const(epsilon, self.dtype), tirx.const(1, self.dtype)
+
+        def inverse(*row: Any) -> Any:
+            return one / scalar.sqrt(variance(*row) + epsilon_constant)
+
+        inverse_deviation = self._per_row(inverse, "row_inverse")
+
+        def standardized_element(*index: Any) -> Any:
+            return centered(*index) * inverse_deviation(*self.row(index))
+
+        return standardized_element, inverse_deviation
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
@@ -86,13 +94,16 @@ def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -
     """
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
     standardized, inverse_deviation = rows.standardized(epsilon)
+
+    def product(*index: Any) -> Any:
+        return gradient.upcast(*index) * standardized(*index)
+
     mean = rows.mean(gradient.upcast, "gradient_mean")
-    projection = rows.mean(lambda *index: gradient.upcast(*index) * standardized(*index), "gradient_dot")
+    projection = rows.mean(product, "gradient_dot")
 
     def element_at(*index: Any) -> Any:
         row = rows.row(index)
-        return inverse_deviation(*row) * (
-            gradient.upcast(*index) - mean(*row) - standardized(*index) * projection(*row)
-        )
+        remainder = gradient.upcast(*index) - mean(*row) - standardized(*index) * projection(*row)
+        return inverse_deviation(*row) * remainder
 
     return rows.each(element_at, "layer_norm_grad", str(x.dtype))

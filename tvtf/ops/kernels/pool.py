@@ -224,15 +224,18 @@ class _Windows:
         # the largest number of windows that cover an element
         counts = [ceil_div(extent, stride) for extent, stride in zip(window, strides, strict=True)]
         befores = [before for before, _after in padding]
+        gradient_padding: list[tuple[int, Extent]] = []
         spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
-        gradient_padding = [
-            (count - 1, _windows_beyond(size, results, before, stride))
-            for size, results, before, stride, count in spatial
-        ]
-        overhang = any(extent % stride for extent, stride in zip(window, strides, strict=True))
-        axes = [reduce_axis(count, "t") for count in counts]
+        for size, results, before, stride, count in spatial:
+            gradient_padding.append((count - 1, _windows_beyond(size, results, before, stride)))
         return _Windows(
-            axes, counts, befores, list(strides), gradient_padding, overhang, accumulator_dtype(str(dy.dtype))
+            axes=[reduce_axis(count, "t") for count in counts],
+            counts=counts,
+            lows=befores,
+            strides=list(strides),
+            padding=gradient_padding,
+            overhang=any(extent % stride for extent, stride in zip(window, strides, strict=True)),
+            dtype=accumulator_dtype(str(dy.dtype)),
         )
 
     def window_indices(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
@@ -248,10 +251,11 @@ class _Windows:
 
         If a stride doesn't divide its window, some offsets lie beyond the window.
         """
-        spatial = zip(position, self.lows, self.strides, self.axes, strict=True)
-        return [
-            tirx.floormod(index + before, long(stride)) + axis.var * stride for index, before, stride, axis in spatial
-        ]
+        offsets: list[ir.Expr] = []
+        for index, before, stride, axis in zip(position, self.lows, self.strides, self.axes, strict=True):
+            offset_in_last_window = tirx.floormod(index + before, long(stride))
+            offsets.append(offset_in_last_window + axis.var * stride)
+        return offsets
 
 
 def _windows_beyond(size: Extent, results: Extent, before: int, stride: int) -> Extent:
@@ -285,12 +289,11 @@ def _first_largest(
         source = [start * stride + tap - before for start, stride, tap, (before, _after) in spatial]
         value, largest = x(batch, *source, channel), y(batch, *index)
         is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
-        number = _tap_index([tap.var for tap in taps], window)
+        tap_index = _tap_index([tap.var for tap in taps], window)
         # taps below the maximum count as the dtype's greatest number, which the minimum never chooses
-        greatest = tirx.max_value(str(number.ty.dtype))
-        return te.min(
-            _select_inside(source, x, padding, tirx.Select(is_largest, number, greatest), greatest), axis=taps
-        )
+        never_chosen = tirx.max_value(str(tap_index.ty.dtype))
+        candidate = tirx.Select(is_largest, tap_index, never_chosen)
+        return te.min(_select_inside(source, x, padding, candidate, never_chosen), axis=taps)
 
     return compute(y.shape, element_at, "first_largest")
 
@@ -339,12 +342,12 @@ def _divide_by_counts(
     def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Divides a window's sum by the number of the window's elements inside the image."""
         *window_index, _channel = index
-        spatial = zip(window_index, strides, befores, window, x.shape[1:-1], strict=True)
-        # along each axis: from the window's or the image's start to the window's or the image's end
-        counts = [
-            tirx.min(position * stride - before + extent, size) - tirx.max(position * stride - before, 0)
-            for position, stride, before, extent, size in spatial
-        ]
+        counts = []  # of the window's elements along each axis
+        for position, stride, before, extent, size in zip(
+            window_index, strides, befores, window, x.shape[1:-1], strict=True
+        ):
+            window_start = position * stride - before
+            counts.append(tirx.min(window_start + extent, size) - tirx.max(window_start, 0))
         count = prod(counts[1:], start=counts[0]).astype("float32").astype(str(sums.dtype))
         return as_dtype(sums(batch, *index) / count, dtype)
 

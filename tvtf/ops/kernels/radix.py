@@ -27,20 +27,21 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     """
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
+    code_dtype = str(codes.dtype)
+    # a digit is a byte of a code: "uint32" has 4
+    digit_count = int(code_dtype.removeprefix("uint")) // 8
 
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a radix sort of each row by its keys, which are unsigned integers."""
         with IRBuilder() as builder:
             # the first output buffer is the result, the others are work space
             keys, *order_buffers = (flat_buffer(buffer) for buffer in (ins[0], *outs))
-            passes = int(str(codes.dtype)[4:]) // 8  # one for each byte of a key, such as 4 for "uint32"
             with rows(count, count * length) as row:
-                # two pairs of buffers, with indices and keys: each pass reads one pair and writes the other
-                _sort_row(keys, (order_buffers[:2], order_buffers[2:]), row * length, length, passes)
+                _sort_row(keys, (order_buffers[:2], order_buffers[2:]), row * length, length, digit_count)
             return builder.get()
 
-    # two pairs of (indices, keys): each pass reads one and writes the other
-    dtypes = ["int32", str(codes.dtype)] * 2
+    # two pairs of (indices, keys): the pass for a digit reads one and writes the other
+    dtypes = ["int32", code_dtype] * 2
     return te.extern([x.shape] * 4, [codes], build_ir, name="order_by_digits", dtype=dtypes)[0]
 
 
@@ -52,10 +53,12 @@ def code(x: Any, descending: bool) -> Any:
     """
     dtype = str(x.ty.dtype)
     if "float" in dtype:
-        return _ordered_bits(named(_canonical(x)), dtype[5:], True, descending)
+        bit_count = dtype.removeprefix("float")
+        return _ordered_bits(named(_canonical(x)), bit_count, True, descending)
     # narrower integers and bools are sorted as int32
     integer_dtype = dtype if dtype.endswith(("32", "64")) else "int32"
-    return _ordered_bits(x.astype(integer_dtype), integer_dtype[-2:], False, descending, integer_dtype.startswith("u"))
+    bit_count, is_unsigned = integer_dtype[-2:], integer_dtype.startswith("u")
+    return _ordered_bits(x.astype(integer_dtype), bit_count, False, descending, is_unsigned)
 
 
 def _canonical(x: Any) -> Any:
@@ -68,14 +71,20 @@ def _canonical(x: Any) -> Any:
 def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
     """Converts the bits of a number to an unsigned integer. These integers sort in the order of the numbers.
 
-    ``bits`` is the number's size in bits, as text. With ``descending``, the order is reversed.
+    Args:
+      x: the number.
+      bits: its size in bits, as text.
+      is_float: whether it is a float.
+      descending: whether the order is reversed.
+      is_unsigned: whether it is an unsigned integer.
     """
-    unsigned, sign_bit = f"uint{bits}", tirx.const(1, f"uint{bits}") << tirx.const(int(bits) - 1, f"uint{bits}")
+    signed, unsigned, last_bit = f"int{bits}", f"uint{bits}", int(bits) - 1
+    sign_bit = tirx.const(1, unsigned) << tirx.const(last_bit, unsigned)
     result = tirx.reinterpret(unsigned, x)
     if is_float:
-        sign_mask = tirx.reinterpret(f"int{bits}", x) >> tirx.const(int(bits) - 1, f"int{bits}")
         # All bits of a negative float are inverted, of others only the sign bit. The mask has all bits of a negative
         # one, because the shift of a signed integer copies the sign bit.
+        sign_mask = tirx.reinterpret(signed, x) >> tirx.const(last_bit, signed)
         result = result ^ (tirx.reinterpret(unsigned, sign_mask) | sign_bit)
     elif not is_unsigned:
         result = result ^ sign_bit  # negative integers then come before the others
@@ -90,14 +99,17 @@ def _sort_row(codes: Any, order_buffers: tuple[Any, Any], base: Any, length: Any
     """
     counts = FlatProxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
     _count_digits(codes, counts, base, length, passes)
-    for pass_number in range(passes):  # the first pass reads the codes themselves, in their original order
-        (indices, keys), (old_indices, old_keys) = order_buffers[1 - pass_number % 2], order_buffers[pass_number % 2]
+    first_pair, second_pair = order_buffers
+    for pass_number in range(passes):
+        is_even = pass_number % 2 == 0
+        (old_indices, old_keys), (indices, keys) = (first_pair, second_pair) if is_even else (second_pair, first_pair)
+        is_first = pass_number == 0  # it reads the codes themselves, in their original order
         with T.serial(long(0), length) as i:
-            key = T.Bind((old_keys if pass_number else codes)[base + i])
+            key = T.Bind((codes if is_first else old_keys)[base + i])
             counter = T.Bind(_digit(key, pass_number))
             target = T.Bind(base + counts[counter].astype("int64"))
             counts[counter] = counts[counter] + 1
-            indices[target] = old_indices[base + i] if pass_number else i.astype("int32")
+            indices[target] = i.astype("int32") if is_first else old_indices[base + i]
             keys[target] = key
 
 

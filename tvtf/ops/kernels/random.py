@@ -96,11 +96,17 @@ def rounds(names: Names, counter: Words, key: Words) -> Words:
     Returns four uint32 words. The words of the counter are uint64, but their upper halves are ignored. Processors
     multiply the lower halves of 64-bit lanes, and shuffles from 32-bit lanes would cost more than the rounds.
     """
+    first_multiplier, second_multiplier = MULTIPLIERS
     for round_number in range(ROUNDS):
-        first, second = (names(lower(counter[i]) * u64(multiplier)) for multiplier, i in zip(MULTIPLIERS, (0, 2)))
-        keys = [names(key_word + u64(round_number * increment)) for key_word, increment in zip(key, KEY_STEPS)]
-        upper = [product >> u64(32) for product in (first, second)]
-        counter = names(upper[1] ^ counter[1] ^ keys[0]), second, names(upper[0] ^ counter[3] ^ keys[1]), first
+        first_product = names(lower(counter[0]) * u64(first_multiplier))
+        second_product = names(lower(counter[2]) * u64(second_multiplier))
+        first_key, second_key = (
+            names(key_word + u64(round_number * increment)) for key_word, increment in zip(key, KEY_STEPS)
+        )
+        first_upper, second_upper = first_product >> u64(32), second_product >> u64(32)
+        first_word = names(second_upper ^ counter[1] ^ first_key)
+        third_word = names(first_upper ^ counter[3] ^ second_key)
+        counter = first_word, second_product, third_word, first_product
     return tuple(names(u32(word)) for word in counter)
 
 
@@ -111,9 +117,12 @@ def generator_state(seed: te.Tensor) -> te.Tensor:
     """
     if int(seed.shape[0]) == 3:
         return compute((3,), lambda i: u64(seed(i)), "state")
-    return compute(
-        (3,), lambda i: scrambled(i, [u64(seed(long(index)).astype("int64")) for index in (0, 1)]), "scrambled"
-    )
+
+    def scrambled_word(i: Any) -> Any:
+        seeds = [u64(seed(long(index)).astype("int64")) for index in (0, 1)]
+        return scrambled(i, seeds)
+
+    return compute((3,), scrambled_word, "scrambled")
 
 
 def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
@@ -124,8 +133,10 @@ def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
     """
     names = Names()
     counter = tuple(names(seed_half) for seed in seeds for seed_half in halves(seed))
-    words = rounds(names, counter, tuple(map(u64, SCRAMBLING_KEY)))
-    return names.around(pick(i, (u64(0), join_words(*words[2:]), join_words(*words[:2]))))
+    scrambling_key = tuple(u64(word) for word in SCRAMBLING_KEY)
+    first, second, third, fourth = rounds(names, counter, scrambling_key)
+    low_counter, high_counter, key = u64(0), join_words(third, fourth), join_words(first, second)
+    return names.around(pick(i, (low_counter, high_counter, key)))
 
 
 def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
@@ -146,15 +157,20 @@ def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, 
 def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
     """Computes the four random words of Philox block number ``block`` of a generator state.
 
-    ``state(i)`` reads word i of the state: the low and the high half of the counter, then the key. The block's counter
-    is the state's plus ``block``. ``names`` binds an expression to a variable.
+    The block's counter is the state's plus ``block``.
+
+    Args:
+      names: binds an expression to a variable.
+      state: reads a word of the state by its index: the low and the high half of the counter, then the key.
+      block: the index of the block.
     """
     start, key = state(long(0)), state(long(2))
     offset = names(u64(block))
     low_counter = names(start + offset)
     high_counter = names(state(long(1)) + carry(start, offset, low_counter))
-    counter = tuple(map(names, (*halves(low_counter), *halves(high_counter))))
-    return rounds(names, counter, tuple(map(names, halves(key))))
+    counter_words = tuple(names(word) for word in (*halves(low_counter), *halves(high_counter)))
+    key_words = tuple(names(word) for word in halves(key))
+    return rounds(names, counter_words, key_words)
 
 
 # -- elements
@@ -199,9 +215,11 @@ def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
     Surplus numbers are dropped.
     """
     width = long(numbers.shape[1])
-    return each(
-        shape, lambda flat_index: numbers(tirx.floordiv(flat_index, width), tirx.floormod(flat_index, width)), name
-    )
+
+    def number_at(flat_index: Any) -> Any:
+        return numbers(tirx.floordiv(flat_index, width), tirx.floormod(flat_index, width))
+
+    return each(shape, number_at, name)
 
 
 def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any], name: str) -> te.Tensor:
@@ -235,9 +253,11 @@ def integers(seed: te.Tensor, low_end: te.Tensor, high_end: te.Tensor, *, shape:
     unsigned_low = low_end().astype(unsigned)
     # an empty range must not divide by 0
     span = tirx.max(high_end().astype(unsigned) - unsigned_low, tirx.const(1, unsigned))
-    return drawn(
-        seed, shape, dtype, lambda word: (unsigned_low + tirx.truncmod(word, span)).astype(dtype), "random_integers"
-    )
+
+    def integer_from(word: Any) -> Any:
+        return (unsigned_low + tirx.truncmod(word, span)).astype(dtype)
+
+    return drawn(seed, shape, dtype, integer_from, "random_integers")
 
 
 def uniform(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
@@ -439,8 +459,10 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
                 with T.serial(long(0), count, annotations=INDEPENDENT) as i:
                     order[i] = i
                 with T.serial(long(0), count) as i:
-                    # word i: a row has the four words of a Philox block
-                    offset = tirx.truncmod(random_words[i >> long(2), i & long(3)].astype("int64"), count - i)
+                    # a Philox block has four words
+                    block, position_in_block = i >> long(2), i & long(3)
+                    word = random_words[block, position_in_block].astype("int64")
+                    offset = tirx.truncmod(word, count - i)
                     with T.serial(long(0), long(1)):
                         old = T.Bind(order[i])
                         order[i] = order[i + offset]
@@ -455,9 +477,8 @@ def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:
 
     The state's elements are the low and the high half of the counter, and the key, which stays.
     """
+    low, high, key = (u64(state(long(index))) for index in range(3))
     increment = u64(long(blocks))
-    low_counter = u64(state(long(0))) + increment
-    high_counter = u64(state(long(1))) + carry(u64(state(long(0))), increment, low_counter)
-    return compute(
-        (3,), lambda i: pick(i, (low_counter, high_counter, u64(state(long(2))))).astype(str(state.dtype)), "skip"
-    )
+    new_low = low + increment
+    new_high = high + carry(low, increment, new_low)
+    return compute((3,), lambda i: pick(i, (new_low, new_high, key)).astype(str(state.dtype)), "skip")

@@ -108,12 +108,12 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
     Floats are summed in float32 or float64. Integers are summed in 64 bits, and the quotient is truncated.
     """
     count = long(1)
-    for a in axis:
-        count = count * long(x.shape[a])
+    for reduced_axis in axis:
+        count = count * long(x.shape[reduced_axis])
+    static_count = simplify_dim(count)
+    is_empty = isinstance(static_count, int) and static_count == 0
     is_integer, sum_dtype = "int" in str(x.dtype), _sum_dtype(str(x.dtype))
     total = reduce(cast(x, sum_dtype), axis, keepdims, te.sum)
-    simplified_count = simplify_dim(count)
-    is_empty = isinstance(simplified_count, int) and simplified_count == 0
     # integers must not be divided by 0
     divisor = (tirx.max(count, long(1)) if is_integer else count).astype(sum_dtype)
 
@@ -139,11 +139,12 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
     """
 
     def square(*i: Any) -> Any:
-        # ``center`` is read at index 0 of its axes of size 1
-        deviation = widen(x(*i)) - widen(center(*(0 if a in axis else index for a, index in enumerate(i))))
+        center_index = [0 if position in axis else index for position, index in enumerate(i)]
+        deviation = widen(x(*i)) - widen(center(*center_index))
         return deviation * deviation
 
-    return narrowed(mean(compute(x.shape, square, "squares"), axis=axis, keepdims=True), str(x.dtype))
+    squares = compute(x.shape, square, "squares")
+    return narrowed(mean(squares, axis=axis, keepdims=True), str(x.dtype))
 
 
 def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int, ...]) -> list[te.Tensor]:

@@ -211,8 +211,11 @@ def _quotient(x: Any, y: Any) -> Any:
     If ``y`` is 0, the value is arbitrary, because a guard has failed before.
     """
     quotient = tirx.truncdiv(x, _safe_divisor(x, y))
+    is_signed = dtype_of(y).startswith("int")
+    if not is_signed:
+        return quotient
     # x / -1 is computed as 0 - x, which wraps around for the smallest integer
-    return tirx.Select(is_value(y, -1), const(0, x) - x, quotient) if dtype_of(y).startswith("int") else quotient
+    return tirx.Select(is_value(y, -1), const(0, x) - x, quotient)
 
 
 def truncate_divide(x: Any, y: Any) -> Any:
@@ -338,13 +341,14 @@ def _truncated_or_smallest(x: Any, integer: str) -> Any:
 
     NaN and numbers out of range become the dtype's smallest number.
     """
-    smallest = -(2 ** (int(integer[3:]) - 1))  # the name ends with the number of bits
+    bit_count = int(integer.removeprefix("int"))
+    smallest = -(2 ** (bit_count - 1))
     truncated = tirx.trunc(x)
-    fits = tirx.And(
-        truncated >= tirx.const(float(smallest), dtype_of(x)), truncated < tirx.const(-float(smallest), dtype_of(x))
-    )
+    lower_end, upper_end = (tirx.const(end, dtype_of(x)) for end in (float(smallest), -float(smallest)))
+    fits = tirx.And(truncated >= lower_end, truncated < upper_end)
     # the inner selection keeps the conversion, whose result is undefined out of range, from seeing such a number
-    return tirx.Select(fits, tirx.Select(fits, truncated, const(0, x)).astype(integer), tirx.const(smallest, integer))
+    converted = tirx.Select(fits, truncated, const(0, x)).astype(integer)
+    return tirx.Select(fits, converted, tirx.const(smallest, integer))
 
 
 def _to_uint64(x: Any) -> Any:

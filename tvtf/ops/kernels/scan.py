@@ -59,16 +59,16 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
                 T.serial(long(0), inner_size, annotations=INDEPENDENT) as j,
             ):
                 # a row holds ``inner_size`` independent scans, whose elements alternate in memory
-                position = (length - 1 - k if reverse else k) * inner_size + row * length * inner_size + j
+                position_in_scan = length - 1 - k if reverse else k
+                position = position_in_scan * inner_size + row * length * inner_size + j
                 previous_position = position + inner_size if reverse else position - inner_size
-                current = [source[position] for source in sources]
+                elements = [source[position] for source in sources]
+                previous_elements = [source[previous_position] for source in sources]
                 with T.If(k == 0):
                     with T.Then():
-                        out[position] = step(tirx.const(start, accumulation_dtype), current, None)
+                        out[position] = step(tirx.const(start, accumulation_dtype), elements, None)
                     with T.Else():
-                        out[position] = step(
-                            out[previous_position], current, [source[previous_position] for source in sources]
-                        )
+                        out[position] = step(out[previous_position], elements, previous_elements)
             return builder.get()
 
     result = te.extern([shape], inputs, build_ir, name="scan", dtype=accumulation_dtype)

@@ -93,13 +93,18 @@ def softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
-    """Computes ``y * (ct - sum(ct * y))`` along an axis: the gradient of softmax from its result ``y``."""
+    """Computes the gradient of softmax along an axis: ``y * (ct - sum(ct * y))``.
+
+    ``y`` is the result of softmax, and ``ct`` is the cotangent of ``y``.
+    """
     rows = Rows(y, axis)
-    ct_at = Rows(ct, axis).upcast
-    row_dot = rows.reduced(te.sum, lambda index, row: ct_at(index) * rows.upcast(index), "row_dot")
-    return rows.each(
-        lambda index, row: rows.upcast(index) * (ct_at(index) - row_dot(*row)), "softmax_grad", str(y.dtype)
-    )
+    y_at, ct_at = rows.upcast, Rows(ct, axis).upcast
+    row_dot = rows.reduced(te.sum, lambda index, _row: ct_at(index) * y_at(index), "row_dot")
+
+    def gradient_at(index: Any, row: Any) -> Any:
+        return y_at(index) * (ct_at(index) - row_dot(*row))
+
+    return rows.each(gradient_at, "softmax_grad", str(y.dtype))
 
 
 def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
@@ -115,11 +120,13 @@ def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
     ``y`` is the result of log-softmax, and ``ct`` is the cotangent of ``y``.
     """
     rows = Rows(y, axis)
-    ct_at = Rows(ct, axis).upcast
-    total = rows.reduced(te.sum, lambda index, row: ct_at(index), "row_sum")
-    return rows.each(
-        lambda index, row: ct_at(index) - scalar.exp(rows.upcast(index)) * total(*row), "log_softmax_grad", str(y.dtype)
-    )
+    y_at, ct_at = rows.upcast, Rows(ct, axis).upcast
+    row_sum = rows.reduced(te.sum, lambda index, _row: ct_at(index), "row_sum")
+
+    def gradient_at(index: Any, row: Any) -> Any:
+        return ct_at(index) - scalar.exp(y_at(index)) * row_sum(*row)
+
+    return rows.each(gradient_at, "log_softmax_grad", str(y.dtype))
 
 
 def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
@@ -131,10 +138,12 @@ def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
     label_at = Rows(labels, rows.axis).upcast
-    loss = rows.reduced(
-        te.sum, lambda index, row: label_at(index) * (log_sum(*row) - shifted(index, row)), "cross_entropy"
-    )
-    return _narrowed(rows, loss)
+
+    def term(index: Index, row: Index) -> Any:
+        negative_log_probability = log_sum(*row) - shifted(index, row)
+        return label_at(index) * negative_log_probability
+
+    return _narrowed(rows, rows.reduced(te.sum, term, "cross_entropy"))
 
 
 def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:

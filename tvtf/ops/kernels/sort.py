@@ -53,8 +53,13 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
 def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descending: bool) -> None:
     """Emits a bottom-up merge sort of a row's indices: sorted runs of 1, 2, 4, ... elements are merged in pairs.
 
-    ``key(i)`` reads element i of the row. The row's indices begin at ``base`` in ``indices``, and in the buffer ``spare``
-    for merged runs.
+    Args:
+        key: ``key(i)`` reads element i of the row.
+        indices: the buffer of the result; the row's indices begin at ``base``.
+        spare: a buffer of the same size, for merged runs.
+        base: the position of the row's first index in both buffers.
+        length: the number of elements of the row.
+        descending: whether the largest element comes first.
     """
     # a buffer of one element is a variable of the loops
     width = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
@@ -62,7 +67,8 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
         indices[base + i] = i.astype("int32")
     width[0] = long(1)
     with T.While(width[0] < length):
-        with T.serial(long(0), tirx.floordiv(length + width[0] * 2 - 1, width[0] * 2)) as pair:
+        pair_count = tirx.floordiv(length + width[0] * 2 - 1, width[0] * 2)
+        with T.serial(long(0), pair_count) as pair:
             low = pair * width[0] * 2
             middle, high = tirx.min(low + width[0], length), tirx.min(low + width[0] * 2, length)
             _merge(key, indices, spare, base, (low, middle, high), descending)
@@ -130,9 +136,12 @@ def top_k(x: te.Tensor, *, k: Any, index_type: str) -> list[te.Tensor]:
 
     A small k is selected by insertion. Otherwise the whole row is sorted.
     """
-    result = largest(x, k) if isinstance(k, int) and 0 < k <= MOST_BY_INSERTION else order(x, True)
+    is_small = isinstance(k, int) and 0 < k <= MOST_BY_INSERTION
+    order_of_row = largest(x, k) if is_small else order(x, True)
+    values = _gather_rows(x, order_of_row, k, "values")
     shape = [*list(x.shape)[:-1], long(k)]
-    return [_gather_rows(x, result, k, "values"), compute(shape, lambda *i: result(*i).astype(index_type), "places")]
+    indices = compute(shape, lambda *i: order_of_row(*i).astype(index_type), "places")
+    return [values, indices]
 
 
 def largest(x: te.Tensor, k: int) -> te.Tensor:
@@ -210,7 +219,8 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
                     # needs a test of its own, because TVM rewrites ``not value < edge`` to ``edge <= value``, which
                     # differs for NaN.
                     unordered = [tirx.isnan(x) for x in (element, value) if "float" in str(x.ty.dtype)]
-                    with T.If(element < value if side == "left" else tirx.any(element <= value, *unordered)):
+                    is_before = element < value if side == "left" else tirx.any(element <= value, *unordered)
+                    with T.If(is_before):
                         with T.Then():
                             low[0] = middle + 1
                         with T.Else():

@@ -37,11 +37,10 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
                     row, column = element_indices[i * 2], element_indices[i * 2 + 1]
                     is_valid = tirx.all(row >= 0, row < long(rows), column >= 0, column < long(dense_rows))
                     with T.If(is_valid), T.Then(), T.serial(long(0), column_count, annotations=INDEPENDENT) as j:
+                        sparse_element = as_dtype(element_values[i], accumulation_dtype)
+                        dense_element = as_dtype(dense[column * dense_columns + first + j], accumulation_dtype)
                         target = row * dense_columns + first + j
-                        product = as_dtype(element_values[i], accumulation_dtype) * as_dtype(
-                            dense[column * dense_columns + first + j], accumulation_dtype
-                        )
-                        out[target] = out[target] + product
+                        out[target] = out[target] + sparse_element * dense_element
             return builder.get()
 
     shape = [long(rows), long(dense_columns)]

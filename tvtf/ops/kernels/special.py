@@ -59,12 +59,11 @@ def _start(q: Any) -> Any:
     """
     w = named(-fastmath.log(q * (real(2) - q)))
     # polynomials in the center and in the tail, logarithms far out
-    central = tirx.Select(
-        w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
-    ) * (real(1) - q)
+    in_center, in_tail = polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
+    by_polynomial = tirx.Select(w < real(5), in_center, in_tail) * (real(1) - q)
     logarithm = tirx.max(-fastmath.log(q), real(1))
     asymptotic = tirx.sqrt(logarithm - real(0.5) * fastmath.log(real(np.pi) * logarithm))
-    return tirx.Select(w < real(16), central, asymptotic)
+    return tirx.Select(w < real(16), by_polynomial, asymptotic)
 
 
 @names_values
@@ -111,11 +110,12 @@ def ndtri(p: Any) -> Any:
     By symmetry the quantile follows from the probability of the smaller tail.
     """
     is_lower_tail = p < real(0.5)
+    smaller_tail = tirx.min(p, real(1) - p)
     # the CDF of -x is erfc(x / sqrt(2)) / 2
-    magnitude = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
-    return tirx.Select(
-        tirx.And(p >= real(0), p <= real(1)), tirx.Select(is_lower_tail, -magnitude, magnitude), real(np.nan)
-    )
+    magnitude = real(np.sqrt(2)) * inverse_erfc(real(2) * smaller_tail)
+    quantile = tirx.Select(is_lower_tail, -magnitude, magnitude)
+    is_probability = tirx.And(p >= real(0), p <= real(1))
+    return tirx.Select(is_probability, quantile, real(np.nan))
 
 
 # -- digamma and trigamma: the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.18, 6.4.12);
