@@ -58,7 +58,8 @@ def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set
             mod = phase.run(mod)
             if phase.name == "fuse":
                 lines = kernel_lines(mod)
-    return {var.name_hint: func for var, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}, lines
+    kernels = {var.name_hint: func for var, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
+    return kernels, lines
 
 
 def _flops(kernel: tirx.PrimFunc) -> int | None:
@@ -80,9 +81,10 @@ def _arithmetic(value: Any) -> int:
 
     Arithmetic on integers, such as of indices, isn't counted.
     """
-    found: list[Any] = []
-    structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
-    return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in found)
+    nodes: list[Any] = []
+    structural_walk(value, (tvm.ir.Expr, nodes.append))
+    operations = [node for node in nodes if isinstance(node, ARITHMETIC) and not _is_free(node)]
+    return sum("float" in str(node.ty.dtype) for node in operations)
 
 
 def _is_free(node: Any) -> bool:

@@ -80,17 +80,17 @@ def memory(mod: tvm.IRModule) -> Memory:
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(lambda phase: phase.name != "memory", phases(target)):
-            # The plan doesn't depend on schedules.
-            mod = mod if phase.name == "schedule" else phase.run(mod)
+            if phase.name != "schedule":  # the plan doesn't depend on schedules
+                mod = phase.run(mod)
     main = mod["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    allocated_sizes = [bytes_of(binding.var.ty) for binding in bindings if is_allocation(binding.value)]
+    known_sizes = [size for size in allocated_sizes if size is not None]  # None: the size is known only at a call
     attrs = dict(main.attrs)
-    allocated = [
-        bytes_of(binding.var.ty)
-        for block in main.body.blocks
-        for binding in block.bindings
-        if is_allocation(binding.value)
-    ]
-    known_sizes = [size for size in allocated if size is not None]  # None: the size is known only at a call
-    arguments = sum(bytes_of(param.ty) or 0 for param in main.params)
-    arena, live = int(attrs.get(ARENA_SIZE, 0)), int(attrs.get(PEAK_LIVE_BYTES, 0))
-    return Memory(arguments, sum(known_sizes), arena, live, len(allocated) - len(known_sizes))
+    return Memory(
+        arguments=sum(bytes_of(param.ty) or 0 for param in main.params),
+        results=sum(known_sizes),
+        arena=int(attrs.get(ARENA_SIZE, 0)),
+        live=int(attrs.get(PEAK_LIVE_BYTES, 0)),
+        unplanned=len(allocated_sizes) - len(known_sizes),
+    )

@@ -96,16 +96,11 @@ class Profile(NamedTuple):
 
     def _row(self, kernel: KernelTime) -> list[str]:
         """Returns the cells of a kernel's row, in the order of ``PROFILE_COLUMNS``."""
-        rates = _short(kernel.gigaflops), _short(kernel.gigabytes)
+        microseconds = f"{kernel.seconds * 1e6:,.1f}"
         share = f"{kernel.seconds / self.seconds:.1%}"
-        return [
-            kernel.name,
-            f"{kernel.seconds * 1e6:,.1f}",
-            share,
-            str(kernel.calls),
-            *rates,
-            show_lines(kernel.cost.lines if kernel.cost else ()),
-        ]
+        lines = show_lines(kernel.cost.lines if kernel.cost else ())
+        rates = _short(kernel.gigaflops), _short(kernel.gigabytes)
+        return [kernel.name, microseconds, share, str(kernel.calls), *rates, lines]
 
 
 def _short(rate: float | None) -> str:
@@ -168,10 +163,10 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     for _ in range(repeat):
         watch.start()
         run(*handles)
+    best_times = watch.best() if watch.runs else {}
     cost_by_name = {cost.name: cost for cost in costs(code.module())}
     kernels = [
-        KernelTime(name, calls, seconds, cost_by_name.get(name))
-        for name, (calls, seconds) in (watch.best() if watch.runs else {}).items()
+        KernelTime(name, *calls_and_seconds, cost_by_name.get(name)) for name, calls_and_seconds in best_times.items()
     ]
     return Profile(tuple(sorted(kernels, key=lambda kernel: -kernel.seconds)))
 
@@ -182,13 +177,13 @@ def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable])
     The executable is None if the code computes nothing.
     """
     captures = [code.bound(capture, variables) for capture in code.captures]
-    handles = [
-        *map(handle_of, tensors),
-        *(_copied(capture) if isinstance(capture, Variable) else handle_of(capture) for capture in captures),
+    tensor_handles = [handle_of(tensor) for tensor in tensors]
+    capture_handles = [
+        _copied(capture) if isinstance(capture, Variable) else handle_of(capture) for capture in captures
     ]
     leading_results = [] if code.leading is None else code.leading.run([*tensors, *captures])
     executable, prepared, _ = code.code()
-    return executable, [*handles, *leading_results, *prepared]
+    return executable, [*tensor_handles, *capture_handles, *leading_results, *prepared]
 
 
 def _copied(variable: Variable) -> Any:

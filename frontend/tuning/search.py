@@ -120,17 +120,18 @@ class Search:
         """
         if not candidates:
             return best
-        best_times, *times = self.measure([best, *candidates], QUICK_ROUNDS)
-        fastest_first = sorted(range(len(candidates)), key=lambda i: min(times[i]))
-        faster = [candidates[i] for i in fastest_first if min(times[i]) < min(best_times)][:FINALISTS]
-        correct = [candidate for candidate in faster if self._is_correct(candidate)]
-        if not correct:
+        times_of_best, *times_of_candidates = self.measure([best, *candidates], QUICK_ROUNDS)
+        shortest_times = [min(times) for times in times_of_candidates]
+        fastest_first = sorted(range(len(candidates)), key=lambda i: shortest_times[i])
+        faster = [candidates[i] for i in fastest_first if shortest_times[i] < min(times_of_best)]
+        finalists = [candidate for candidate in faster[:FINALISTS] if self._is_correct(candidate)]
+        if not finalists:
             return best
-        best_times, *times = self.measure([best, *correct], CLOSE_ROUNDS)
-        gains = [gain_of(best_times, candidate_times) for candidate_times in times]
+        times_of_best, *times_of_finalists = self.measure([best, *finalists], CLOSE_ROUNDS)
+        gains = [gain_of(times_of_best, times) for times in times_of_finalists]
         best_gain = max(gains)
         # The search moves to another candidate only for a larger gain than this step.
-        return correct[gains.index(best_gain)] if best_gain > SMALLEST_STEP else best
+        return finalists[gains.index(best_gain)] if best_gain > SMALLEST_STEP else best
 
     def _is_correct(self, candidate: Candidate) -> bool:
         """Returns whether a candidate computes the same results as the default. Counts candidates that don't."""
@@ -145,11 +146,15 @@ class Search:
         """
         if best is default:
             (times,) = self.measure([default], CLOSE_ROUNDS)
-            return Found(default, default, median(times), median(times), self.tried, self.mismatched, False)
-        before, after = self.measure([default, best], LAST_ROUNDS)
-        share_of_wins = sum(b > a for b, a in zip(before, after, strict=True)) / len(before)
-        is_significant = gain_of(before, after) > NOISE and share_of_wins >= MIN_WINS
-        return Found(default, best, median(before), median(after), self.tried, self.mismatched, is_significant)
+            return Found(
+                default, default, median(times), median(times), self.tried, self.mismatched, is_significant=False
+            )
+        default_times, best_times = self.measure([default, best], LAST_ROUNDS)
+        wins = sum(before > after for before, after in zip(default_times, best_times, strict=True))
+        share_of_wins = wins / len(default_times)
+        is_significant = gain_of(default_times, best_times) > NOISE and share_of_wins >= MIN_WINS
+        before, after = median(default_times), median(best_times)
+        return Found(default, best, before, after, self.tried, self.mismatched, is_significant)
 
 
 def gain_of(before: Sequence[float], after: Sequence[float]) -> float:

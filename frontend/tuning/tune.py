@@ -208,9 +208,13 @@ def _tuning_tasks(code: Any, tensors: Sequence[Any], variables: Sequence[Variabl
         if isolated.name not in seconds:
             continue
         key, share = workload_key(isolated.func), seconds[isolated.name] / times.seconds
-        task = tasks.get(key)
-        tasks[key] = TuningTask(isolated, key, share) if task is None else task._replace(share=task.share + share)
-    return sorted((task for task in tasks.values() if task.share >= MIN_SHARE), key=lambda task: -task.share)
+        known_task = tasks.get(key)
+        if known_task is None:
+            tasks[key] = TuningTask(isolated, key, share)
+        else:
+            tasks[key] = known_task._replace(share=known_task.share + share)
+    large_tasks = [task for task in tasks.values() if task.share >= MIN_SHARE]
+    return sorted(large_tasks, key=lambda task: -task.share)
 
 
 def _operands(
@@ -341,12 +345,10 @@ class Bench:
 
     def agrees(self, candidate: Candidate) -> bool:
         """Returns whether a candidate computes the same results as the default, on recorded and on random operands."""
-        pairs = zip(self.expected, self._results(candidate), strict=True)
-        return all(
-            agree(expected_array, actual_array)
-            for expected, actual in pairs
-            for expected_array, actual_array in zip(expected, actual, strict=True)
-        )
+        for expected_arrays, actual_arrays in zip(self.expected, self._results(candidate), strict=True):
+            if not all(map(agree, expected_arrays, actual_arrays)):
+                return False
+        return True
 
     def _results(self, candidate: Candidate) -> list[list[np.ndarray]]:
         """Returns a candidate's results on the recorded operands, and on random operands."""
@@ -365,8 +367,10 @@ def _random(operand: Any) -> Any:
     """
     array = to_array(operand)
     is_float = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
-    rng = np.random.default_rng(0)
-    return to_handle(rng.standard_normal(array.shape).astype(array.dtype)) if is_float else operand
+    if not is_float:
+        return operand
+    random_array = np.random.default_rng(0).standard_normal(array.shape)
+    return to_handle(random_array.astype(array.dtype))
 
 
 def _arrays(result: Any) -> list[np.ndarray]:

@@ -54,15 +54,18 @@ def assign_offsets(intervals: Sequence[Interval]) -> list[int]:
 def _best_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
     """Returns the offset of the smallest gap between occupied ranges that fits ``size`` bytes (best fit).
 
-    Without such a gap, the end of the last range is returned.
+    Without such a gap, the end of the last range is returned. ``occupied`` has (start, end) pairs, in any order; ranges
+    may overlap.
     """
-    best, smallest_gap, end = -1, 0, 0
+    best_offset: int | None = None
+    smallest_gap = 0
+    gap_start = 0  # the end of all ranges so far
     for start, stop in sorted(occupied):
-        gap = start - end
-        if gap >= size and (best < 0 or gap < smallest_gap):
-            best, smallest_gap = end, gap
-        end = max(end, stop)
-    return end if best < 0 else best
+        gap = start - gap_start
+        if gap >= size and (best_offset is None or gap < smallest_gap):
+            best_offset, smallest_gap = gap_start, gap
+        gap_start = max(gap_start, stop)
+    return gap_start if best_offset is None else best_offset
 
 
 def extent(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:

@@ -39,7 +39,9 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
     """
     marked = mod.clone()
     for var, func in mod.functions.items():
-        kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
+        if not isinstance(func, tirx.PrimFunc):
+            continue
+        kernel = read_kernel(func)
         if kernel is not None:
             copied = copied_param(func, kernel)
             attrs = {
@@ -48,8 +50,8 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
                 COPIED_PARAM: -1 if copied is None else copied,
             }
             marked.update_func(var, func.with_attrs(attrs))
-        # A kernel that isn't read as stages may say, by annotated loops, that it first copies an operand.
-        elif isinstance(func, tirx.PrimFunc) and copies(func.body):
+        elif copies(func.body):
+            # A kernel that isn't read as stages may say, by annotated loops, that it first copies an operand.
             marked.update_func(var, func.with_attr(INPLACE_PAIRS, _copied_pairs(func)))
     return marked
 
@@ -84,14 +86,14 @@ def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
     The kernel mustn't read the input after the copy: then it works on the output alone.
     """
     position = {param: i for i, param in enumerate(func.params)}
-
-    def may_share_memory(out: Any, source: Any) -> bool:
+    pairs: list[list[int]] = []
+    for out, source in copies(func.body):
         if out not in position or source not in position or not _same_buffer_type(source, out):
-            return False
-        other_loads = loads(without_copies(func.body, out))
-        return not any(load.source.same_as(source) for load in other_loads)
-
-    return [[position[out], position[source]] for out, source in copies(func.body) if may_share_memory(out, source)]
+            continue
+        later_loads = loads(without_copies(func.body, out))
+        if not any(load.source.same_as(source) for load in later_loads):
+            pairs.append([position[out], position[source]])
+    return pairs
 
 
 def _only_reshapes(func: tirx.PrimFunc) -> bool:
@@ -155,15 +157,16 @@ def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
     Buffers computed from ``source`` count as ``source``, since their stages may be inlined into later ones. No stage
     after the one that writes ``output`` may read them: it could see new values.
     """
-    downstream, output_is_written = {source}, False
+    computed_from_source, output_is_written = {source}, False
     for stage in stages:
-        reads = [is_local for buffer, is_local in stage.reads.items() if buffer in downstream]
+        reads = [is_local for buffer, is_local in stage.reads.items() if buffer in computed_from_source]
         if reads and (output_is_written or not all(reads)):
             return False
-        if stage.written is not None and stage.written.same_as(output):
+        writes_output = stage.written is not None and stage.written.same_as(output)
+        if writes_output:
             output_is_written = True
         elif reads:
-            downstream.add(stage.written)
+            computed_from_source.add(stage.written)
     return True
 
 
@@ -174,11 +177,13 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
     """
     pairs: list[tuple[Any, Any]] = []
 
+    def add_pair(store: tirx.BufferStore) -> None:
+        if isinstance(store.value, TensorLoad):
+            pairs.append((store.buffer, store.value.source))
+
     def visit(loop: tirx.For) -> None:
         if COPY in loop.annotations:
-            stored: list[tirx.BufferStore] = []
-            structural_walk(loop.body, (tirx.BufferStore, stored.append))
-            pairs.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
+            structural_walk(loop.body, (tirx.BufferStore, add_pair))
 
     structural_walk(body, (tirx.For, visit))
     return pairs
@@ -223,14 +228,13 @@ def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
     for kernel in analysis.kernels_writing(donations):
         # An operand of the kernel is now its result, too.
         donated.update_func(kernel, mod[kernel].without_attr("tirx.noalias"))
-    variants = {
-        position: _add_without_copy(donated, analysis, position, result)
-        for position, result in analysis.redundant_copies(donations)
-    }
-    rewritten = _rewritten(main, donations, variants).without_attr(DONATE)
-    donated["main"] = (
-        rewritten if returns_all else _without_outputs(rewritten, analysis.outputs_in_place(pairs, donations))
-    )
+    variants: dict[int, ir.GlobalVar] = {}
+    for position, result in analysis.redundant_copies(donations):
+        variants[position] = _add_without_copy(donated, analysis, position, result)
+    new_main = _rewritten(main, donations, variants).without_attr(DONATE)
+    if not returns_all:
+        new_main = _without_outputs(new_main, analysis.outputs_in_place(pairs, donations))
+    donated["main"] = new_main
     return donated
 
 
@@ -378,10 +382,14 @@ class _AliasAnalysis:
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
-        # The old value must not be read after the write, nor be lost if something fails after it.
-        if len(writes) != 1 or self.last_use.get(param, -1) > writes[0] or writes[0] < self.last_failure:
+        if len(writes) != 1:
             return False
-        return self._reads_only_written_element(self.bindings[writes[0]].value, var, param)
+        (position,) = writes
+        # The old value must not be read after the write, nor be lost if something fails after it.
+        is_read_later = self.last_use.get(param, -1) > position
+        if is_read_later or position < self.last_failure:
+            return False
+        return self._reads_only_written_element(self.bindings[position].value, var, param)
 
     def _reads_only_written_element(self, call: Any, var: Any, param: Any) -> bool:
         """Returns whether a kernel call reads a parameter only at the element of its result that it writes."""
@@ -399,13 +407,14 @@ class _AliasAnalysis:
           pairs: the positions of an output and of the parameter that is donated for the output.
           donations: the parameter whose memory each value takes.
         """
-        outputs = [output for output, _ in pairs]
-        in_place = {
-            output
-            for output, parameter in pairs
-            if self.main.params[parameter].same_as(donations.get(self.resolve_alias(self._output(output))))
-        }
-        return {output for output in in_place if outputs.count(output) == 1}
+        pair_counts = Counter(output for output, _parameter in pairs)
+        in_place: set[int] = set()
+        for output, parameter in pairs:
+            value = self.resolve_alias(self._output(output))
+            takes_memory = self.main.params[parameter].same_as(donations.get(value))
+            if takes_memory and pair_counts[output] == 1:
+                in_place.add(output)
+        return in_place
 
     def kernels_writing(self, donated: dict[Any, Any]) -> set[Any]:
         """Returns the names of the kernels that write donated values."""
@@ -413,6 +422,8 @@ class _AliasAnalysis:
 
     def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
         """Yields the destination and the source of a kernel call that copies a value that nothing else reads.
+
+        The kernel that computes the value can then write to the destination.
 
         Args:
           position: the position of the call among the bindings.
@@ -425,17 +436,11 @@ class _AliasAnalysis:
             return
         source, destination = call.args[copied], call.args[-1]
         allocation = self.values.get(source)
+        is_alias = isinstance(allocation, relax.Var) and is_allocation(self.values.get(allocation))
         # An allocation is used twice: by the kernel that writes it, and by its alias, the source.
-        is_alias = (
-            isinstance(allocation, relax.Var) and is_allocation(self.values.get(allocation)) and uses[allocation] == 2
-        )
-        # The copied value has no other reader: the kernel that computes it can write to the destination.
-        if (
-            is_alias
-            and uses[source] == 1
-            and is_allocation(self.values.get(destination))
-            and self.writes[destination] == [position]
-        ):
+        if not is_alias or uses[allocation] != 2 or uses[source] != 1:
+            return
+        if is_allocation(self.values.get(destination)) and self.writes[destination] == [position]:
             yield destination, source
 
     def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
@@ -470,16 +475,18 @@ def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[i
       variants: the kernel to call instead of the present one, by the position of the call.
     """
 
-    def replace(expr: Any) -> Any:
+    def in_donated_memory(expr: Any) -> Any:
         return structural_map(expr, (ir.Var, lambda var: donations.get(var, var)))
 
     out = Bindings()
-    bindings = bindings_of(main.body)
-    for position, binding in enumerate(bindings):
-        if binding.var not in donations:
-            value = replace(binding.value)
-            out.rebind(binding, with_kernel(value, variants[position]) if position in variants else value)
-    return out.function(main, replace(main.body.body))
+    for position, binding in enumerate(bindings_of(main.body)):
+        if binding.var in donations:
+            continue
+        value = in_donated_memory(binding.value)
+        if position in variants:
+            value = with_kernel(value, variants[position])
+        out.rebind(binding, value)
+    return out.function(main, in_donated_memory(main.body.body))
 
 
 def with_kernel(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
@@ -494,13 +501,16 @@ def _without_outputs(main: relax.Function, in_place: set[int]) -> relax.Function
     attribute.
     """
     bindings = bindings_of(main.body)
-    last = bindings[-1] if bindings else None
-    if not in_place or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
+    if not in_place or not bindings:
         return main
-    returned = [i for i in range(len(last.value.fields)) if i not in in_place]
+    *other_bindings, last = bindings
+    if not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
+        return main
+    outputs = last.value.fields
+    returned = [position for position in range(len(outputs)) if position not in in_place]
     out = Bindings()
-    out.bindings = bindings[:-1]
-    result = out.emit(relax.Tuple([last.value.fields[i] for i in returned]), "outputs")
+    out.bindings = other_bindings
+    result = out.emit(relax.Tuple([outputs[position] for position in returned]), "outputs")
     body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
     func = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs, main.span)
     return func.with_attr(RETURNED_OUTPUTS, returned)

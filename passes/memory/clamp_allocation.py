@@ -39,10 +39,10 @@ def _with_clamped_size(call: Any) -> Any:
     """
     if not isinstance(call.op, ir.Op) or call.op.name != "relax.memory.alloc_storage":
         return call
-    (size,) = call.args[0].values
-    return relax.Call(
-        call.op, [relax.ShapeExpr([clamped_size(size)]), *call.args[1:]], call.attrs, span=call.span, ret_ty=call.ty
-    )
+    shape, *other_arguments = call.args
+    (size,) = shape.values
+    clamped_shape = relax.ShapeExpr([clamped_size(size)])
+    return relax.Call(call.op, [clamped_shape, *other_arguments], call.attrs, span=call.span, ret_ty=call.ty)
 
 
 @transform.module_pass(opt_level=0, name="ClampAllocations")

@@ -62,11 +62,17 @@ def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
     would take more memory for good than the saved work is worth.
     """
     constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
-    for binding in bindings if constants else ():
-        arguments = list(binding.value.args[1].fields) if is_kernel_call(binding.value) else []
-        sizes = [_element_count(x) for x in arguments if x in constants]
-        if _are_constant(arguments, constants) and _element_count(binding.var) <= max(sizes):
-            constants.add(binding.var)
+    if not constants:
+        return constants
+    for binding in bindings:
+        if not is_kernel_call(binding.value):
+            continue
+        _kernel, tensors = binding.value.args
+        operands = list(tensors.fields)
+        if _are_constant(operands, constants):
+            largest = max(_element_count(operand) for operand in operands if operand in constants)
+            if _element_count(binding.var) <= largest:
+                constants.add(binding.var)
     return constants
 
 
@@ -89,11 +95,15 @@ def _constant_values(main: relax.Function) -> set[Any]:
     anything but a kernel uses may be returned to the caller, so each call computes its own.
     """
     constants = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
-    escaping = _used_by_other_than_kernels(main) if constants else set()
-    for binding in _kernel_calls(main) if constants else ():
-        # The count is infinite for a symbolic size.
-        is_hoistable = binding.var not in escaping and _element_count(binding.var) < inf
-        if is_hoistable and _are_constant(list(binding.value.args[1].fields), constants):
+    if not constants:
+        return constants
+    escaping = _used_by_other_than_kernels(main)
+    for binding in _kernel_calls(main):
+        has_static_size = _element_count(binding.var) < inf
+        if binding.var in escaping or not has_static_size:
+            continue
+        _kernel, tensors = binding.value.args
+        if _are_constant(list(tensors.fields), constants):
             constants.add(binding.var)
     return constants
 
@@ -126,9 +136,11 @@ def kernels_on_constants(mod: tvm.IRModule) -> set[Any]:
     """Returns the kernels whose calls `hoist` moves to ``prepare``, so that they run only once."""
     main = mod["main"]
     constants = _constant_values(main)
+    if not constants:
+        return set()
     called, called_in_main = set(), set()
-    for binding in _kernel_calls(main) if constants else ():
-        kernel = binding.value.args[0]
+    for binding in _kernel_calls(main):
+        kernel, *_ = binding.value.args
         called.add(kernel)
         if binding.var not in constants:
             called_in_main.add(kernel)
@@ -140,15 +152,11 @@ def called_elsewhere(mod: tvm.IRModule, entries: Sequence[str] = ("main",)) -> s
 
     Work on constants isn't moved out of such functions.
     """
-    functions = (
-        func
-        for name, func in mod.functions_items()
-        if isinstance(func, relax.Function) and name.name_hint not in entries
-    )
-    names: set[Any] = set()
-    for func in functions:
-        structural_walk(func.body, (ir.GlobalVar, names.add))
-    return names
+    called: set[Any] = set()
+    for name, func in mod.functions_items():
+        if isinstance(func, relax.Function) and name.name_hint not in entries:
+            structural_walk(func.body, (ir.GlobalVar, called.add))
+    return called
 
 
 class _Pack(NamedTuple):
@@ -304,9 +312,8 @@ def _with_shifted_pairs(func: tirx.PrimFunc, added_inputs: int) -> tirx.PrimFunc
     """
     if INPLACE_PAIRS not in func.attrs:
         return func
-    return func.with_attr(
-        INPLACE_PAIRS, [[int(out) + added_inputs, int(source)] for out, source in func.attrs[INPLACE_PAIRS]]
-    )
+    shifted_pairs = [[int(output) + added_inputs, int(source)] for output, source in func.attrs[INPLACE_PAIRS]]
+    return func.with_attr(INPLACE_PAIRS, shifted_pairs)
 
 
 def _force_pure(main: relax.Function) -> dict[str, Any]:
@@ -368,15 +375,12 @@ def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:
 
     Buffers that the statement allocates itself may also be read and written.
     """
-    reads: list[Any] = []
-    structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
-    local = [inner.buffer for inner in _allocations(statement)]
-    reads_nothing_else = all(source in constants or source in local or source.same_as(buffer) for source in reads)
-    return (
-        reads_nothing_else
-        and any(source in constants for source in reads)
-        and written_buffers(statement) <= {buffer, *local}
-    )
+    own_buffers = {buffer, *(allocation.buffer for allocation in _allocations(statement))}
+    if not written_buffers(statement) <= own_buffers:
+        return False
+    read: set[Any] = set()
+    structural_walk(statement, (ir.TensorLoad, lambda load: read.add(load.source)))
+    return bool(read & constants) and read <= constants | own_buffers
 
 
 def _allocations(statement: tirx.Stmt) -> list[Any]:

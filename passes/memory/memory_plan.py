@@ -121,10 +121,12 @@ class Lifetimes:
         its own memory.
         """
         escaping = set(variables(func.body.body))
+        # From last to first, so that it is known whether an alias escapes before what it stands for.
         for binding in reversed(self.bindings):
             value = binding.value
-            if isinstance(value, relax.Var):  # an alias escapes, and so does what it stands for
-                escaping.update([value] if binding.var in escaping else ())
+            if isinstance(value, relax.Var):
+                if binding.var in escaping:
+                    escaping.add(value)
             elif not self._only_writes_results(value):
                 escaping.update(variables(value))
         return escaping
@@ -164,8 +166,11 @@ class Lifetimes:
         """
         if not self._only_writes_results(value) or not self.mod[value.op].attrs[ONLY_RESHAPES]:
             return False
-        aliased = [(x, self._allocations_of(x)) for x in value.args]
-        return all(len(allocations) == 1 and self._escaping.isdisjoint((x, *allocations)) for x, allocations in aliased)
+        for tensor in value.args:
+            allocations = self._allocations_of(tensor)
+            if len(allocations) != 1 or not self._escaping.isdisjoint((tensor, *allocations)):
+                return False
+        return True
 
     def _add_view(self, position: int, source: Any, result: Any) -> None:
         """Records that the result of a reshape is a view of ``source``; extends the lifetime of the source's memory.
@@ -238,11 +243,11 @@ def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lifetim
     instead of an allocation for each tensor.
     """
     out = Bindings()
-    out.bindings = [
-        _arena_tensor(binding, offsets[binding.var]) if binding.var in offsets else binding
-        for position, binding in enumerate(lifetimes.bindings)
-        if position not in lifetimes.reshapes
-    ]
+    for position, binding in enumerate(lifetimes.bindings):
+        if position in lifetimes.reshapes:
+            continue
+        offset = offsets.get(binding.var)
+        out.bindings.append(binding if offset is None else _arena_tensor(binding, offset))
     return out.function(func)
 
 
