@@ -210,8 +210,8 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | V
         return TracedFunction(name, branch, is_branch=True)
     except (ValueError, UnknownSize) as error:
         shape_error = error.error if isinstance(error, UnknownSize) else error
-        is_shape_error = isinstance(shape_error, ValueError) and is_of_shapes(shape_error)
-        if is_shape_error and state.trace.specialization.has_call_shapes:
+        has_call_shapes = state.trace.specialization.has_call_shapes
+        if isinstance(shape_error, ValueError) and is_of_shapes(shape_error) and has_call_shapes:
             return shape_error
         raise
 

@@ -126,6 +126,7 @@ class GraphFunction:
         code = self._forward_backward_for(watched)
         # The code overwrites the memory of `written` inputs, but the tapes need the values from before the call.
         arguments = [_memory_before_call(x) if i in self.written else x for i, x in enumerate(inputs)]
+        outputs: tuple[Tensor, ...]
         recorded: GraphFunction | Residuals
         if code is None:
             # An op has no gradient: the tapes record the graph itself, which reports the missing gradient when asked.

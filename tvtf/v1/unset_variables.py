@@ -81,7 +81,9 @@ class _Reads(SizedInstance):
     def run(self) -> tuple[Tensor, ...]:
         """Evaluates the function. What a loop's function returns is read, except a loop variable that it passes on."""
         results = super().run()
-        for i, result in enumerate(results if self.carried is not None else ()):
+        if self.carried is None:
+            return results
+        for i, result in enumerate(results):
             if i >= self.carried or result is not self.arguments[i]:
                 self.require(result)
                 self.assigned.add(i)
