@@ -249,8 +249,8 @@ class LoopKernel:
     def inline_kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
         """Emits the body of a kernel in place of its call, and returns the buffers with its results.
 
-        A result goes to a new buffer, unless a buffer was assigned to the variable that the call is bound to. The
-        complete loop is one kernel, without calls per iteration.
+        So the whole loop becomes one kernel, which calls nothing in an iteration. The results go to new buffers, or the
+        only result to `result_buffer`, if the loop's plan has chosen one for the variable that the call is bound to.
         """
         kernel, tensors, *dims = call.args
         operands = list(self.evaluate(tensors, env))

@@ -113,8 +113,8 @@ class Repeat(PassThrough):
     def handles(self) -> Iterator[Any]:
         """Yields the source's handles ``count`` times, starting a new iteration each time; endlessly if negative."""
         is_endless = self.count < 0
-        handles = self.source.handles() if self.count else iter(())  # before the `yield`: see `started`
-        yield
+        handles = self.source.handles() if self.count else iter(())
+        yield  # `started` runs the lines above at once, so that the source's iteration begins together with this one
         for repetition in itertools.count() if is_endless else range(self.count):
             if repetition > 0:
                 handles = self.source.handles()

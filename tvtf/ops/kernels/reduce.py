@@ -156,20 +156,24 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
     reduction_axes = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
     operators = OPERATORS | {"rounded_product": lambda x, y: scalar.rounded_first(x * y)}
 
-    def term(which: Any, *index: Any) -> Any:
-        """Sums the values of formula number ``which`` over the reduced axes. ``index`` indexes the other axes."""
-        outer = iter(index)
-        element_index = [reduction_axes[a] if a in reduction_axes else next(outer) for a in range(len(shape))]
+    def sum_of_formula(formula_number: Any, *kept_index: Any) -> Any:
+        """Returns one sum: of the values of a formula, over the reduced axes.
+
+        Args:
+          formula_number: the position of the formula, known only at run time.
+          kept_index: the index along the axes that aren't reduced.
+        """
+        kept = iter(kept_index)
+        element_index = [reduction_axes[a] if a in reduction_axes else next(kept) for a in range(len(shape))]
         operand_values = [x(*broadcast_index(x, element_index, shape)) for x in operands]
-        values = [computed(formula, operand_values, operators) for formula in formulas]
-        # an element of row i is reduced from the value of formula i
-        result = values[-1]
-        for row in range(len(values) - 2, -1, -1):
-            result = tirx.Select(which == row, values[row], result)
-        return te.sum(result, axis=list(reduction_axes.values()))
+        *values, chosen = [computed(formula, operand_values, operators) for formula in formulas]
+        # a chain of selections stands for `values[formula_number]`, which TE expressions don't have
+        for position, value in reversed([*enumerate(values)]):
+            chosen = tirx.Select(formula_number == position, value, chosen)
+        return te.sum(chosen, axis=list(reduction_axes.values()))
 
     kept_dims = [d for a, d in enumerate(shape) if a not in axis]
-    rows = compute([len(formulas), *kept_dims], term, "column_sums")
+    rows = compute([len(formulas), *kept_dims], sum_of_formula, "column_sums")
 
     def row(row_number: int) -> te.Tensor:
         return compute(kept_dims, lambda *i: rows(long(row_number), *i), "column_sum")
