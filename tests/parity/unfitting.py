@@ -230,6 +230,16 @@ def _images(tf):
         "dilation of one channel by two": (dilated, _f(1, 3, 3, 1), _f(2, 2, 2)),
         "convolution by a filter of no rows": (conv, _f(1, 3, 3, 2), _f(0, 2, 2, 1)),
         "convolution by no filters": (conv, _f(1, 3, 3, 2), _f(2, 2, 2, 0)),
+        "convolution of an image of no rows": (conv, _f(2, 0, 5, 3), _f(3, 3, 3, 3)),
+        "transposed convolution of an image of no rows": (
+            lambda x, w: tf.nn.conv2d_transpose(x, w, [2, 0, 10, 3], 2, "SAME"),
+            _f(2, 0, 5, 3),
+            _f(3, 3, 3, 3),
+        ),
+        "pool of an image of no rows": (lambda x: tf.nn.max_pool2d(x, 2, 2, "SAME"), _f(2, 0, 5, 3)),
+        "pool of overlapping windows of no rows": (lambda x: tf.nn.avg_pool2d(x, 3, 1, "SAME"), _f(2, 0, 5, 3)),
+        "pool of a volume of no columns": (lambda x: tf.nn.max_pool3d(x, 3, 2, "SAME"), _f(2, 5, 0, 4, 3)),
+        "pool of too few rows": (lambda x: tf.nn.max_pool2d(x, 3, 1, "VALID"), _f(1, 1, 5, 1)),
         "dilation by a matrix": (dilated, _f(1, 3, 3, 2), _f(2, 2)),
     }
 

@@ -21,7 +21,7 @@ from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.blas import product
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import upcast
-from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
+from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps, window_counts
 
 Sizes = tuple[int, ...]
 CONV_TYPES = (*FLOATING, int32)
@@ -130,8 +130,7 @@ def _conv_array(
     x, w = padded(upcast(x), padding), upcast(w)
     batch, *padded_sizes, _ = x.shape
     *filter_sizes, _, result_depth = w.shape
-    no_padding = ((0, 0),) * len(strides)  # x is padded already
-    sizes = result_sizes(padded_sizes, filter_sizes, strides, no_padding, dilations)
+    sizes = window_counts(padded_sizes, filter_sizes, strides, dilations)
     total = np.zeros((batch, *sizes, result_depth), x.dtype)
     for tap, inputs_of_tap in taps(filter_sizes, sizes, strides, dilations):
         total += _grouped_product(x[inputs_of_tap], w[tap], groups)

@@ -16,7 +16,7 @@ from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uin
 from tvtf.ops.conv import merged, split_batch
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_shape, stretch, zeros_like
 from tvtf.ops.softmax import upcast
-from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
+from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps, window_counts
 
 Sizes = tuple[int, ...]
 MAX_TYPES = (*FLOATING, int32, int64, uint8, int16, int8, uint16)
@@ -89,7 +89,7 @@ def _lowest(dtype: np.dtype) -> Any:
 
 def _window_counts(padded_x: np.ndarray, window: Sizes, strides: Sizes) -> tuple[int, ...]:
     """Returns the number of windows along each spatial axis of a padded array."""
-    return result_sizes(padded_x.shape[1:-1], window, strides, ((0, 0),) * len(window), _ones(strides))
+    return window_counts(padded_x.shape[1:-1], window, strides, _ones(strides))
 
 
 def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequence[int]) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import table
-from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.shape import Dim, same_dim, simplify_dim
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor
 from tvtf.errors import InvalidArgumentError, UnimplementedError
@@ -199,6 +199,8 @@ def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], 
     padded_size = size + sum(padding)
     last_start = padded_size - extent
     if isinstance(last_start, int) and last_start < 0:
+        if same_dim(size, 0) and last_start + stride >= 0:  # an empty image has no windows
+            return 0
         raise ArgumentError(
             f"Computed output size would be negative: {last_start // stride} [input_size: {size}, "
             f"effective_filter_size: {extent}, stride: {stride}]",
@@ -209,6 +211,14 @@ def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], 
 
 
 # -- NumPy: one strided view of the padded input for each tap of the window
+
+
+def window_counts(
+    sizes: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """Returns the number of window positions along each spatial axis of an input that is padded and checked."""
+    extents = map(extent_of, window, dilations)
+    return tuple(max(0, (size - extent) // stride + 1) for size, extent, stride in zip(sizes, extents, strides))
 
 
 def padded(x: np.ndarray, padding: Padding, value: Any = 0) -> np.ndarray:
