@@ -8,8 +8,9 @@ from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.v1_dimension import is_dim
+from tvtf.dtypes import float32
 from tvtf.ops.batch_norm import batch_normalization
-from tvtf.ops.cast import cast
+from tvtf.ops.cast import cast, cast_tensor
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
 
@@ -111,7 +112,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
 
     Args:
       per_example_loss: floating tensor, with a loss for each example along the first axis.
-      sample_weight: tensor that broadcasts with ``per_example_loss``.
+      sample_weight: tensor that broadcasts with ``per_example_loss``, from the first axis if it has one axis less.
       global_batch_size: int; by default the first dim.
 
     >>> import tvtf as tf
@@ -125,10 +126,19 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
         raise ValueError("Invalid value passed for `per_example_loss`. Expected a tensor with at least rank 1.")
     size = losses._type.shape[0] if global_batch_size is None else _batch_size(global_batch_size)
     if sample_weight is not None:
-        losses = bind.multiply(losses, cast(convert_to_tensor(sample_weight), losses.dtype))
+        losses = _weighted(losses, convert_to_tensor(sample_weight))
     total = bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
     divisor = cast(scalar_of(size) if is_dim(size) else size, losses.dtype)
     return public_names()["math.divide_no_nan"](total, divisor)
+
+
+def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
+    """Multiplies losses by weights, in float32 as TensorFlow does. The last axis of weights may be missing or too many."""
+    if weights.ndim == losses.ndim + 1:
+        weights = public_names()["squeeze"](weights, [-1])
+    elif weights.ndim and weights.ndim == losses.ndim - 1:
+        weights = public_names()["expand_dims"](weights, -1)
+    return cast_tensor(bind.multiply(cast_tensor(losses, float32), cast_tensor(weights, float32)), losses.dtype)
 
 
 def _batch_size(size: Any) -> Tensor:

@@ -27,7 +27,7 @@ from tvtf.ops.lapack import (
     with_lapack_error,
 )
 from tvtf.ops.linalg import conjugate
-from tvtf.ops.operands import attributes, operands
+from tvtf.ops.operands import attributes, operand, operands
 from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 
 # -- tridiagonal
@@ -333,9 +333,9 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tridiagonal_matmul
     """
-    b = convert_to_tensor(rhs)
-    bands = _compact_diagonals(diagonals, diagonals_format, b.dtype)
+    bands = _compact_diagonals(diagonals, diagonals_format)
     try:
+        b = operand(rhs, bands.dtype, 3)
         _solve_type(bands._type, b._type)
     except ArgumentError as error:
         raise error.for_op("TridiagonalMatMul") from None

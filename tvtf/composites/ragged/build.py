@@ -16,6 +16,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, agree_dim, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, int32, int64, string
+from tvtf.dtypes import bool as bool_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.bincount import bincount
@@ -363,7 +364,11 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/boolean_mask
     """
-    selected = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
+    if isinstance(mask, RaggedTensor) and mask.dtype is not bool_dtype:
+        raise ValueError(
+            f"Tensor conversion requested dtype bool for RaggedTensor with dtype {mask.dtype.name}: {mask}."
+        )
+    selected = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask, bool_dtype)
     values = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
     if isinstance(selected, Tensor) and selected.ndim == 1:
         true_positions = bind.true_places(selected, count=unknown_dim())[:, 0]
