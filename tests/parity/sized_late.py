@@ -13,6 +13,7 @@ def programs(tf):
         | {"rows of three unknown counts": _rows(tf)}
         | _computed_counts(tf)
         | _in_branches(tf)
+        | _of_gradients_alone(tf)
         | _of_no_rows(tf)
     )
 
@@ -272,6 +273,40 @@ def _in_loops(tf):
         for rank in (True, False)
         if rank or name not in ("a map", "a custom gradient")
     }
+
+
+def _of_gradients_alone(tf):
+    """Gradients of products of sizes that don't fit, where nothing needs the products themselves."""
+    vector = tf.TensorSpec([None])
+    variable = tf.Variable([1.0, 2.0])
+
+    def product(x, y):
+        return x * y
+
+    def looped(x, y):
+        total = 0.0
+        for _ in tf.range(2):
+            total += tf.reduce_sum(x * y)
+        return total
+
+    bodies = {
+        "a product": product,
+        "a product with a Variable": lambda x, _: x * variable,
+        "products in a loop": looped,
+    }
+
+    def gradients(body):
+        @tf.function(input_signature=[vector, vector])
+        def run(x, y):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                total = tf.reduce_sum(body(x, y))
+            return tape.gradient(total, x)
+
+        two = tf.constant([3.0, 4.0])
+        return lambda: [kind(lambda n=n: run(tf.ones([n]), two)) or run(tf.ones([n]), two) for n in (1, 2, 3)]
+
+    return {f"only the gradient of {name}": gradients(body) for name, body in bodies.items()}
 
 
 def _in_graph(tf):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +30,7 @@ from tvtf.core.tensor import Tensor, constant, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
-from tvtf.ops.dims import scalar_of
+from tvtf.ops.dims import scalar_of, stretching_guard
 from tvtf.ops.extents import require_countable
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import (
@@ -194,30 +193,6 @@ def _may_broadcast(own: Dim, wide: Dim) -> bool:
     return may_be_same(own, wide)
 
 
-def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
-    """Returns the run-time check of ``broadcast_to``: each dim of ``x`` is 1 or the target's dim.
-
-    No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the dims
-    that fill the message's placeholders.
-    """
-    x_shape = x._type.shape
-    trailing = shape[len(shape) - x.ndim :]  # broadcasting aligns shapes at their last axes
-    conditions = []
-    for x_dim, target_dim in zip(x_shape, trailing):
-        is_proven = (isinstance(x_dim, int) and x_dim == 1) or same_dim(x_dim, target_dim)
-        if not is_proven:
-            are_equal = bind.equal(scalar_of(x_dim), scalar_of(target_dim))
-            is_one = bind.equal(scalar_of(x_dim), scalar_of(1))
-            conditions.append(bind.logical_or(are_equal, is_one))
-    if not conditions:
-        return []
-    all_hold = functools.reduce(bind.logical_and, conditions)
-    x_text, target_text = ",".join([HOLE] * len(x_shape)), ",".join([HOLE] * len(shape))
-    message = f"Incompatible shapes: [{x_text}] vs. [{target_text}]"
-    message_dims = [scalar_of(dim) for dim in (*x_shape, *shape)]
-    return [(all_hold, message, *message_dims)]
-
-
 def _repeated(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     result = np.empty(shape, x.dtype)
     result[...] = x
@@ -251,7 +226,7 @@ def _known_broadcast(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
     type=_broadcast_type,
     numpy=_repeated,
     lower=kernel("array.broadcast_to"),
-    guard=_broadcast_guard,
+    guard=lambda x, *, shape: stretching_guard(x._type.shape, shape),
     vjp=lambda ct, y, x, *, shape: unbroadcast(ct, x),
     value=_known_broadcast,
     batch=_broadcast_batch,

@@ -19,6 +19,7 @@ from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING
 from tvtf.dtypes import bool as bool_dtype
+from tvtf.ops.dims import stretching_guard
 from tvtf.ops.rules import bind, draw, kernel
 
 
@@ -197,6 +198,7 @@ def _summed(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     type=lambda x, *, shape: TensorType(shape, x.dtype),
     numpy=_summed,
     lower=kernel("reduce.sum_to"),
+    guard=lambda x, *, shape: stretching_guard(shape, x._type.shape),
     vjp=lambda ct, y, x, *, shape: bind.broadcast_to(ct, shape=x._type.shape),
     batch=lambda size, inputs, batched, *, shape: bind.sum_to(inputs[0], shape=(size, *shape)),
     why_not={"onnx": "which axes it sums is known when the program runs, and ONNX's sizes are equal"},

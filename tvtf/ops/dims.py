@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.shape import Dim, same_dim, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.text_format import HOLE
 from tvtf.dtypes import int64
 from tvtf.ops.rules import bind
 
@@ -100,3 +103,24 @@ def _tirx() -> Any:
     from tvm import tirx
 
     return tirx
+
+
+def stretching_guard(own: Sequence[Dim], wide: Sequence[Dim]) -> list[Any]:
+    """Returns the run-time check that a shape broadcasts to another: each dim is 1 or the other's dim.
+
+    No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the dims
+    that fill the message's placeholders.
+    """
+    trailing = wide[len(wide) - len(own) :]  # broadcasting aligns shapes at their last axes
+    conditions = []
+    for dim, wide_dim in zip(own, trailing):
+        is_proven = (isinstance(dim, int) and dim == 1) or same_dim(dim, wide_dim)
+        if not is_proven:
+            are_equal = bind.equal(scalar_of(dim), scalar_of(wide_dim))
+            is_one = bind.equal(scalar_of(dim), scalar_of(1))
+            conditions.append(bind.logical_or(are_equal, is_one))
+    if not conditions:
+        return []
+    own_text, wide_text = ",".join([HOLE] * len(own)), ",".join([HOLE] * len(wide))
+    message = f"Incompatible shapes: [{own_text}] vs. [{wide_text}]"
+    return [(functools.reduce(bind.logical_and, conditions), message, *map(scalar_of, (*own, *wide)))]
