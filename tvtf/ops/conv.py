@@ -264,18 +264,22 @@ def _item(x: Tensor, index: int) -> Tensor:
 
 
 def _channels_first(emitter: Any, name: str, rank: int) -> str:
+    """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial); returns its name."""
     return _transposed(emitter, name, [0, rank + 1, *range(1, rank + 1)])
 
 
 def _filter_channels_first(emitter: Any, name: str, rank: int) -> str:
+    """Emits a transpose of a filter to ONNX's layout (results, depth, *spatial); returns its name."""
     return _transposed(emitter, name, [rank + 1, rank, *range(rank)])
 
 
 def _transposed(emitter: Any, name: str, perm: list[int]) -> str:
+    """Emits ONNX's Transpose, and returns the name of its result."""
     return emitter.computed("Transpose", [name], perm=perm)
 
 
 def _pads(padding: Padding) -> list[int]:
+    """Converts paddings to ONNX's order: the paddings before all axes first, then the paddings after all axes."""
     return [low for low, _ in padding] + [high for _, high in padding]
 
 

@@ -220,6 +220,11 @@ def _avg_grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, **attrs
 # -- ONNX
 
 
+def _pads(padding: Padding) -> list[int]:
+    """Converts paddings to ONNX's order: the paddings before all axes first, then the paddings after all axes."""
+    return [low for low, _ in padding] + [high for _, high in padding]
+
+
 def _pool_onnx(node: str) -> Any:
     """Returns the ONNX rule of a pooling op. It emits the node ``node`` between two transposes.
 
@@ -232,10 +237,10 @@ def _pool_onnx(node: str) -> Any:
         """Emits a transpose to channels first, the pooling node and the transpose back."""
         (x,) = inputs
         rank = len(window)
-        # ONNX lists the paddings before all axes first, then the paddings after all axes
-        pads = [low for low, _ in padding] + [high for _, high in padding]
         channels_first = _channels_first(emitter, x, rank)
-        pooled = emitter.computed(node, [channels_first], kernel_shape=list(window), strides=list(strides), pads=pads)
+        pooled = emitter.computed(
+            node, [channels_first], kernel_shape=list(window), strides=list(strides), pads=_pads(padding)
+        )
         channels_last = [0, *range(2, rank + 2), 1]
         emitter.node("Transpose", [pooled], outputs, perm=channels_last)
 
@@ -264,9 +269,9 @@ def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: P
     """
     indices = emitter.temp()
     maxima = emitter.temp()  # the first result, which isn't used
-    # ONNX lists the paddings before all axes first, then the paddings after all axes
-    pads = [low for low, _ in padding] + [high for _, high in padding]
-    emitter.node("MaxPool", [x], [maxima, indices], kernel_shape=list(window), strides=list(strides), pads=pads)
+    emitter.node(
+        "MaxPool", [x], [maxima, indices], kernel_shape=list(window), strides=list(strides), pads=_pads(padding)
+    )
     return indices
 
 
@@ -317,11 +322,9 @@ def _avg_grad_onnx(
     uncovered = []  # the numbers of rows and columns at the end that no window reaches
     for size, window_size, stride, amounts in zip(sizes, window, strides, padding):
         uncovered.append((size + sum(amounts) - window_size) % stride)
-    # ONNX lists the paddings before all axes first, then the paddings after all axes
-    pads = [low for low, _ in padding] + [high for _, high in padding]
     grad = _node(
         emitter, "ConvTranspose", _channels_first(emitter, share, rank), ones,
-        strides=list(strides), pads=pads, group=channels,
+        strides=list(strides), pads=_pads(padding), group=channels,
         output_padding=uncovered,
     )  # fmt: skip
     emitter.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
