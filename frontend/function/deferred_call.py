@@ -643,7 +643,7 @@ def defer(
         return _deferred_for_sizes(function, args, kwargs, needed, recorded)
     call = Call.of(function, args, kwargs)
     inputs = call.tensors()
-    # a captured input may be the first tensor of unknown rank in this trace
+    # A captured input may be the first tensor of unknown rank in this trace.
     own_inputs = [] if state.trace is None else [state.trace.own(tensor) for tensor in inputs]
     if not of_any_rank():
         raise _rank_error(inputs)

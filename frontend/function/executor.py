@@ -25,6 +25,7 @@ from tvtf.frontend.control_flow.effects_once import EffectReplay
 from tvtf.frontend.control_flow.rematerialize import dims_in, is_computable_from
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
+from tvtf.frontend.function.traced_program import TracedProgram, resolve_capture
 from tvtf.frontend.host.leading_python import LeadingCall, leading_call, without_leading
 from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import evaluate
@@ -46,8 +47,6 @@ from tvtf.state.variable import Variable, alias_counter
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tvtf.frontend.function.concrete_function import ConcreteFunction
 
 
 def executable_for(mod: ir.IRModule) -> Executable:
@@ -474,7 +473,7 @@ def donations(graph: Graph, updates: Sequence[tuple[Variable, int]]) -> list[tup
     return [(index, position[id(variable)]) for variable, index in updates]
 
 
-def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, speculative: bool) -> ir.IRModule:
+def entry_module(concrete: TracedProgram, leading: LeadingCall | None, speculative: bool) -> ir.IRModule:
     """Returns the Relax module to compile for a traced function.
 
     The module states which buffers are donated, which parameters are constant, and which constants are causal masks.
@@ -502,7 +501,7 @@ class Compiled:
     Attributes are resolved once, because this is the hot path of every call.
     """
 
-    def __init__(self, concrete: ConcreteFunction, speculative: bool = True) -> None:
+    def __init__(self, concrete: TracedProgram, speculative: bool = True) -> None:
         """Compiles a concrete function for the device in use, or loads its code from the cache.
 
         ``speculated_sizes`` and ``inferred_sizes`` are the sizes that each call must check: (input, axis, size).
@@ -539,7 +538,6 @@ class Compiled:
         self.flushed: list[Variable] = results.flushed
         self.leading = leading_call(graph, self.captures)
         self.calls_python: bool = graph.root.python.is_called and not (self.leading and self.leading.is_only_call)
-        self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}
         self.alias_counter = -1
@@ -612,10 +610,10 @@ class Compiled:
           tensors: the tensor arguments.
           variables: the Variable arguments.
         """
-        # Tracing captured a stand-in for each Variable argument: `bound` returns the Variable of this call.
-        captures = [self.bound(c, variables) for c in self.captures]
-        updates = [(self.bound(v, variables), index) for v, index in self.updates]
-        with join([c.lock for c in captures if isinstance(c, Variable)]) as lock:
+        # Tracing captured a stand-in for each Variable argument: `resolve_capture` returns the Variable of this call.
+        captures = [resolve_capture(capture, variables) for capture in self.captures]
+        updates = [(resolve_capture(variable, variables), index) for variable, index in self.updates]
+        with join([capture.lock for capture in captures if isinstance(capture, Variable)]) as lock:
             if self.calls_python:
                 return self._call_around_python(leading_results, lock, tensors, captures, updates)
             return self._call(leading_results, tensors, captures, updates)

@@ -19,13 +19,13 @@ from tvtf.core.primitive import Primitive, as_tuple, quietly
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import debug_settings, state
+from tvtf.frontend.function.traced_program import TracedProgram
 from tvtf.ir import dialect
 from tvtf.ir.dialect import bindings_of
 from tvtf.ops import host
 from tvtf.passes.analysis.dead_code import drop_dead
 
 if TYPE_CHECKING:
-    from tvtf.frontend.function.concrete_function import ConcreteFunction
     from tvtf.state.variable import Variable
 
 MAX_FLOATS = 1024
@@ -47,7 +47,7 @@ class NeedsCompilation(Exception):
     """Raised if a function, or a call of it, needs compiled code."""
 
 
-def planned(concrete: ConcreteFunction) -> Plan | None:
+def planned(concrete: TracedProgram) -> Plan | None:
     """Returns the plan by which NumPy runs a traced function on strings, or None if it has to be compiled.
 
     NumPy also computes the ops on strings that compiled code calls, so that little is lost without compilation.
@@ -73,7 +73,7 @@ class Plan:
     The function is compiled only for arguments that don't fit, so that the error is the compiled code's.
     """
 
-    def __init__(self, concrete: ConcreteFunction, mod: ir.IRModule) -> None:
+    def __init__(self, concrete: TracedProgram, mod: ir.IRModule) -> None:
         """Builds the steps of a traced function's main function, in which each value gets a slot.
 
         Raises:
@@ -231,7 +231,11 @@ class Plan:
         parts = tuple(self._attribute(part) for part in value)
         if not any(map(callable, parts)):
             return parts
-        return lambda values: tuple(part(values) if callable(part) else part for part in parts)
+
+        def compute(values: Values) -> tuple[Any, ...]:
+            return tuple(part(values) if callable(part) else part for part in parts)
+
+        return compute
 
     def _dim(self, dim: Any) -> Callable[[Values], Any]:
         """Returns a function that computes a symbolic dim from the slots' values.

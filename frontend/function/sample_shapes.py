@@ -104,7 +104,11 @@ def common_type(samples: Sequence[tuple[Sizes, TensorType]]) -> TensorType:
     have_one_rank = all(not isinstance(shape, AnyShape) and len(shape) == len(first.shape) for shape in shapes)
     if len(shapes) < 2 or not have_one_rank:
         return first._replace(shape=_any_shape(samples))
-    are_all_varied = all(any(_changes_only(sizes, base, symbol) for sizes, _ in samples) for symbol in base)
+
+    def is_varied_alone(symbol: Any) -> bool:
+        return any(_changes_only(sizes, base, symbol) for sizes, _ in samples)
+
+    are_all_varied = all(map(is_varied_alone, base))
     return first._replace(shape=tuple(_common_dim(dims, are_all_varied) for dims in zip(*shapes)))
 
 

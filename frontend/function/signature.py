@@ -214,17 +214,19 @@ class Arguments:
         """
         if self.form != earlier.form:
             return None
-        specs = [spec.most_specific_common_supertype([old]) for spec, old in zip(self.composites, earlier.composites)]
-        wider_leaves = [leaf.widened(old) for leaf, old in zip(self.leaves, earlier.leaves)]
-        if any(wider is None for wider in (*specs, *wider_leaves)):
+        composite_specs = [
+            spec.most_specific_common_supertype([old]) for spec, old in zip(self.composites, earlier.composites)
+        ]
+        leaves = [leaf.widened(old) for leaf, old in zip(self.leaves, earlier.leaves)]
+        if any(wider is None for wider in (*composite_specs, *leaves)):
             return None
-        remaining_specs = iter(specs)
+        remaining_specs = iter(composite_specs)
 
         def with_wider_spec(leaf: Any) -> Any:
             """Replaces the spec of a composite argument; in the structure all other leaves are placeholders."""
             return next(remaining_specs) if nest.is_composite(leaf) else leaf
 
-        return Arguments(nest.map_structure(with_wider_spec, self.structure), wider_leaves)  # type: ignore[arg-type]
+        return Arguments(nest.map_structure(with_wider_spec, self.structure), leaves)  # type: ignore[arg-type]
 
     def of_ranks(self, tensors: Sequence[Any]) -> Arguments:
         """Returns the arguments with the tensors' ranks in place of unknown ones."""

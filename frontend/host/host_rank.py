@@ -23,6 +23,7 @@ from tvtf.dtypes import int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.cond_while import one_of
 from tvtf.frontend.function.deferred_call import Call, bare, calls, new_key, waiting
+from tvtf.frontend.function.traced_program import resolve_capture
 from tvtf.ir.dialect import example_shape
 from tvtf.ir.interpreter import CONTROL, Instance, evaluate
 from tvtf.ops import host
@@ -88,7 +89,9 @@ def _dims(spec: TensorSpec, rank: int | None = None) -> Any:
     """
     if spec.shape.rank is not None:
         return tuple(host.unknown_dim() if size is None else size for size in spec.shape)
-    return example_shape("found") if rank is None else tuple(host.unknown_dim() for _ in range(rank))
+    if rank is None:
+        return example_shape("found")
+    return tuple(host.unknown_dim() for _ in range(rank))
 
 
 class RankEvaluation(Instance):
@@ -189,8 +192,10 @@ class Assignments(host.Effects):
           new: the assigned value.
           memory: in a branch or loop body, the Variable's value at its start, to find the Variable instead.
         """
-        variable, _ = self.owners[id((old if memory is None else memory).eager_array())]
-        self.owners[id(new.eager_array())] = variable, new.eager_array()
+        known_value = old if memory is None else memory
+        variable, _ = self.owners[id(known_value.eager_array())]
+        new_array = new.eager_array()
+        self.owners[id(new_array)] = variable, new_array
         self.pending[id(variable)] = variable, new
 
     def write(self) -> None:
@@ -218,7 +223,7 @@ class Instances:
         """
         concrete = self.concrete
         used_variables = [
-            concrete.bound(capture, variables) for capture in concrete.captures if isinstance(capture, Variable)
+            resolve_capture(capture, variables) for capture in concrete.captures if isinstance(capture, Variable)
         ]
         with recording_effects(Assignments(used_variables)) as effects:
             if self.ranks:
@@ -242,7 +247,7 @@ class Instances:
         """
         concrete = self.concrete
         captured = concrete._captured_values(variables)
-        call.reads([concrete.bound(capture, variables) for capture in concrete.captures], captured)
+        call.reads([resolve_capture(capture, variables) for capture in concrete.captures], captured)
         return evaluate(concrete.module(), "main", [*tensors, *captured], RankEvaluation), tensors, captured
 
     def _instance(self, tensors: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tvtf.core.display import Column, Table, as_printed
 from tvtf.core.dlpack_view import handle_of, to_handle
+from tvtf.frontend.function.traced_program import resolve_capture
 from tvtf.frontend.tuning.kernel_cost import KernelCost, costs
 from tvtf.ir.provenance import show_lines
 from tvtf.state.variable import Variable
@@ -176,7 +177,7 @@ def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable])
 
     The executable is None if the code computes nothing.
     """
-    captures = [code.bound(capture, variables) for capture in code.captures]
+    captures = [resolve_capture(capture, variables) for capture in code.captures]
     tensor_handles = [handle_of(tensor) for tensor in tensors]
     capture_handles = [
         _copied(capture) if isinstance(capture, Variable) else handle_of(capture) for capture in captures

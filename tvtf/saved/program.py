@@ -19,9 +19,10 @@ from tvtf.core.shape import TensorShape, TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.fileio.saved_module_error import SavedModuleError
-from tvtf.frontend.function.concrete_function import ConcreteFunction, VariableArgument, named_spec, param_types
+from tvtf.frontend.function.concrete_function import ConcreteFunction, named_spec, param_types
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.frontend.function.signature import Arguments, Leaf, flatten_up_to
+from tvtf.frontend.function.traced_program import VariableArgument
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.lookup.tables import TableRead
@@ -120,12 +121,15 @@ def _arguments(concrete: ConcreteFunction) -> Any:
 
     A leaf that is not a tensor has its value instead of a spec.
     """
-    # The structure needs the specs of composite tensors, but no other leaves.
-    structure = nest.map_structure(
-        lambda value: value if nest.is_composite(value) else None, concrete.arguments.structure
-    )
+
+    def spec_or_none(value: Any) -> Any:
+        """Drops all leaves but the specs of composite tensors, which the structure needs."""
+        return value if nest.is_composite(value) else None
+
+    structure = nest.map_structure(spec_or_none, concrete.arguments.structure)
     try:
-        return [encode(structure), [[leaf.name, encode(leaf.spec or leaf.value)] for leaf in concrete.arguments.leaves]]
+        leaves = [[leaf.name, encode(leaf.spec or leaf.value)] for leaf in concrete.arguments.leaves]
+        return [encode(structure), leaves]
     except NotPlain as cause:
         raise NotSaveable(f"{concrete.name} was traced with {cause}, which can't be stored in a file") from None
 
@@ -136,10 +140,10 @@ def _deferred_calls(concrete: ConcreteFunction) -> Any:
     Raises:
       NotSaveable: an argument of a call can't be stored in a file.
     """
+    calls = deferred_calls.made_in(concrete.graph.module())
+    calls |= concrete.specialization.deferred or {}
     try:
-        return deferred_calls.describe(
-            deferred_calls.made_in(concrete.graph.module()) | (concrete.specialization.deferred or {})
-        )
+        return deferred_calls.describe(calls)
     except NotPlain as cause:
         raise NotSaveable(
             f"{concrete.name} defers a call of unknown rank with {cause}, which can't be stored in a file"
@@ -231,14 +235,16 @@ class Program:
         captured = [value.read_value() if isinstance(value, Variable) else value for value in self.bound]
         params = [*tensors, *captured]
         computed = evaluate(self.mod, "main", params, Instance)
-        leaves = []
+        leaves: list[Any] = []
         for kind, reference in self.results:
             if kind == "computed":
                 leaves.append(computed[reference])
             elif kind == "param":
                 leaves.append(params[reference])
-            else:  # a constant, or None
-                leaves.append(None if reference is None else self.constants[reference])
+            elif reference is None:
+                leaves.append(None)
+            else:
+                leaves.append(self.constants[reference])
         for position, index in self.updates:
             self.bound[position].assign(computed[index], read_value=False)
         return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
@@ -436,12 +442,11 @@ def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
     The program reads the Variable's memory. A later value may have any size or rank that the Variable's declared shape
     allows.
     """
-    if actual.ndim == -1:  # of unknown rank
-        param_shape = TensorShape(None)
-    else:
-        param_shape = TensorShape([int(dim) if isinstance(dim, tirx.IntImm) else None for dim in actual.shape.values])
+    dims = None  # of unknown rank
+    if actual.ndim != -1:
+        dims = [int(dim) if isinstance(dim, tirx.IntImm) else None for dim in actual.shape.values]
     has_dtype = dialect.relax_dtype(captured.dtype) == str(actual.dtype)
-    if not has_dtype or not param_shape.is_compatible_with(captured.shape):
+    if not has_dtype or not TensorShape(dims).is_compatible_with(captured.shape):
         declared = TensorSpec(captured.shape, captured.dtype)
         raise SavedModuleError(f"the program of {name} takes {actual}, but its captured Variable is {declared}")
 
