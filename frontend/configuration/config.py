@@ -160,7 +160,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     for device in get_visible_devices(device_type):
         name = device.name.replace("/physical_device:", "/device:")
         number_of_parts = len(_settings.divisions.get(device, [None]))
-        # only the CPU, which is one device, has several parts
+        # Only the CPU, which is one device, has several parts.
         names = [name, *(f"/device:CPU:{i}" for i in range(1, number_of_parts))]
         devices += [LogicalDevice(each, device.device_type) for each in names]
     return devices

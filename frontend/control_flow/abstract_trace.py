@@ -47,25 +47,27 @@ class AbstractTrace(Trace):
 
         The code that computes these dims is emitted into the enclosing trace once more, without side effects.
         """
-        symbolic_dims = [dim for dim in dims if not isinstance(dim, int)]
-        # The keys of a dict are unique and ordered.
-        symbols = {var: None for dim in symbolic_dims for var in tirx.analysis.undefined_vars(dim)}
-        unknown = [var for var in symbols if not knows_dim(state.trace, var)]
+        symbols: dict[Any, None] = {}  # the keys of a dict are unique and ordered
+        for dim in dims:
+            if not isinstance(dim, int):
+                symbols.update(dict.fromkeys(tirx.analysis.undefined_vars(dim)))
+        unknown = [symbol for symbol in symbols if not knows_dim(state.trace, symbol)]
         # With unknown ranks calls are deferred, and the sizes are found when the ranks are known.
         if not unknown or of_any_rank():
             return {}
         with tracing(self):
-            results = [self.own(scalar_of(var)) for var in unknown]
+            results = [self.own(scalar_of(symbol)) for symbol in unknown]
         without_unused(self, results)
         captured = lift_traces([self])
         operands = [*map(state.trace.own, self.inputs), *captured]
         tapes = state.tapes
         state.tapes = []  # sizes have no gradient
         try:
-            values = evaluation_of(self.finish(results), operands, ResidualsWithoutEffects).start({}).run()
+            evaluation = evaluation_of(self.finish(results), operands, ResidualsWithoutEffects)
+            values = evaluation.start({}).run()
         finally:
             state.tapes = tapes
-        return {var: _as_dim(value) for var, value in zip(unknown, values)}
+        return {symbol: _as_dim(value) for symbol, value in zip(unknown, values)}
 
     def require_pure(self, why: str) -> None:
         """Checks that the traced function has no side effects.

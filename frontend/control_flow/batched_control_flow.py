@@ -64,15 +64,18 @@ def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else
     with _Elements(size) as elements:
         operands = elements.as_elements(captured, are_captured_batched)
         if is_pred_batched:
-            (chosen,) = elements.as_elements([pred], [True])
-            pairs = zip(*(call(branch, operands) for branch in branches))
-            return tuple(elements.as_batches([bind.select(chosen, then, other) for then, other in pairs]))
+            (element_pred,) = elements.as_elements([pred], [True])
+            result_pairs = zip(call(then_branch, operands), call(else_branch, operands))
+            results = [bind.select(element_pred, then, other) for then, other in result_pairs]
+            return tuple(elements.as_batches(results))
         if state.trace is None:
-            return tuple(elements.as_batches(call(branches[0] if pred.eager_array() else branches[1], operands)))
-        traced_branches = [
-            TracedFunction("cond_of_rows", lambda f=f: elements.as_batches(call(f, operands)), is_branch=True)
-            for f in branches
-        ]
+            chosen = then_branch if pred.eager_array() else else_branch
+            return tuple(elements.as_batches(call(chosen, operands)))
+
+        def traced(branch: Any) -> TracedFunction:
+            return TracedFunction("cond_of_rows", lambda: elements.as_batches(call(branch, operands)), is_branch=True)
+
+        traced_branches = list(map(traced, branches))
         shared = lift(traced_branches)
         return bound_cond(pred, shared, [branch.graph() for branch in traced_branches])
 

@@ -180,8 +180,9 @@ def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
     A capture becomes an argument of the control flow. An unused argument would keep a tensor alive for nothing.
     """
     params = [param._var for param in trace.all_params]
-    trace.bindings = needed_bindings(params, trace.bindings, [result._var for result in results])
-    used = {result._var for result in results}
+    result_vars = [result._var for result in results]
+    trace.bindings = needed_bindings(params, trace.bindings, result_vars)
+    used = set(result_vars)
     for binding in trace.bindings:
         used.update(relax.analysis.free_vars(binding.value))
     trace.captures = {key: (outer, inner) for key, (outer, inner) in trace.captures.items() if inner._var in used}

@@ -210,10 +210,11 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> TracedFunction | V
         return TracedFunction(name, branch, is_branch=True)
     except (ValueError, UnknownSize) as error:
         shape_error = error.error if isinstance(error, UnknownSize) else error
-        has_call_shapes = state.trace.specialization.has_call_shapes
-        if isinstance(shape_error, ValueError) and is_of_shapes(shape_error) and has_call_shapes:
-            return shape_error
-        raise
+        if not state.trace.specialization.has_call_shapes:
+            raise
+        if not isinstance(shape_error, ValueError) or not is_of_shapes(shape_error):
+            raise
+        return shape_error
 
 
 def _raising_branch(name: str, error: ValueError, other: TracedFunction) -> TracedFunction:
@@ -320,21 +321,21 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
       op: the op's name in error messages.
       index: the index of the other branch in error messages.
     """
-    counts = [
-        sum(leaf is not None for leaf in nest.flatten(structure, expand_composites=True))
-        for structure in (first, other)
-    ]
-    if counts[0] != counts[1]:
-        raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
+    first_leaves = nest.flatten(first, expand_composites=True)
+    other_leaves = nest.flatten(other, expand_composites=True)
+    first_count = sum(leaf is not None for leaf in first_leaves)
+    other_count = sum(leaf is not None for leaf in other_leaves)
+    if first_count != other_count:
+        op_name = "cond" if op == "cond" else "case"
+        raise ValueError(MSG_LENGTHS.format(op=op_name, a=first_count, i=index, b=other_count))
     try:
         nest.assert_same_structure(first, other, expand_composites=True)
-        for first_leaf, second_leaf in zip(
-            *(nest.flatten(structure, expand_composites=True) for structure in (first, other))
-        ):
-            _check_leaves(first_leaf, second_leaf)
+        for first_leaf, other_leaf in zip(first_leaves, other_leaves):
+            _check_leaves(first_leaf, other_leaf)
     except (TypeError, ValueError) as error:
         text = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
-        raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(text) from None
+        error_type = ValueError if isinstance(error, _RanksDiffer) else TypeError
+        raise error_type(text) from None
 
 
 class _RanksDiffer(ValueError):
@@ -462,15 +463,18 @@ def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, 
         raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {max_iterations.shape}")
     one = convert_to_tensor(1, max_iterations.dtype)
     zero = convert_to_tensor(0, max_iterations.dtype)
-    invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
-    _, results = traced_while(
-        lambda counter, values: bind.logical_and(bind.less(counter, max_iterations), convert_to_tensor(cond(*values))),
+
+    def limited_condition(counter: Any, values: Any) -> Any:
+        is_below_limit = bind.less(counter, max_iterations)
+        return bind.logical_and(is_below_limit, convert_to_tensor(cond(*values)))
+
+    def counting_body(counter: Any, values: Any) -> Any:
         # TensorArrays in `values` may still have no buffer when the body is traced to infer their shapes.
-        lambda counter, values: (bind.add(counter, one), _as_loop_vars(body(*values), values, expand_composites=False)),
-        (zero, loop_vars),
-        invariants,
-        bound=_constant_int(limit),
-    )
+        return bind.add(counter, one), _as_loop_vars(body(*values), values, expand_composites=False)
+
+    invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
+    bound = _constant_int(limit)
+    _, results = traced_while(limited_condition, counting_body, (zero, loop_vars), invariants, bound=bound)
     return results
 
 

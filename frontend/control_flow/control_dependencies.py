@@ -86,7 +86,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
     if state.trace is None:
         return None
     for each in nest.flatten(inputs):
-        # in a function, whose effects all run, an op without a result may be None
+        # In a function, whose effects all run, an op without a result may be None.
         is_none = each is None and not state.trace.has_keys
         if not is_none and not isinstance(each, Operation) and not is_tensor(each):
             raise TypeError(

@@ -153,6 +153,7 @@ def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable
     """
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
+    elements = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
 
     def with_rows_at(rows_or_indices: Any) -> Any:
         rows = nest.flatten(rows_or_indices)
@@ -161,7 +162,6 @@ def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable
                 rows[i] = spec._row(leaf, rows[i])  # slices the composite tensor at the index
         return fn(nest.pack_sequence_as(elems, rows))
 
-    elements = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
     return with_rows_at, nest.pack_sequence_as(elems, elements)
 
 

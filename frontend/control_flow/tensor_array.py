@@ -230,18 +230,15 @@ def with_array_buffers(values: Any, iteration: Callable[[AbstractTrace], Any], e
       iteration: runs the loop's body in an abstract trace, and returns its results.
       extra_rows: the number of rows to add to arrays of dynamic size, None if it is unknown.
     """
-    arrays = [
-        value._array
-        for value in nest.flatten(values)
-        if isinstance(value, TensorArray) and isinstance(value._array, TracedArray)
-    ]
+    leaves = nest.flatten(values)
+    arrays = [leaf._array for leaf in leaves if isinstance(leaf, TensorArray) and isinstance(leaf._array, TracedArray)]
     if all(array.buffer is not None and not array.dynamic for array in arrays):
         return values
-    element_dims: list[Any] = [None] * len(nest.flatten(values))
+    element_dims: list[Any] = [None] * len(leaves)
     if any(array.buffer is None and not array.element_shape.is_fully_defined() for array in arrays):
         element_dims = _inferred_element_dims(iteration)
-    flat = [_with_array_buffer(value, dims, extra_rows) for value, dims in zip(nest.flatten(values), element_dims)]
-    return nest.pack_sequence_as(values, flat)
+    new_leaves = [_with_array_buffer(leaf, dims, extra_rows) for leaf, dims in zip(leaves, element_dims)]
+    return nest.pack_sequence_as(values, new_leaves)
 
 
 def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[Any]:

@@ -139,9 +139,10 @@ class TracedArray:
             array = array._extended_to(index)
         array._require_index(index, "modify")
         position = _scalar(index)
-        dims, shape = array.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
-        if not isinstance(shape, AnyShape) and not isinstance(dims, AnyShape) and not same_shape(dims, shape):
-            value = bind.ensure_shape(state.trace.own(value), shape=dims)  # compares sizes at run time
+        row_dims, value_dims = array.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
+        have_ranks = not isinstance(value_dims, AnyShape) and not isinstance(row_dims, AnyShape)
+        if have_ranks and not same_shape(row_dims, value_dims):
+            value = bind.ensure_shape(state.trace.own(value), shape=row_dims)  # compares sizes at run time
         array = array._with(bind.stack_write(array.buffer, position, value))
         array.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
         return array
@@ -203,10 +204,13 @@ class TracedArray:
             return offset <= 0 and self._uses_reserved_row(loop.reserved_indices, var, loop)
         # Any other loop: rows are reserved after the body is traced, for the writes recorded here.
         is_loop_variable = var is not None and any(param._var is var for param in loop.params)
-        is_reserved = may_reserve and (is_loop_variable or (offset <= 0 and self._is_count(var, loop)))
-        write = (var if is_loop_variable else None, offset) if is_reserved else BEYOND
-        state.trace.root.array_writes.append(write)
-        return is_reserved
+        is_append = offset <= 0 and self._is_count(var, loop)
+        writes = state.trace.root.array_writes
+        if not may_reserve or not (is_loop_variable or is_append):
+            writes.append(BEYOND)
+            return False
+        writes.append((var if is_loop_variable else None, offset))
+        return True
 
     def _uses_reserved_row(self, reserved_for: set[Any], var: Any, loop: Any) -> bool:
         """Returns whether the loop reserved a row for a write at index ``var``, and marks the row as used.
@@ -385,9 +389,11 @@ def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
     while isinstance(index, SymbolicTensor):
         var, addend = _base_and_addend(index)
         offset += addend
+        if index._trace is loop:
+            break
         # The variable may be captured from an enclosing trace.
-        outer = {inner._var: outer for outer, inner in index._trace.captures.values()}
-        index = None if index._trace is loop else outer.get(var)
+        outer_of_var = {inner._var: outer for outer, inner in index._trace.captures.values()}
+        index = outer_of_var.get(var)
     return var, offset
 
 

@@ -79,8 +79,9 @@ def _iteration_count(
     """
     if comparison is None:
         return None
-    index = next((i for i, param in enumerate(condition.params) if param._var.same_as(comparison.counter)), None)
-    if index is None or index >= len(entry) or not entry[index].dtype.is_integer or entry[index].ndim:
+    params = condition.params[: len(entry)]  # without captures
+    index = next((i for i, param in enumerate(params) if param._var.same_as(comparison.counter)), None)
+    if index is None or not entry[index].dtype.is_integer or entry[index].ndim:
         return None
     start, step_size = static_value(entry[index]), _step_size(body, index)
     if start is None or step_size is None:

@@ -64,7 +64,8 @@ def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str
     # Values of outer maps are the same for all elements of this one.
     are_batched = [x.is_batched and x.level == level for x in inputs]  # type: ignore[attr-defined]
     raw = [x.inner if is_batched else x for x, is_batched in zip(inputs, are_batched)]  # type: ignore[attr-defined]
-    size = next(x._type.shape[0] for x, is_batched in zip(raw, are_batched) if is_batched)
+    first_batch = raw[are_batched.index(True)]
+    size = first_batch._type.shape[0]
     tapes = state.tapes
     # Tapes opened inside of the level record elements, as their users see them; others record whole batches.
     state.tapes = [tape for tape in tapes if tape.level < level]
@@ -131,9 +132,11 @@ def _empty_results(function: Callable[[Sequence[Any]], Any], elements: Sequence[
     """
     from tvtf.ir.trace import temporary_trace, tracing
 
-    row_types = [batch._type._replace(shape=batch._type.shape[1:]) for batch in elements]
     with tracing(temporary_trace()) as abstract:
-        rows = [abstract.add_param(row_type) for row_type in row_types]
+        rows = []
+        for batch in elements:
+            row_type = batch._type._replace(shape=batch._type.shape[1:])
+            rows.append(abstract.add_param(row_type))
         result_types = [result._type for result in function(rows)]
     return [bind.stack_new(shape=(0, *result_type.shape), dtype=result_type.dtype) for result_type in result_types]
 

@@ -172,31 +172,26 @@ class _Loop:
         # invariant shape.
         step_types, loop_types = self.types(), self.types()
         ct_types = [step_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, active_cts)]
-        backward_step = TracedFunction(
-            "while_grad",
-            lambda i, *rest: self.backward_step(iteration, stacks, i, rest),
-            [count._type, *ct_types, *(s._type for s in sums)],
-            is_branch=True,
-        )
-        condition = TracedFunction(
-            "while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in backward_step.params]
-        )
+        types = [count._type, *ct_types, *(total._type for total in sums)]
+
+        def step(count_left: Tensor, *cotangents: Tensor) -> Any:
+            return self.backward_step(iteration, stacks, count_left, cotangents)
+
+        def has_iterations_left(count_left: Tensor, *_: Tensor) -> Tensor:
+            return bind.less(_int(0), count_left)  # type: ignore[no-any-return]
+
+        backward_step = TracedFunction("while_grad", step, types, is_branch=True)
+        condition = TracedFunction("while_grad_cond", has_iterations_left, [p._type for p in backward_step.params])
         without_unused(backward_step.trace, backward_step.leaves)
         # Loop functions are closed: tensors that they capture from this trace become inputs of the loop.
         captured = lift([condition, backward_step])
+        shapes: tuple[Any, ...] = ()
+        if self.vary:
+            shapes = ((), *(loop_types[i].shape for i in self.active), *(total._type.shape for total in sums))
         results = while_primitive.bind(
-            count,
-            *active_cts,
-            *sums,
-            *captured,
-            condition=condition.graph(),
-            body=backward_step.graph(),
-            carried=1 + len(active_cts) + len(sums),
-            bound=self.bound,
-            shapes=((), *(loop_types[i].shape for i in self.active), *(s._type.shape for s in sums))
-            if self.vary
-            else (),
-        )
+            count, *active_cts, *sums, *captured, condition=condition.graph(), body=backward_step.graph(),
+            carried=len(types), bound=self.bound, shapes=shapes,
+        )  # fmt: skip
         first_sum = 1 + len(active_cts)
         return self.cotangents_by_input(iteration, results[1:first_sum], results[first_sum:])
 

@@ -75,8 +75,10 @@ class _Program:
             return self.tensor_of_value(captured)
         capture = self.trace.captures.get(id(captured))
         is_assigned = any(variable is captured for variable, _ in self.trace.assigned())
-        # A capture is a pair of the captured value and the tensor that stands for it in the trace.
-        return None if capture is None or is_assigned else self.tensor_of(capture[1]._var)
+        if capture is None or is_assigned:
+            return None
+        _, inner = capture  # the tensor that stands for the Variable in the trace
+        return self.tensor_of(inner._var)
 
     def tensor_of(self, expr: Any) -> SymbolicTensor:
         """Returns the tensor of an IR variable or constant of the trace."""
@@ -174,8 +176,12 @@ def _tensors_on_tapes(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
     ``tf.gradients`` must use these tensors. The tapes know no other tensors for the same variables, and the gradient of
     a gradient would be None.
     """
-    tensors = (tensor for tape in state.tapes for tensor in tape.active_tensors() if type(tensor) is SymbolicTensor)
-    return {tensor._var: tensor for tensor in tensors if tensor._trace is trace}
+    tensors: dict[relax.Expr, SymbolicTensor] = {}
+    for tape in state.tapes:
+        for tensor in tape.active_tensors():
+            if type(tensor) is SymbolicTensor and tensor._trace is trace:
+                tensors[tensor._var] = tensor
+    return tensors
 
 
 def _is_graph(value: Any) -> bool:

@@ -174,26 +174,30 @@ class GradientTape(Recorder):
           TypeError: a target or source is not a tensor; the tape stays usable.
         """
         # The usual case, a list of tensors or Variables, needs none of the functions for nested structures.
-        is_flat_list = type(sources) in (list, tuple) and all(type(s) in _LEAVES for s in sources)
+        is_flat_list = type(sources) in (list, tuple) and all(type(source) in _LEAVES for source in sources)
         if not (is_flat_list and isinstance(target, Tensor)):
             _check_differentiable(target, sources)
         self._use(unconnected_gradients)
-        target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
-        targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
+        if isinstance(target, Tensor):
+            targets = [target]
+        else:
+            target = nest.map_structure(gradient_parts, target)
+            targets = [self._tensor_of(leaf) for leaf in nest.flatten(target)]
         if is_flat_list:
             grads = self._gradients(targets, list(sources), target, output_gradients, unconnected_gradients)
             return grads if type(sources) is list else tuple(grads)
-        is_single_source = isinstance(sources, Tensor)
-        owners = flat = [sources] if is_single_source else [*map(of_library, nest.flatten(sources))]
-        parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
-        if parts is not None:
-            flat = nest.flatten(parts)
-        grads = self._gradients(targets, flat, target, output_gradients, unconnected_gradients)
-        if is_single_source:
-            return grads[0]
-        if parts is not None:
-            grads = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, grads))]
-        return nest.pack_sequence_as(sources, grads)
+        if isinstance(sources, Tensor):
+            (grad,) = self._gradients(targets, [sources], target, output_gradients, unconnected_gradients)
+            return grad
+        flat_sources = list(map(of_library, nest.flatten(sources)))
+        if not any(map(nest.is_composite, flat_sources)):
+            grads = self._gradients(targets, flat_sources, target, output_gradients, unconnected_gradients)
+            return nest.pack_sequence_as(sources, grads)
+        # Gradients are taken by the components of composite tensors, and packed to composite tensors.
+        parts = list(map(gradient_parts, flat_sources))
+        grads = self._gradients(targets, nest.flatten(parts), target, output_gradients, unconnected_gradients)
+        grads_of_parts = nest.pack_sequence_as(parts, grads)
+        return nest.pack_sequence_as(sources, list(map(_gradient_by, flat_sources, grads_of_parts)))
 
     def _gradients(
         self, targets: list[Any], sources: list[Any], structure: Any, output_gradients: Any, unconnected: Any

@@ -177,14 +177,16 @@ def _template(
 ) -> tuple[list[str], list[Tensor], list[bool]]:
     """Formats the arguments of ``tf.print`` as text, with the tensors left out.
 
-    Returns the pieces of text around the tensors, the tensors, and for each tensor whether it is text to print without
-    quotes.
+    Returns:
+      the pieces of text around the tensors, the tensors, and for each tensor whether it is text to print without quotes.
     """
-    tensors: list[tuple[Tensor, bool]] = []
-    text = sep.join(_described(value, tensors, summarize) for value in inputs) + end
+    tensors_and_bare: list[tuple[Tensor, bool]] = []
+    text = sep.join(_described(value, tensors_and_bare, summarize) for value in inputs) + end
     # TensorFlow prints a text alone without quotes.
     is_single_text = len(inputs) == 1 and is_text(inputs[0])
-    return text.split(_PLACEHOLDER), [tensor for tensor, _ in tensors], [bare or is_single_text for _, bare in tensors]
+    tensors = [tensor for tensor, _ in tensors_and_bare]
+    are_bare = [is_bare or is_single_text for _, is_bare in tensors_and_bare]
+    return text.split(_PLACEHOLDER), tensors, are_bare
 
 
 def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> str:

@@ -46,7 +46,8 @@ class QueueBase:
           capacity: the greatest number of rows. Negative, or None, for no limit.
           name: the queue's name in graphs and error messages.
         """
-        self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
+        listed_dtypes = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes]
+        self._dtypes = [as_dtype(dtype) for dtype in listed_dtypes]
         if not self._dtypes:
             raise ArgumentError("Length for attr 'component_types' of 0 must be at least minimum 1").for_op("Queue")
         capacity = attribute_int(-1 if capacity is None else capacity, "capacity", -(2**31))
@@ -199,7 +200,11 @@ class QueueBase:
         def take_and_stack() -> list[np.ndarray]:
             """Removes the rows, and stacks each component."""
             rows = self._take(min_count, max_count) if max_count else []
-            return [self._stacked([row[index] for row in rows], index) for index in range(len(self._dtypes))]
+            stacks = []
+            for index in range(len(self._dtypes)):
+                component = [row[index] for row in rows]
+                stacks.append(self._stacked(component, index))
+            return stacks
 
         row_count = max_count if min_count == max_count else None  # None: known only when the program runs
         specs = [TensorSpec([row_count, *spec.shape], spec.dtype) for spec in self._specs(stacked=True)]
