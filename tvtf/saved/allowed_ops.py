@@ -107,10 +107,12 @@ def _only_computes(public: Any) -> bool:
     """
     if isinstance(public, Primitive):
         return is_allowed(public) and public.name not in EFFECTS
-    undecorated = inspect.unwrap(public) if inspect.isfunction(public) else None
-    if undecorated is None or undecorated.__name__ in EXCLUDED_FUNCTIONS or undecorated.__module__ in EXCLUDED_MODULES:
+    if not inspect.isfunction(public):
         return False
+    undecorated = inspect.unwrap(public)
     module = undecorated.__module__
+    if undecorated.__name__ in EXCLUDED_FUNCTIONS or module in EXCLUDED_MODULES:
+        return False
     for allowed in COMPUTING_MODULES:
         is_in_package = allowed.endswith(".") and module.startswith(allowed)  # "a.b." stands for all modules of a.b
         if module == allowed or is_in_package:

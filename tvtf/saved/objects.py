@@ -58,8 +58,10 @@ class ModelView(View):
         The root also has the model's additional parts and its signatures. A variable of another library, such as Keras,
         is replaced by the Variable inside, because functions read that Variable.
         """
-        functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
-        if isinstance(trackable, SignatureMap):
+        functions: dict[str, Any] = {}
+        if isinstance(trackable, AutoTrackable):
+            functions = functions_of(trackable)
+        elif isinstance(trackable, SignatureMap):
             functions = dict(trackable)
         tracked = {name: of_library(child) for name, child in trackable._trackable_children().items()}
         if trackable is not self.root:

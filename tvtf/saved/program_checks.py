@@ -230,4 +230,5 @@ def same_form(a: Any, b: Any) -> bool:
         return all(map(same_form, a.fields, b.fields))
     if not isinstance(a, relax.TensorType) or not isinstance(b, relax.TensorType):
         return False
-    return a.dtype == b.dtype and (-1 in (a.ndim, b.ndim) or a.ndim == b.ndim)  # -1 is an unknown rank
+    has_unknown_rank = -1 in (a.ndim, b.ndim)
+    return a.dtype == b.dtype and (has_unknown_rank or a.ndim == b.ndim)

@@ -173,20 +173,21 @@ class _Model:
 
         The checkpoint and the description are separate files, which may not belong together.
         """
-        key, name = str(entry(node, "key", self.description_path)), entry(node, "name", self.description_path)
-        stored = reader.entries.get(key)
+        key = str(entry(node, "key", self.description_path))
+        name = entry(node, "name", self.description_path)
         shape = entry(node, "shape", self.description_path)
-        expected = f"{entry(node, 'dtype', self.description_path)} {shape}"
+        dtype = entry(node, "dtype", self.description_path)
+        stored = reader.entries.get(key)
         if stored is None:
             raise self._damaged(f"the value of {name} isn't in {layout.VARIABLES}")
         has_shape = shape is None or (
             len(shape) == len(stored.shape)
             and all(dim in (None, stored_dim) for dim, stored_dim in zip(shape, stored.shape))
         )
-        if not has_shape or stored.dtype.name != node["dtype"]:
+        if not has_shape or stored.dtype.name != dtype:
             raise SavedModuleError(
-                f"the variables in {self.folder} don't fit its description: {name} must be {expected}, but is {stored.dtype.name} "
-                f"{list(stored.shape)}; save the model again"
+                f"the variables in {self.folder} don't fit its description: {name} must be {dtype} {shape}, but is "
+                f"{stored.dtype.name} {list(stored.shape)}; save the model again"
             )
         return np.zeros(stored.shape, stored.dtype.np) if self.skip else reader.read(key)
 
@@ -212,12 +213,16 @@ class _Model:
         The kinds and references are: "object" with a node ID, "constant" with a key, "table" with the list of the
         keys of its arrays, and "stream" with the list of the numbers of a generator state, or an empty list.
         """
-        captures: list[Any] = self.captures if isinstance(self.captures, list) else [None]  # None is invalid
-        for capture in captures:
+        if not isinstance(self.captures, list):
+            raise self._damaged("None is not something that a function can capture")
+        checked = []
+        for capture in self.captures:
             is_pair = isinstance(capture, list) and len(capture) == 2
             if not is_pair or not _is_valid_capture(capture[0], capture[1], len(self.nodes)):
                 raise self._damaged(f"{capture!r:.60} is not something that a function can capture")
-        return [(kind, reference) for kind, reference in self.captures]
+            kind, reference = capture
+            checked.append((kind, reference))
+        return checked
 
     # -- making
 
@@ -243,13 +248,14 @@ class _Model:
 
         The loaded attribute is an object, whose attributes are the functions by alias.
         """
-        alias_nodes = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
-        if not alias_nodes or self.nodes[alias_nodes[0]]["kind"] != "object":
+        root_children = dict(self.nodes[0].get("children", ()))
+        alias_node = self.nodes[root_children[objects.ALIASES]] if objects.ALIASES in root_children else None
+        if alias_node is None or alias_node["kind"] != "object":
             return
-        root, alias_object = self.objects_by_node[0], self.objects_by_node[alias_nodes[0]]
+        root, alias_object = self.objects_by_node[0], self.objects_by_node[root_children[objects.ALIASES]]
         delattr(root, objects.ALIASES)
         if self.has_aliases:
-            aliases = {name: getattr(alias_object, name) for name, _ in self.nodes[alias_nodes[0]]["children"]}
+            aliases = {name: getattr(alias_object, name) for name, _ in alias_node["children"]}
             # Not by `setattr`, because the root would track the dict.
             object.__setattr__(root, objects.ALIASES, aliases)
 
@@ -293,10 +299,11 @@ class _Model:
         """
         if node_id not in self.objects_by_node:
             node = self.nodes[node_id]
-            is_tuple = node["kind"] == "tuple"
-            self.objects_by_node[node_id] = (
-                self._tuple(node) if is_tuple else _MAKERS[node["kind"]](self, node_id, node)
-            )
+            if node["kind"] == "tuple":
+                created = self._tuple(node)
+            else:
+                created = _MAKERS[node["kind"]](self, node_id, node)
+            self.objects_by_node[node_id] = created
         return self.objects_by_node[node_id]
 
     def _tuple(self, node: dict[str, Any]) -> Any:
@@ -373,22 +380,28 @@ def _signatures(model: _Model, node_id: int, node: dict[str, Any]) -> SignatureM
       node_id: not used; it is passed to the creators of all kinds of objects.
       node: the map's node; its children are pairs of a signature's key and the ID of the signature's node.
     """
+    return SignatureMap({name: _signature_tracer(model, model.nodes[child]) for name, child in node["children"]})
 
-    def trace_function_of(child: int) -> Callable[[], ConcreteFunction]:
-        """Returns a function that traces the signature at node ID ``child``.
 
-        Raises:
-          SavedModuleError: the argument names of the signature are not those of its program.
-        """
-        signature_program = model.program(model.nodes[child].get("function"))
-        names = list(decode_signature(entry(model.nodes[child], "signature", model.description_path)).parameters)
-        if sorted(names) != sorted(signature_program.arguments.names):
-            raise model._damaged(
-                f"a signature of {signature_program.name} has the arguments {names}, but its program has {signature_program.arguments.names}"
-            )
-        return lambda: signature_program.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
+def _signature_tracer(model: _Model, node: dict[str, Any]) -> Callable[[], ConcreteFunction]:
+    """Returns a function that traces the signature of a node.
 
-    return SignatureMap({name: trace_function_of(child) for name, child in node["children"]})
+    Raises:
+      SavedModuleError: the argument names of the signature are not those of its program.
+    """
+    signature_program = model.program(node.get("function"))
+    signature = decode_signature(entry(node, "signature", model.description_path))
+    names = list(signature.parameters)
+    program_names = signature_program.arguments.names
+    if sorted(names) != sorted(program_names):
+        raise model._damaged(
+            f"a signature of {signature_program.name} has the arguments {names}, but its program has {program_names}"
+        )
+
+    def trace() -> ConcreteFunction:
+        return signature_program.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
+
+    return trace
 
 
 TABLE = ("keys", "values", "default")

@@ -89,7 +89,8 @@ class RestoredFunction(Function):
         if self.input_signature is not None:
             self.signature.bind(args, kwargs)  # raises TypeError, naming what can't be cast
         names = iter(self.signature._leaf_names(structure))
-        raise ValueError(self._no_match(*nest.map_structure(lambda value: _printed(next(names), value), structure)))
+        printed_args, printed_kwargs = nest.map_structure(lambda value: _printed(next(names), value), structure)
+        raise ValueError(self._no_match(printed_args, printed_kwargs))
 
     def _trace_of(self, program: Program) -> ConcreteFunction:
         """Returns the concrete function that runs a saved program; the first call for a program traces it."""

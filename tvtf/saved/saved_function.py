@@ -61,8 +61,9 @@ class SavedFunction:
         """
 
         def run(*args: Any) -> Any:
-            by_position = dict(zip(self.signature.positions, args))
-            results = self.signature.call_flat([by_position[position] for position in range(len(args))])
+            argument_at = dict(zip(self.signature.positions, args))  # by position in the signature
+            signature_args = [argument_at[position] for position in range(len(args))]
+            results = self.signature.call_flat(signature_args)
             outputs = tuple(results[value.name] for value in self.description.outputs)
             return outputs[0] if len(outputs) == 1 else outputs
 

@@ -449,7 +449,10 @@ def _dlpack_codes(name: str) -> set[tuple[int, int, int]]:
     scalar_name, _, lanes = name.partition("x")
     kind = scalar_name.rstrip("0123456789")
     bits = scalar_name.removeprefix(kind) or "8"
-    return {(CODES.get(kind, -1), int(bits), int(lanes or 1)), *([(1, 1, 1)] if kind == "bool" else [])}
+    encodings = {(CODES.get(kind, -1), int(bits), int(lanes or 1))}
+    if kind == "bool":
+        encodings.add((1, 1, 1))
+    return encodings
 
 
 def _items(nodes: list[Any], node_id: int) -> list[int]:

@@ -171,7 +171,10 @@ class ModelPrinter:
         yield self.ops()
         yield ""
         yield "Concrete Functions:"
-        yield "\n".join(part for name in sorted(self.edges) for part in self._function(name))
+        function_lines: list[str] = []
+        for name in sorted(self.edges):
+            function_lines += self._function(name)
+        yield "\n".join(function_lines)  # one text: TensorFlow prints an empty line if there are no functions
 
     def _function(self, name: str) -> Iterator[str]:
         """Yields the lines that describe the child ``name`` of the root: the arguments of each trace of a function.

@@ -271,15 +271,16 @@ class _Writer:
         """
         stream = stream_of(captured) if isinstance(captured, Variable) else None
         if stream is not None:
-            start = stream.start
-            return ["stream", [] if start is None else start.tolist()]
-        owner = captured if isinstance(captured, Variable) else Asset.of(captured)
-        if owner is not None:
-            if id(owner) not in self.nodes:
-                raise AssertionError(_untracked(concrete, owner))
-            return ["object", self.nodes[id(owner)]]
+            return ["stream", [] if stream.start is None else stream.start.tolist()]
+        node_owner = captured if isinstance(captured, Variable) else Asset.of(captured)
+        if node_owner is not None:
+            node_id = self.nodes.get(id(node_owner))
+            if node_id is None:
+                raise AssertionError(_untracked(concrete, node_owner))
+            return ["object", node_id]
         if isinstance(captured, TableRead):
-            return ["table", [self._constant(array) for array in (captured.keys, captured.values, captured.default)]]
+            table_arrays = (captured.keys, captured.values, captured.default)
+            return ["table", list(map(self._constant, table_arrays))]
         if not isinstance(captured, EagerTensor):
             raise program.NotSaveable(f"{concrete.name} captures {captured!r}, which a saved module does not hold")
         return ["constant", self._constant(captured.eager_array())]
