@@ -174,5 +174,5 @@ def constant_shape(dims: Tensor) -> TensorShape:
     known = dims.eager_array() if isinstance(dims, EagerTensor) else dims.known
     if known is not None:
         return TensorShape(known.tolist())
-    # The vector's length is the rank of the shape.
-    return TensorShape([None] * dims.shape[0] if dims.shape.rank and dims.shape[0] is not None else None)
+    rank = dims.shape[0] if dims.shape.rank else None  # the vector's length
+    return TensorShape(None if rank is None else [None] * rank)

@@ -103,13 +103,15 @@ def named_parts(structure: Any) -> list[tuple[Any, Any]]:
 
 def with_parts(structure: Any, parts: Sequence[Any]) -> Any:
     """Returns a list, tuple, named tuple or record of the same type as ``structure``, with ``parts`` as its children."""
-    if not is_record(structure):
-        if hasattr(structure, "_fields"):
-            return _container_type(structure)(*parts)
-        return tuple(parts) if isinstance(structure, tuple) else list(parts)
-    if _fields(type(structure)) is not None:
-        return type(structure)(*parts)
-    return type(structure).__tf_unflatten__(structure.__tf_flatten__()[0], tuple(parts))
+    if is_record(structure):
+        record_type = type(structure)
+        if _fields(record_type) is not None:
+            return record_type(*parts)
+        metadata, _ = structure.__tf_flatten__()
+        return record_type.__tf_unflatten__(metadata, tuple(parts))
+    if hasattr(structure, "_fields"):
+        return _container_type(structure)(*parts)
+    return tuple(parts) if isinstance(structure, tuple) else list(parts)
 
 
 def _container_type(container: Any) -> type:
@@ -355,9 +357,13 @@ def _first_difference(
     if not has_children[type(a)]:
         return None
     difference = _container_difference(a, b, check_types)
-    pairs = () if difference else zip(_children(a), _children(b))
-    differences = (_first_difference(child_a, child_b, check_types, has_children) for child_a, child_b in pairs)
-    return difference or next(filter(None, differences), None)
+    if difference is not None:
+        return difference
+    for child_a, child_b in zip(_children(a), _children(b)):
+        difference = _first_difference(child_a, child_b, check_types, has_children)
+        if difference is not None:
+            return difference
+    return None
 
 
 def _container_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Exception], str] | None:

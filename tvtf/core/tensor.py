@@ -750,7 +750,9 @@ def _inferred_dtype(leaf_types: set[type], value: Any) -> DType:
         raise _unconvertible(value, MSG_MIXED)
     if first_type is float:
         return _numpy_float(first_leaf)
-    return dtypes.float32 if float in leaf_types and first_type is int else _BY_KIND[first_type]
+    if first_type is int and float in leaf_types:
+        return dtypes.float32
+    return _BY_KIND[first_type]
 
 
 def _unconvertible(value: Any, eager_message: str) -> Exception:

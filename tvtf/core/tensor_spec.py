@@ -124,7 +124,8 @@ class BoundedTensorSpec(TensorSpec):
         """
         if value is None:
             raise ValueError(f"`{argument}` can not be None.")
-        sizes = () if self.shape.rank is None else [1 if size is None else size for size in self.shape]
+        dims = [] if self.shape.rank is None else self.shape.as_list()
+        sizes = tuple(1 if dim is None else dim for dim in dims)  # an unknown dim fits any size
         try:
             np.broadcast_shapes(np.shape(value), sizes)
         except ValueError as error:

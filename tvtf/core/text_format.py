@@ -52,15 +52,16 @@ def _nested_text(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, in
     """
     if array.ndim <= 1:
         elements = array.reshape(-1)
-        # At depth 0 the caller adds "...".
-        is_truncated = depth and limit < len(elements)
-        return " ".join(map(_element, elements[:limit])) + ("..." if is_truncated else ""), min(limit, len(elements))
+        text = " ".join(map(_element, elements[:limit]))
+        if depth and limit < len(elements):  # at depth 0 the caller adds "..."
+            text += "..."
+        return text, min(limit, len(elements))
     row_texts, printed = [], 0
     for row in array:
         if printed >= limit:
             break
-        text, count = _nested_text(row, limit - printed, depth + 1)
-        row_texts.append(f"[{text}]")
+        row_text, count = _nested_text(row, limit - printed, depth + 1)
+        row_texts.append(f"[{row_text}]")
         printed += count
     return "".join(row_texts), printed
 

@@ -14,11 +14,13 @@ def available_cores() -> int:
       ValueError: TVTF_NUM_THREADS is not a positive integer.
     """
     configured = os.environ.get("TVTF_NUM_THREADS")
-    if configured is None:  # `sched_getaffinity` exists only on some systems; `cpu_count` may return None
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not configured.isdigit() or int(configured) < 1:
-        raise ValueError(f"TVTF_NUM_THREADS must be a positive integer, but got {configured!r}")
-    return int(configured)
+    if configured is not None:
+        if not configured.isdigit() or int(configured) < 1:
+            raise ValueError(f"TVTF_NUM_THREADS must be a positive integer, but got {configured!r}")
+        return int(configured)
+    if hasattr(os, "sched_getaffinity"):  # only on some systems
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # None if it is unknown
 
 
 MAX_COMPILER_THREADS = 4

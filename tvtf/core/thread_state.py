@@ -78,8 +78,10 @@ def cache_folder() -> Path:
     This is TVTF_CACHE_DIR if it is set, else the folder ``tvtf`` in the user's folder for caches.
     """
     configured = os.environ.get("TVTF_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(configured) if configured else Path(base) / "tvtf"
+    if configured:
+        return Path(configured)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(caches) / "tvtf"
 
 
 class Precision:

@@ -48,11 +48,12 @@ def structural_map(root: Any, rules: Rule | Sequence[Rule], order: str = "post")
 
 def _entries(rules: Rule | Sequence[Rule]) -> list[tuple[int, Callable[[Any], Any]]]:
     """Converts rules to pairs of a class's type index in TVM and a callable."""
-    pairs: Any = [rules] if callable(rules[-1]) else rules  # a single rule ends with its callable
+    is_single_rule = callable(rules[-1])  # a rule ends with its callable
+    pairs: Any = [rules] if is_single_rule else rules
     entries = []
-    for classes, run in pairs:
-        for node_class in classes if isinstance(classes, tuple) else [classes]:
-            entries.append((_type_index(node_class), run))
+    for class_or_classes, run in pairs:
+        classes = class_or_classes if isinstance(class_or_classes, tuple) else [class_or_classes]
+        entries += [(_type_index(node_class), run) for node_class in classes]
     return entries
 
 

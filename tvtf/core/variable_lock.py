@@ -114,8 +114,10 @@ def _join_roots(roots: list[Lock]) -> bool:
     for root in roots:
         root._own.acquire()
     are_roots = all(root._joined is None for root in roots)
-    for root in roots[1:] if are_roots else ():
-        root._joined = roots[0]
+    if are_roots:
+        common_root, *others = roots
+        for root in others:
+            root._joined = common_root
     for root in roots:
         root._own.release()
     return are_roots

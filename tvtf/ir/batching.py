@@ -148,15 +148,15 @@ def stacked(values: Sequence[Any], spec: Any) -> Any:
     """
     if type(spec) is TensorSpec:  # a single component
         return _stacked_leaf(spec, values, 0)
-    leaves = nest.flatten(spec)
-    if all(_encoding_of_leaf(each) == [each] for each in leaves):
-        # Nests of tensors alone need no encoding.
+    leaf_specs = nest.flatten(spec)
+    needs_encoding = any(_encoding_of_leaf(leaf_spec) != [leaf_spec] for leaf_spec in leaf_specs)
+    if needs_encoding:
+        leaf_specs = encoding(spec)
+        columns = zip(*(encoded(spec, value) for value in values))  # a column: the same leaf of all values
+    else:  # nests of tensors alone
         columns = zip(*map(nest.flattener(spec), values))
-        stacks = [_stacked_leaf(leaf, column, i) for i, (leaf, column) in enumerate(zip(leaves, columns))]
-        return nest.pack_sequence_as(spec, stacks)
-    columns = zip(*(encoded(spec, value) for value in values))  # a column: the same leaf of all values
-    leaves = [_stacked_leaf(leaf, column, i) for i, (leaf, column) in enumerate(zip(encoding(spec), columns))]
-    return decoded(leading(spec, None), leaves)
+    stacks = [_stacked_leaf(leaf_spec, column, i) for i, (leaf_spec, column) in enumerate(zip(leaf_specs, columns))]
+    return decoded(leading(spec, None), stacks) if needs_encoding else nest.pack_sequence_as(spec, stacks)
 
 
 def rows(value: Any, spec: Any) -> Iterator[Any]:

@@ -129,7 +129,9 @@ class ComputedConstants:
             self._record_dims(param._var)
         self.recorded_params = len(self.trace.params)
         bindings = self.trace.bindings
-        for binding in bindings[self.recorded if self.recorded <= len(bindings) else 0 :]:
+        has_dropped_bindings = self.recorded > len(bindings)
+        new_bindings = bindings if has_dropped_bindings else bindings[self.recorded :]
+        for binding in new_bindings:
             self.calls[binding.var] = binding.value
             self._record_dims(binding.var)
         self.recorded = len(bindings)
@@ -183,13 +185,18 @@ class ComputedConstants:
         """
         if isinstance(value, tuple):
             elements = tuple(self._attribute(element, var, depth) for element in value)
-            return _UNKNOWN if any(element is _UNKNOWN for element in elements) else elements
+            is_unknown = any(element is _UNKNOWN for element in elements)
+            return _UNKNOWN if is_unknown else elements
         if isinstance(value, ir.GlobalVar):
             return _UNKNOWN
         if not isinstance(value, ir.Expr):
             return value
-        dims = {dim: self._dim(dim, var, depth) for dim in symbols_of(value)}
-        return _UNKNOWN if any(dim is None for dim in dims.values()) else substitute_dim(value, dims)
+        dims = {}
+        for symbol in symbols_of(value):
+            dims[symbol] = self._dim(symbol, var, depth)
+            if dims[symbol] is None:
+                return _UNKNOWN
+        return substitute_dim(value, dims)
 
     def size(self, dim: Any) -> Any:
         """Returns the constant value of a dim, or the dim itself if it isn't constant.

@@ -77,8 +77,10 @@ def with_readable_dims(types: Sequence[TensorType]) -> list[TensorType]:
     A compiled function reads sizes from the shapes of its arguments. From a dim such as ``m * n`` alone it can't compute
     ``m``, which TVM would refuse. Dims whose symbols are all dims of parameters themselves stay.
     """
-    ranked = [ty for ty in types if not isinstance(ty.shape, AnyShape)]
-    readable = [dim for ty in ranked for dim in ty.shape if isinstance(dim, tirx.Var)]
+    readable = []
+    for ty in types:
+        if not isinstance(ty.shape, AnyShape):
+            readable += [dim for dim in ty.shape if isinstance(dim, tirx.Var)]
     renamed: list[tuple[Any, Any]] = []
 
     def readable_dim(dim: Any) -> Any:
@@ -92,6 +94,7 @@ def with_readable_dims(types: Sequence[TensorType]) -> list[TensorType]:
         renamed.append((dim, symbol))
         return symbol
 
-    return [
-        ty if isinstance(ty.shape, AnyShape) else ty._replace(shape=tuple(map(readable_dim, ty.shape))) for ty in types
-    ]
+    def readable_type(ty: TensorType) -> TensorType:
+        return ty if isinstance(ty.shape, AnyShape) else ty._replace(shape=tuple(map(readable_dim, ty.shape)))
+
+    return list(map(readable_type, types))

@@ -71,9 +71,9 @@ class FunctionPrinter:
         self._print_updates(outputs)
         results = self.returned(outputs)
         # The signature, the first line, is made last: variables are named in the order in which bindings use them.
-        header = signature(title, params, [typed(result.label or result.name, result.type) for result in results])
-        # Further lines of the signature are indented by two more levels.
-        header_lines = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
+        result_types = [typed(result.label or result.name, result.type) for result in results]
+        first, *others = signature(title, params, result_types)
+        header_lines = [Line(self.depth, first), *(Line(self.depth + 2, tokens) for tokens in others)]
         self.page.lines[first_line:first_line] = header_lines
         values = []
         for result in results:
@@ -138,7 +138,10 @@ class FunctionPrinter:
 
         The type is left out if the first variable among the operands has the same type.
 
-        ``items`` are the variables that a tuple is unpacked into, each None if nothing uses the item; None for no tuple.
+        Args:
+          var: the variable that is bound.
+          items: the variables that a tuple is unpacked into, each None if nothing uses the item; None for no tuple.
+          operands: the operands of the bound call.
         """
         if items is not None:
             names = [[Token("_")] if item is None else typed(self.name_of(item), short_type(item.ty)) for item in items]
@@ -146,10 +149,11 @@ class FunctionPrinter:
         ty = short_type(var.ty)
         if ty == NO_RESULT:  # a call that writes its results into memory that it is given
             return []
-        first = next((x for x in operands if isinstance(x, relax.Var)), None)
-        is_type_omitted = first is not None and short_type(first.ty) == ty
         name = self.name_of(var)
-        return [*([Token(name, "name", ty)] if is_type_omitted else typed(name, ty)), Token(" = ")]
+        first_variable = next((x for x in operands if isinstance(x, relax.Var)), None)
+        if first_variable is not None and short_type(first_variable.ty) == ty:
+            return [Token(name, "name", ty), Token(" = ")]
+        return [*typed(name, ty), Token(" = ")]
 
     def _print_branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
         """Prints a Relax ``if`` that is bound to ``var``: the condition, then each branch with the value that it yields."""
@@ -228,10 +232,12 @@ class FunctionPrinter:
         callee = value.op if isinstance(value.op, ir.GlobalVar) else next(iter(value.args), None)
         if not isinstance(callee, ir.GlobalVar):
             return ""
+        lines: Sequence[Any] = ()
         func = self.page.mod[callee] if callee in self.page.mod.functions else None
-        lines = map(user_line, calls_in(func)) if isinstance(func, relax.Function) else ()
+        if isinstance(func, relax.Function):
+            lines = [line for line in map(user_line, calls_in(func)) if line is not None]
         # Kernels have no lines; `entry.lines` has those from before lowering.
-        return show_lines([*filter(None, lines)] or self.page.entry.lines.get(callee.name_hint, ()))
+        return show_lines(lines or self.page.entry.lines.get(callee.name_hint, ()))
 
     def _add_line(self, depth: int, tokens: Sequence[Token], source: str = "") -> None:
         self.page.lines.append(Line(depth, tokens, source))

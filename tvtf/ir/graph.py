@@ -199,11 +199,14 @@ class Graph:
           known: more attributes of ``main``.
           speculative: whether to specialize for equal dims, as :meth:`speculative_module` does.
         """
-        single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
-        attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
-        return self.with_attributes(
-            {**attrs, **(known or {})}, bare=single, dims=self.speculated_equalities if speculative else {}
-        )
+        attrs = {
+            "tvtf.donate": [list(pair) for pair in donations],
+            "tvtf.constants": list(constants),
+            **(known or {}),
+        }
+        has_single_result = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
+        dims = self.speculated_equalities if speculative else {}
+        return self.with_attributes(attrs, bare=has_single_result, dims=dims)
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
         """Returns the IRModule of this graph with attributes added to ``main``.

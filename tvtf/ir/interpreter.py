@@ -84,8 +84,9 @@ class Evaluation:
         """
         types = var.ty.fields if isinstance(var.ty, relax.TupleType) else [var.ty]
         for ty, value in zip(types, as_tuple(self.values[var])):
-            # A type of unknown rank declares no dims.
-            for symbol, dim in () if ty.shape is None else zip(ty.shape.values, value._type.shape):
+            if ty.shape is None:  # of unknown rank: no dims are declared
+                continue
+            for symbol, dim in zip(ty.shape.values, value._type.shape):
                 if symbol in self.computed:
                     self.dims[symbol] = dim
 
@@ -235,8 +236,9 @@ def reemit(mod: tvm.IRModule, kind: Kind) -> tvm.IRModule:
     with tracing(Trace("main")) as trace:
         trace.is_in_branch = True  # the first trace has made all assumptions about sizes
         state.tapes, trace.tapes_around = [], []  # the ops are the compiler's, not the user's: no tape may record them
-        params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
-        outputs = _without_aliases(trace, evaluate(mod, "main", params, kind), _donated_outputs(main))
+        params = [trace.add_param(dialect.from_relax_type(param.ty), param.name) for param in main.params]
+        evaluated = evaluate(mod, "main", params, kind)
+        outputs = _without_aliases(trace, evaluated, _donated_outputs(main))
     graph = trace.finish(outputs)
     has_single_result = not isinstance(main.body.body.ty, relax.TupleType)
     return graph.with_attributes(main.attrs, has_single_result)

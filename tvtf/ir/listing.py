@@ -113,9 +113,10 @@ class Listing(Displayed):
 
 def _html(token: Token) -> str:
     """Formats a token in HTML, with the colour of its kind and its tooltip."""
+    attributes = ""
+    if token.kind in COLOURS:
+        attributes += f' style="{COLOURS[token.kind]}"'
+    if token.hover:
+        attributes += f' title="{escape(token.hover)}"'
     text = escape(token.text)
-    if not token.kind and not token.hover:
-        return text
-    style = f' style="{COLOURS[token.kind]}"' if token.kind in COLOURS else ""
-    title = f' title="{escape(token.hover)}"' if token.hover else ""
-    return f"<span{style}{title}>{text}</span>"
+    return f"<span{attributes}>{text}</span>" if token.kind or token.hover else text

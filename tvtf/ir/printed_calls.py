@@ -132,9 +132,11 @@ def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
     too.
     """
     parameter = inspect.signature(prim.front).parameters.get(key)
-    if parameter is None or parameter.default is parameter.empty:
-        return value is None or value is False or key in HIDDEN or (parameter is None and value == ())
-    return type(value) is type(parameter.default) and bool(value == parameter.default)
+    if parameter is not None and parameter.default is not parameter.empty:
+        return type(value) is type(parameter.default) and bool(value == parameter.default)
+    if key in HIDDEN or value is None or value is False:
+        return True
+    return parameter is None and value == ()
 
 
 def _attribute(value: Any) -> str:

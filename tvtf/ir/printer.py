@@ -20,12 +20,17 @@ def print_module(mod: ir.IRModule, entry: Entry | None = None) -> Listing:
     ``entry`` has the user's names of the function, its arguments and its results.
     """
     page = Page(mod, entry or Entry())
-    functions = {var.name_hint: func for var, func in mod.functions_items()}
-    for name in sorted(functions, key=lambda n: (n != MAIN, n)):  # `main` first, as False sorts before True
+    functions: dict[str, relax.Function] = {}
+    kernels: dict[str, tirx.PrimFunc] = {}
+    for var, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            functions[var.name_hint] = func
+        elif isinstance(func, tirx.PrimFunc):
+            kernels[var.name_hint] = func
+    for name in sorted(functions, key=lambda name: (name != MAIN, name)):  # `main` first, as False sorts before True
         # A function that `page.printed` has is printed already, below its first use.
-        if isinstance(functions[name], relax.Function) and name not in page.printed:
+        if name not in page.printed:
             FunctionPrinter(page, name, functions[name], 0).write(page.entry.name if name == MAIN else name)
-    kernels = {name: func for name, func in functions.items() if isinstance(func, tirx.PrimFunc)}
     if kernels:
         page.lines.append(Line(0, [Token("kernels", "keyword")]))
     for name in sorted(kernels):

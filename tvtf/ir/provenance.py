@@ -51,9 +51,11 @@ def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
     """
     lines_by_kernel: dict[str, set[UserLine]] = {}
     for var, func in mod.functions_items():
-        for call in calls_in(func) if isinstance(func, relax.Function) else ():
-            # A fused function, which has the attribute "Primitive", becomes one kernel.
-            if func.attrs is not None and "Primitive" in func.attrs:
+        if not isinstance(func, relax.Function):
+            continue
+        is_fused = func.attrs is not None and "Primitive" in func.attrs  # such a function becomes one kernel
+        for call in calls_in(func):
+            if is_fused:
                 kernel = var.name_hint
             else:  # `call_tir(kernel, ...)`: the first argument is the kernel
                 kernel = getattr(call.args[0], "name_hint", None) if call.args else None

@@ -25,19 +25,23 @@ def infer_claimed_shapes(
     The primitive's type rule runs again on the claimed shapes. It makes no dims equal, as compiled code does not check
     claimed sizes.
     """
-    sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
-    symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
+    claimed_sizes = {}  # by symbolic dim
+    for x in inputs:
+        if not x.claimed:
+            continue
+        for dim, size in zip(x._type.shape, x.claimed):
+            if size is not None and isinstance(dim, tirx.Var):
+                claimed_sizes[dim] = size
+    claimed_attrs = {name: _with_sizes(value, claimed_sizes) for name, value in attrs.items()}
     before, state.infers_type = state.infers_type, True
     try:
-        types = prim.typed(
-            *(x.shown_type for x in inputs),
-            **{name: _with_sizes(value, symbols) for name, value in attrs.items()},
-        )
+        types = prim.typed(*(x.shown_type for x in inputs), **claimed_attrs)
     except (TypeError, ValueError, OpError, Unspecialized):
         return  # the claimed shapes are wrong: the results keep the inferred ones
     finally:
         state.infers_type = before
-    for claimed_type, result in zip([types] if type(types) is TensorType else types, results):
+    claimed_types = [types] if type(types) is TensorType else types
+    for claimed_type, result in zip(claimed_types, results):
         shape = TensorShape(claimed_type.shape)
         if isinstance(result, SymbolicTensor) and shape.rank is not None and shape.as_list() != result.shape.as_list():
             result.claimed = shape

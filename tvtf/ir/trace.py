@@ -175,12 +175,13 @@ class Trace(GraphBuilder):
             require_countable(result_type, prim.tf_name)
         encoded_attrs = attrs | {name: self._graph_var(graph) for name, graph in graphs.items()}
         # A call whose functions have side effects calls the impure `effect_` primitive, which no pass drops.
-        if not all(g.pure for name, g in graphs.items() if name not in GRADIENT_FUNCTIONS):
+        if any(not graph.pure for name, graph in graphs.items() if name not in GRADIENT_FUNCTIONS):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
-        operand_vars, relax_types = [x._var for x in operands], dialect.to_relax_types(types)
-        call = dialect.write(prim, operand_vars, encoded_attrs, relax_types, self._span())
+        operand_vars = [x._var for x in operands]
+        call = dialect.write(prim, operand_vars, encoded_attrs, dialect.to_relax_types(types), self._span())
         self.pure = self.pure and prim.pure
-        result = with_known_elements(prim, operands, attrs, self._bind(call, types, prim.name))
+        bound = self._bind(call, types, prim.name)
+        result = with_known_elements(prim, operands, attrs, bound)
         if any(x.claimed is not None for x in operands):  # the user called `set_shape` on an operand
             infer_claimed_shapes(prim, operands, attrs | graphs, as_tuple(result))
         return result

@@ -44,11 +44,13 @@ class TracedDims:
         what computes it. In a branch or a loop's body all dims are compared: it may not run.
         """
         a, b = self.root.known_dim(a), self.root.known_dim(b)
-        if not (self.root.computes(a) or self.root.computes(b) or self.is_in_branch):
+        is_compared_at_run_time = self.is_in_branch or self.root.computes(a) or self.root.computes(b)
+        if not is_compared_at_run_time:
             return self.root.assume_equal(a, b)
-        compared = [pair for trace in self.with_parents() for pair in trace.compared_dims]
-        if not any(_is_dim_among(a, pair) and _is_dim_among(b, pair) for pair in compared):
-            hooks.compare_dims(a, b)
+        for trace in self.with_parents():
+            if any(_is_dim_among(a, pair) and _is_dim_among(b, pair) for pair in trace.compared_dims):
+                return True  # they have been compared already
+        hooks.compare_dims(a, b)
         return True
 
     def computes(self, dim: Any) -> bool:

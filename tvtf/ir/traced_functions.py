@@ -94,5 +94,9 @@ def _captured_by(graphs: Mapping[str, Graph], attrs: Mapping[str, Any]) -> list[
     The call's operands hold what was captured when the functions were first traced. Tracing them again may capture
     more: a deferred call in a loop's body may become a call of Python, which is a parameter of the program.
     """
-    traced_again = [graph for name, graph in graphs.items() if graph is not attrs[name]]
-    return list({id(outer): outer for graph in traced_again for outer, _ in graph.captures}.values())
+    captured_by_id: dict[int, Any] = {}
+    for name, graph in graphs.items():
+        is_traced_again = graph is not attrs[name]
+        if is_traced_again:
+            captured_by_id.update((id(outer), outer) for outer, _ in graph.captures)
+    return list(captured_by_id.values())

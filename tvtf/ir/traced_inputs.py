@@ -92,11 +92,11 @@ class TracedInputs(TracedOperations):
         A tensor of this trace is returned unchanged. An enclosing trace's tensor becomes a capture (a parameter), and an
         eager tensor a constant.
         """
-        if not isinstance(tensor, SymbolicTensor):
-            # Outer tapes and vectorized maps can follow a captured tensor, but not a constant.
-            watched = tensor.is_batched or any(tape.watches(tensor) for tape in self.tapes_around)
-            return self.capture(tensor, tensor._type, "watched") if watched else self._constant(tensor)
-        return tensor if tensor._trace is self else self._capture_symbol(tensor)
+        if isinstance(tensor, SymbolicTensor):
+            return tensor if tensor._trace is self else self._capture_symbol(tensor)
+        # Outer tapes and vectorized maps can follow a captured tensor, but not a constant.
+        is_followed = tensor.is_batched or any(tape.watches(tensor) for tape in self.tapes_around)
+        return self.capture(tensor, tensor._type, "watched") if is_followed else self._constant(tensor)
 
     def _capture_symbol(self, tensor: SymbolicTensor) -> SymbolicTensor:
         """Returns the parameter that stands for an enclosing trace's tensor in this trace.

@@ -45,7 +45,10 @@ class TracedOperations:
         """Returns the op that computes a binding, or None if the binding is only a part of an op."""
         if not dialect.is_dialect(binding.value):
             return None
-        outputs = [self.tensors[b.var] for b in self.bindings if b.var in self.tensors and _is_result(b, binding.var)]
+        outputs = []
+        for other in self.bindings:
+            if other.var in self.tensors and _is_result(other, binding.var):
+                outputs.append(self.tensors[other.var])
         kind = dialect.read(binding.value).primitive.tf_name
         name = self.name_of(outputs[0]).removesuffix(":0") if outputs else kind
         return Operation.of(name, kind, self, [], outputs)

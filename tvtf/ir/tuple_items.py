@@ -20,10 +20,17 @@ def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
     result = func.body.body
     if isinstance(result, relax.Tuple):
         return list(result.fields), bindings
-    bound = next((b.value for b in bindings if b.var.same_as(result) and hasattr(b, "value")), None)
-    others = [b for b in bindings if not b.var.same_as(result)]
-    if isinstance(bound, relax.Tuple) and not any(_uses(b.value, result) for b in others if hasattr(b, "value")):
-        return list(bound.fields), others
+    value_of_result = None
+    others = []
+    for binding in bindings:
+        if binding.var.same_as(result):
+            value_of_result = getattr(binding, "value", None)
+        else:
+            others.append(binding)
+    if isinstance(value_of_result, relax.Tuple):
+        other_values = [binding.value for binding in others if hasattr(binding, "value")]
+        if not any(_uses(value, result) for value in other_values):
+            return list(value_of_result.fields), others
     return [result], bindings
 
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from textwrap import wrap
 from typing import Any, Literal
 
@@ -90,21 +89,20 @@ class Builder:
         main = self.mod[MAIN]
         outputs, bindings = outputs_of(main)
         for param in main.params:
-            node_kind: Kind = "variable" if self.printer.is_donated(param) else "input"
-            notes = ["updated in place"] if node_kind == "variable" else []
-            self._add_node(
-                Node(node_kind, _fit(self.printer.name_of(param)), [_fit(short_type(param.ty)), *notes]), [], param
-            )
+            title, type_text = _fit(self.printer.name_of(param)), _fit(short_type(param.ty))
+            if self.printer.is_donated(param):
+                node = Node("variable", title, [type_text, "updated in place"])
+            else:
+                node = Node("input", title, [type_text])
+            self._add_node(node, [], param)
         for binding in bindings:
             self._add_binding(binding.var, getattr(binding, "value", None))
         for param, output in self.printer.updates(outputs):  # outputs that are new values of Variables
             self._add_node(Node("variable", _fit(self.printer.name_of(param)), ["new value"]), [output])
         for result in self.printer.returned(outputs):
-            caption = result.label or result.name or result.value[0].text
-            self._add_node(
-                Node("result", _fit(caption), [result.type] if result.type else []),
-                [] if result.var is None else [result.var],
-            )
+            title = _fit(result.label or result.name or result.value[0].text)
+            node = Node("result", title, [result.type] if result.type else [])
+            self._add_node(node, [] if result.var is None else [result.var])
 
     def _add_binding(self, var: Any, value: Any) -> None:
         """Adds a node for the binding of a call or branch.
@@ -112,15 +110,20 @@ class Builder:
         Other bindings rename a value, build a tuple, or take an item of a tuple. They get no node: users of the variable
         are connected to the nodes of the operands.
         """
+        if value is None:
+            return
         if isinstance(value, relax.Call):
             self._add_call(var, value)
-        elif isinstance(value, relax.If):
+            return
+        operands = relax.analysis.free_vars(value)
+        if isinstance(value, relax.If):
             lines = [*self._body_lines("then", value.true_branch), *self._body_lines("else", value.false_branch)]
-            self._add_node(Node("control", "if", [*lines, _type_line(var)]), relax.analysis.free_vars(value), var)
-        elif value is not None:
-            self.node_indices[var] = [
-                *chain.from_iterable(self.node_indices.get(v, []) for v in relax.analysis.free_vars(value))
-            ]
+            self._add_node(Node("control", "if", [*lines, _type_line(var)]), operands, var)
+            return
+        operand_nodes: list[int] = []
+        for operand in operands:
+            operand_nodes += self.node_indices.get(operand, [])
+        self.node_indices[var] = operand_nodes
 
     def _add_call(self, var: Any, call: relax.Call) -> None:
         """Adds a node for a call. The node's lines list the ops of a fused kernel, of a loop's body, or of branches."""
@@ -158,8 +161,11 @@ class Builder:
             elif isinstance(value, relax.Call):
                 printed = self.printer.values.value(value)
                 # The callee is the function without a label; the others are bodies of loops, for example.
-                called = [self.mod[function].body for label, function in printed.functions if not label]
-                yield from chain.from_iterable(map(self._op_names, called)) if called else [printed.tokens[0].text]
+                callees = [function for label, function in printed.functions if not label]
+                for callee in callees:
+                    yield from self._op_names(self.mod[callee].body)
+                if not callees:
+                    yield printed.tokens[0].text
 
     def _add_node(self, node: Node, operands: Sequence[Any], var: Any = None) -> None:
         """Adds a node, and edges from the nodes of its operands. ``var`` is the variable that the node computes."""
@@ -186,16 +192,16 @@ def _set_times(builder: Builder, seconds: Mapping[str, float]) -> None:
     loops and of such kernels differ, loops get no time.
     """
     call_counts = Counter(builder.kernel_of.values())
-    loops = [index for index, name in builder.kernel_of.items() if name in LOOPS]
-    # By length first, so that loop_10 follows loop_9.
-    loop_kernels = sorted((n for n in seconds if _LOOP_KERNEL.fullmatch(n)), key=lambda n: (len(n), n))
-    kernel_of_loop = dict(zip(loops, loop_kernels)) if len(loops) == len(loop_kernels) else {}
+    loop_nodes = [index for index, name in builder.kernel_of.items() if name in LOOPS]
+    loop_kernels = [name for name in seconds if _LOOP_KERNEL.fullmatch(name)]
+    loop_kernels.sort(key=lambda name: (len(name), name))  # by length first, so that loop_10 follows loop_9
+    kernel_of_loop = dict(zip(loop_nodes, loop_kernels)) if len(loop_nodes) == len(loop_kernels) else {}
     for index, name in builder.kernel_of.items():
         kernel_seconds = seconds.get(kernel_of_loop.get(index, name))
         if kernel_seconds is not None:
             # Each loop has a kernel of its own; other kernels may be called several times.
-            calls = 1 if index in kernel_of_loop else call_counts[name]
-            builder.graph.nodes[index].seconds = kernel_seconds / calls
+            call_count = 1 if index in kernel_of_loop else call_counts[name]
+            builder.graph.nodes[index].seconds = kernel_seconds / call_count
 
 
 def _wrapped_words(words: Sequence[str], separator: str = " + ") -> list[str]:

@@ -33,12 +33,14 @@ def dot_layout(graph: Graph) -> Layout | None:
 
 def _source(graph: Graph) -> str:
     """Returns a graph as text in Graphviz's language. Nodes have their sizes, but no labels: the layout needs none."""
-    nodes = [f"n{i} [width={w / INCH:.4f} height={h / INCH:.4f}]" for i, (w, h) in enumerate(sizes_of(graph))]
-    edges = [f"n{e.tail} -> n{e.head}" for e in graph.edges]
-    gaps = f"nodesep={GAP / INCH:.3f} ranksep={LAYER_GAP / INCH:.3f}"
     # With `dir=none` curves end at the boxes: dot would shorten them by the arrow heads, which are drawn elsewhere.
     style = 'node [shape=box fixedsize=true label=""] edge [dir=none]'
-    return "\n".join(["digraph {", gaps, style, *nodes, *edges, "}"])
+    gaps = f"nodesep={GAP / INCH:.3f} ranksep={LAYER_GAP / INCH:.3f}"
+    lines = ["digraph {", gaps, style]
+    for index, (width, height) in enumerate(sizes_of(graph)):
+        lines.append(f"n{index} [width={width / INCH:.4f} height={height / INCH:.4f}]")
+    lines += [f"n{edge.tail} -> n{edge.head}" for edge in graph.edges]
+    return "\n".join([*lines, "}"])
 
 
 def _parsed(plain_text: str, graph: Graph) -> Layout:

@@ -61,11 +61,15 @@ class _Layers:
         self._order_rows()
         x = self._x_positions()
         tops = self._tops()
-        centres = [tops[row] + self._height(row) / 2 for row in range(len(self.rows))]
-        boxes = [Box(x[i], centres[self.rank[i]], *self.sizes[i]) for i in range(len(self.graph.nodes))]
+        boxes = []
+        for i in range(len(self.graph.nodes)):
+            row = self.rank[i]
+            middle = tops[row] + self._height(row) / 2
+            boxes.append(Box(x[i], middle, *self.sizes[i]))
         curves = [self._curve(path, x, tops) for path in self.paths]
-        width = max((b.x + b.width / 2 for b in boxes), default=0.0)
-        return Layout(boxes, curves, width, tops[-1] + self._height(len(self.rows) - 1) if self.rows else 0.0)
+        width = max((box.x + box.width / 2 for box in boxes), default=0.0)
+        height = tops[-1] + self._height(len(self.rows) - 1) if self.rows else 0.0
+        return Layout(boxes, curves, width, height)
 
     def _order_rows(self) -> None:
         """Sorts the items of each row by the mean column of their neighbours, to reduce crossings (the barycentre method).
@@ -99,7 +103,10 @@ class _Layers:
             is_downward = sweep % 2 == 0
             neighbours = self.above if is_downward else self.below
             for row in self.rows if is_downward else reversed(self.rows):
-                desired = [fmean([x[neighbour] for neighbour in neighbours[i]] or [x[i]]) for i in row]
+                desired = []
+                for i in row:
+                    neighbour_positions = [x[neighbour] for neighbour in neighbours[i]]
+                    desired.append(fmean(neighbour_positions or [x[i]]))
                 self._place_row(row, desired, x)
         left_edges = [centre - width / 2 for centre, (width, _) in zip(x, self.sizes)]
         leftmost = min(left_edges, default=0.0)
@@ -126,10 +133,12 @@ class _Layers:
           further: ``max`` for moving right, ``min`` for moving left.
           sign: 1 for moving right, -1 for moving left.
         """
-        positions: list[float] = []
-        for index, (item, x) in enumerate(zip(row, desired)):
-            distance = (self.sizes[row[index - 1]][0] + self.sizes[item][0]) / 2 + GAP if index else 0.0
-            positions.append(further(x, positions[-1] + sign * distance) if index else x)
+        widths = [self.sizes[item][0] for item in row]
+        positions = list(desired[:1])
+        for index in range(1, len(row)):
+            distance = (widths[index - 1] + widths[index]) / 2 + GAP
+            nearest = positions[index - 1] + sign * distance  # the position that touches the previous item
+            positions.append(further(desired[index], nearest))
         return positions
 
     def _height(self, row: int) -> float:
@@ -151,15 +160,19 @@ class _Layers:
           x: the x coordinate of each item.
           tops: the y coordinate of the upper edge of each row.
         """
-        stops: list[Point] = []
-        for position, item in enumerate(path):
+
+        def middle(item: int) -> float:
+            return tops[self.rank[item]] + self._height(self.rank[item]) / 2
+
+        upper, *crossed, lower = path
+        # The edge leaves the upper box at its lower side and enters the lower box at its upper side.
+        start = (x[upper], middle(upper) + self.sizes[upper][1] / 2)
+        end = (x[lower], middle(lower) - self.sizes[lower][1] / 2)
+        stops: list[Point] = [start]
+        for item in crossed:  # rows are crossed vertically
             row = self.rank[item]
-            if 0 < position < len(path) - 1:  # a row that the edge crosses, vertically
-                stops += [(x[item], tops[row]), (x[item], tops[row] + self._height(row))]
-                continue
-            # The edge leaves the upper box at its lower side and enters the lower box at its upper side.
-            middle, half = tops[row] + self._height(row) / 2, self.sizes[item][1] / 2
-            stops.append((x[item], middle + half if position == 0 else middle - half))
+            stops += [(x[item], tops[row]), (x[item], tops[row] + self._height(row))]
+        stops.append(end)
         points = stops[:1]
         # Cubic Bézier curves from stop to stop, which start and end vertically.
         for (x0, y0), (x1, y1) in zip(stops, stops[1:]):

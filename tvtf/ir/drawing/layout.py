@@ -45,11 +45,12 @@ def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
 
     ``is_timed``: the drawing shows measured times.
     """
-    has_time = is_timed and node.seconds is not None
-    columns = max([len(line) for line in node.lines] + [TIME_COLUMNS * has_time])
-    width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(columns, MAX_CHARACTERS) * SMALL_FONT_SIZE)
-    lines = len(node.lines) + has_time
-    height = LINE_HEIGHT * (FONT_SIZE + SMALL_FONT_SIZE * lines)
+    line_lengths = [len(line) for line in node.lines]
+    if is_timed and node.seconds is not None:
+        line_lengths.append(TIME_COLUMNS)
+    columns = min(max(line_lengths, default=0), MAX_CHARACTERS)
+    width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, columns * SMALL_FONT_SIZE)
+    height = LINE_HEIGHT * (FONT_SIZE + SMALL_FONT_SIZE * len(line_lengths))
     return max(width + 2 * PADDING, LEAST_WIDTH), height + 1.4 * PADDING
 
 

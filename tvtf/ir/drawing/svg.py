@@ -70,19 +70,25 @@ def _box_elements(node: Node, box: Box, longest: float, total: float, is_timed: 
       total: the sum of all times: the last line shows the node's share of it.
       is_timed: whether times were measured.
     """
-    fill = _heat(node.seconds / longest) if node.seconds is not None and longest else FILLS[node.kind]
-    if is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
+    fill = FILLS[node.kind]
+    if node.seconds is not None and longest:
+        fill = _heat(node.seconds / longest)
+    elif is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
         fill = "#ffffff"  # in a drawing with times, other colours mean times
-    radius = box.height / 2 if node.kind in ("input", "variable", "result") else 4
+    corner_radius = min(box.height / 2, 14) if node.kind in ("input", "variable", "result") else 4
+    left, top = box.x - box.width / 2, box.y - box.height / 2
     yield f"<g><title>{escape(node.hover or node.title)}</title>"
     yield (
-        f'<rect x="{box.x - box.width / 2:.1f}" y="{box.y - box.height / 2:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height:.1f}" rx="{min(radius, 14):.1f}" fill="{fill}" stroke="{STROKES[node.kind]}"/>'
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
+        f'rx="{corner_radius:.1f}" fill="{fill}" stroke="{STROKES[node.kind]}"/>'
     )
-    y = box.y - box.height / 2 + 0.7 * PADDING + FONT_SIZE
+    y = top + 0.7 * PADDING + FONT_SIZE
     yield _text_element(node.title, box.x, y, FONT_SIZE, "middle", bold=True)
-    time_line = [] if node.seconds is None else [f"{_microseconds(node.seconds)}  {node.seconds / (total or 1.0):.0%}"]
-    for line in [*node.lines, *time_line]:
+    lines = list(node.lines)
+    if node.seconds is not None:
+        share = node.seconds / (total or 1.0)
+        lines.append(f"{_microseconds(node.seconds)}  {share:.0%}")
+    for line in lines:
         y += SMALL_FONT_SIZE * LINE_HEIGHT
         yield _text_element(line, box.x, y, SMALL_FONT_SIZE, "middle")
     yield "</g>"
