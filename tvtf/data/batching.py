@@ -205,8 +205,10 @@ def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray)
 
     An unknown dim of ``shape`` becomes the largest size in the batch. Raises DataLossError if an array is larger.
     """
-    largest_sizes = [max(sizes) for sizes in zip(*(array.shape for array in column))]
-    dims = [largest if requested is None else requested for requested, largest in zip(shape, largest_sizes)]
+    dims = []
+    sizes_of_axes = zip(*(array.shape for array in column))
+    for requested, sizes in zip(shape, sizes_of_axes):
+        dims.append(max(sizes) if requested is None else requested)
     batch = np.full((len(column), *dims), value, column[0].dtype)
     for i, array in enumerate(column):
         if any(size > dim for size, dim in zip(array.shape, dims)):

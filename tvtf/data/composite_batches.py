@@ -85,19 +85,19 @@ class SparseBatch(Batch):
 
         A dim that is None in ``row_shape`` is that of the batch's largest element.
         """
-        arrays = [self.source.value(element_handle).eager_array() for element_handle in handle]
-        for row in arrays:
+        rows = [self.source.value(element_handle).eager_array() for element_handle in handle]
+        for row in rows:
             self._require_room(row.shape)
-        largest_sizes = np.max([row.shape for row in arrays], axis=0).tolist()
-        row_dims = [
-            largest if requested is None else requested for requested, largest in zip(self.row_shape, largest_sizes)
-        ]
+        row_dims = []
+        largest_sizes = np.max([row.shape for row in rows], axis=0).tolist()
+        for requested, largest in zip(self.row_shape, largest_sizes):
+            row_dims.append(largest if requested is None else requested)
         indices = []
-        for row_index, row in enumerate(arrays):
+        for row_index, row in enumerate(rows):
             indices_in_row = np.argwhere(np.ones(row.shape))  # of all elements
             indices.append(np.insert(indices_in_row, 0, row_index, axis=1))
-        values = np.concatenate([row.ravel() for row in arrays])
-        return SparseTensor(np.concatenate(indices), values, [len(arrays), *row_dims])
+        values = np.concatenate([row.ravel() for row in rows])
+        return SparseTensor(np.concatenate(indices), values, [len(rows), *row_dims])
 
     def _require_room(self, shape: Sequence[int]) -> None:
         """Raises DataLossError if an element's shape has another rank than ``row_shape``, or is larger."""

@@ -92,7 +92,7 @@ class Settings:
     @functools.cache
     def kinds(cls) -> dict[str, type]:
         """Returns the type that each option must have, from its annotation; those annotated ``Any`` are not checked."""
-        # an option annotated ``T | None`` has the type T
+        # An option annotated ``T | None`` has the type T.
         alternatives = {
             name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls, globals()).items() if hint is not Any
         }

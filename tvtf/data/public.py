@@ -79,7 +79,7 @@ def from_generator(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_generator
     """
     spec = sources.signature(output_types, output_shapes, output_signature)
-    # the generator is called with arrays instead of tensors
+    # The generator is called with arrays instead of tensors.
     arguments = [argument.numpy() if hasattr(argument, "numpy") else argument for argument in args or ()]
     return sources.Generator(generator, spec, arguments)
 

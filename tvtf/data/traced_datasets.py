@@ -72,9 +72,12 @@ def deferring(maker: Maker) -> Maker:
         """Makes the dataset; if an argument is a symbolic tensor, the dataset is built in each run of the trace."""
         if state.trace is None:
             return maker(*args, **kwargs)
-        leaves = nest.flatten([list(args), kwargs], expand_composites=True)
+        arguments = [list(args), kwargs]
+        leaves = nest.flatten(arguments, expand_composites=True)
         tensors = [tensor for leaf in leaves for tensor in _symbolic_tensors_in(leaf)]
-        return _deferred(maker, [list(args), kwargs], leaves, tensors) if tensors else maker(*args, **kwargs)
+        if not tensors:
+            return maker(*args, **kwargs)
+        return _deferred(maker, arguments, leaves, tensors)
 
     return make  # type: ignore[return-value]
 

@@ -175,7 +175,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Cons
     if shape is None:
         return make_constant(value, dtype, name=name)
     array = to_array(value, None if dtype is None else as_dtype(dtype))
-    # an unknown dim counts as 0
+    # An unknown dim counts as 0.
     requested = tuple(int(dim or 0) for dim in as_shape(shape).as_list())
     in_graph = state.trace is not None and state.trace.has_keys
     if verify_shape and array.shape != requested:
@@ -184,7 +184,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Cons
         raise TypeError(
             f"Expected Tensor {array} (converted from {value}) with shape {requested}, but got shape {array.shape}."
         )
-    # a single element is broadcast to the shape
+    # A single element is broadcast to the shape.
     if in_graph and array.size != 1:
         return make_constant(_extended_by_last_element(array, math.prod(requested)), shape=requested, name=name)
     return make_constant(value, dtype, shape, name=name)
@@ -305,7 +305,7 @@ def print_tensor(
     It prints at most ``first_n`` times. ``summarize`` is the number of elements to print of each tensor. A negative
     number prints all elements.
     """
-    # by default it prints as often as the tensor is computed
+    # By default it prints as often as the tensor is computed.
     is_unlimited = first_n is None or first_n < 0
     remaining_prints: Iterator[int] = itertools.count() if is_unlimited else iter(range(int(first_n)))  # type: ignore[arg-type]
     limit = 3 if summarize is None else summarize

@@ -143,7 +143,7 @@ def _declare_call(
     if all_inputs:
         unique_inputs = list({id(tensor): tensor for tensor in all_inputs}.values())
         return GraphDataset(call, unique_inputs)
-    # all arguments are constants, so no values are needed
+    # All arguments are constants, so no values are needed.
     result = call({})
     return GraphDataset(call, [], result) if isinstance(result, Dataset) else result
 
@@ -317,7 +317,7 @@ class GraphIterator:
                     "operation for this iterator before getting the next element."
                 )
                 raise FailedPreconditionError(None, None, message)
-            # a one-shot iterator begins by itself in each session
+            # A one-shot iterator begins by itself in each session.
             self.begin(self._begin())
         with _eagerly():
             try:

@@ -118,7 +118,7 @@ def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     step = convert_to_tensor(x)
     result = convert_to_tensor(values[-1])
-    # from the last boundary to the first, so that the first one that the step does not exceed decides
+    # The last boundary comes first, so that the first one that the step does not exceed decides.
     for boundary, value in reversed(list(zip(boundaries, values))):
         result = _tf("where", step <= boundary, convert_to_tensor(value), result)
     return result  # type: ignore[no-any-return]
@@ -225,7 +225,7 @@ class ExponentialMovingAverage:
         graph = get_default_graph()
         is_variable = hasattr(value, "assign")
         initial_value = value.initialized_value() if is_variable else _tf("zeros_like", value)
-        # the average's name is complete, so the current name scope must not be added
+        # The average's name is complete, so the current name scope must not be added.
         with graph.name_scope(None):
             average = Variable(initial_value, trainable=False, name=self.average_name(value))
         self._averages[id(value)] = value, average

@@ -221,7 +221,7 @@ class GraphTrace(Trace):
             return False
         dependent = {tensor._var}
         for binding in self.bindings:
-            # the sizes of a tensor are not its value
+            # The sizes of a tensor are not its value.
             is_of_sizes = is_dialect(binding.value) and read(binding.value).primitive.name == "shape"
             if not is_of_sizes and not dependent.isdisjoint(operands(binding.value)):
                 dependent.add(binding.var)
@@ -374,7 +374,9 @@ class GraphTrace(Trace):
         The ops see the values that the control inputs assign to variables.
         """
         outer_required = self._required
-        effects = [effect for control_input in control_inputs for effect in self.required_by(control_input)]
+        effects: list[Effect] = []
+        for control_input in control_inputs:
+            effects += self.required_by(control_input)
         self._required = [*outer_required, *effects]
         earlier_assignments = self._last_assigned(effect.var for effect in effects).values()
         try:
@@ -529,7 +531,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         outer_trace, outer_tapes, outer_scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
-        # inside a block of the same graph, the active tapes record already
+        # Inside a block of the same graph, the active tapes record already.
         is_recording = any(tape is self.records for tape in outer_tapes)
         state.trace, state.tapes = self.trace, outer_tapes if is_recording else [self.records]
         try:

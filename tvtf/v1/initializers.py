@@ -150,7 +150,7 @@ class VarianceScaling(Initializer):
             return _tf("random.uniform", shape, -limit, limit, dtype=dtype, seed=self.seed)
         if self.distribution == "untruncated_normal":
             return _tf("random.normal", shape, 0.0, math.sqrt(variance), dtype=dtype, seed=self.seed)
-        # a standard normal distribution that is truncated at -2 and 2 has this standard deviation
+        # A standard normal distribution that is truncated at -2 and 2 has this standard deviation.
         stddev = math.sqrt(variance) / 0.87962566103423978
         return _tf("random.truncated_normal", shape, 0.0, stddev, dtype=dtype, seed=self.seed)
 

@@ -71,7 +71,7 @@ def _weighted_sums(values: Any, weights: Any) -> tuple[Any, Any]:
     weights = _broadcast_weights(weights, values)
     weighted_sum = _tf("reduce_sum", values * weights)
     sum_of_weights = _tf("reduce_sum", weights)
-    # scalars, whatever the rank of the values
+    # Scalars, whatever the rank of the values.
     return _tf("ensure_shape", weighted_sum, []), _tf("ensure_shape", sum_of_weights, [])
 
 
@@ -151,7 +151,7 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any) -> tuple[Any, An
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     label_rank, prediction_rank = labels.shape.rank, predictions.shape.rank
     if label_rank is not None and prediction_rank is not None:
-        # a last dim that is unknown is checked when the graph runs
+        # A last dim that is unknown is checked when the graph runs.
         if label_rank == prediction_rank + 1 and labels.shape[-1] in (1, None):
             labels = _tf("squeeze", labels, [-1])
         elif prediction_rank == label_rank + 1 and predictions.shape[-1] in (1, None):
@@ -374,7 +374,7 @@ def mean_per_class_accuracy(
 
     with current_graph().trace.without_op_names():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
-        # correct predictions are on the diagonal; the sum of a row is the number of labels of a class
+        # Correct predictions are on the diagonal; the sum of a row is the number of labels of a class.
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
     return _Metric(name, "mean_accuracy", sums, value, (metrics_collections, updates_collections)).value_and_update
 

@@ -171,7 +171,7 @@ def print(*inputs: Any, **kwargs: Any) -> Any:  # noqa: A001 - TensorFlow's name
     graph = current_graph()
     with graph.trace.one_operation() as effects:
         _print(*inputs, **kwargs)
-    # inside a loop or branch there are no effects: the loop or branch itself runs the print
+    # Inside a loop or branch there are no effects: the loop or branch itself runs the print.
     return Operation("PrintV2", None, graph, effects)
 
 
@@ -185,7 +185,7 @@ def gradients(
     If ``ys`` do not depend on an ``x``, its gradient is None, or zero with ``unconnected_gradients="zero"``.
     """
     if state.trace is not None and not isinstance(state.trace, GraphTrace):
-        # in a function, branch or body of a loop, whose ops the graph does not record
+        # The trace is that of a function, branch or loop body: the graph does not record its ops.
         return gradients_in_trace(  # type: ignore[no-any-return]
             ys, xs, grad_ys, stop_gradients=stop_gradients, unconnected_gradients=unconnected_gradients
         )

@@ -286,7 +286,7 @@ def _resize_axis(
     last = old_size - 1
     scale = last / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
     center = np.float32(0.5 if half_pixel_centers else 0)
-    # of the new pixels' centers, in pixels of the old image
+    # The new pixels' centers, in pixels of the old image.
     coordinates = np.float32(scale) * (np.arange(new_size, dtype="float32") + center)
     if name == "nearest":
         nearest = np.round(coordinates) if align_corners else np.floor(coordinates)

@@ -448,7 +448,7 @@ class AdamOptimizer(Optimizer):
         """
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
-            # the names don't depend on the current name scope
+            # The names don't depend on the current name scope.
             with graph.name_scope(None) if graph else nullcontext():
                 beta1_power = self._new_power("beta1_power", self._beta1, first.dtype)
                 beta2_power = self._new_power("beta2_power", self._beta2, first.dtype)

@@ -139,12 +139,16 @@ def _value_in_tf2(path: str) -> Any:
 def listed(path: str) -> list[str]:
     """Returns the declared names in ``tf.compat.v1.<path>``."""
     prefix = f"{path}." if path else ""
-    declared = {name.removeprefix(prefix).partition(".")[0] for name in (*names, *PATHS) if name.startswith(prefix)}
+    listed_names = set()
+    for name in (*names, *PATHS):
+        if name.startswith(prefix):
+            listed_names.add(name.removeprefix(prefix).partition(".")[0])
     space: Any = sys.modules["tvtf"]
     for name in path.split(".") if path else ():
         space = getattr(space, name, None)  # None for a namespace that only TensorFlow 1 has
-    public_in_tf2 = {name for name in dir(space or object()) if not name.startswith("_")}
-    return sorted(declared | public_in_tf2)
+    if space:
+        listed_names.update(name for name in dir(space) if not name.startswith("_"))
+    return sorted(listed_names)
 
 
 OP_NAMES = {

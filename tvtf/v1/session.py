@@ -466,7 +466,7 @@ class Session:
             all_outputs, are_assigned = pruned_graph.run_without_values(inputs, unset)
         else:
             all_outputs, are_assigned = pruned_graph.run(inputs), [True] * len(pruned_graph.effects)
-        # the outputs are the fetched tensors, then the new values of variables
+        # The outputs are the fetched tensors, then the new values of variables.
         outputs = iter(all_outputs)
         results = [next(outputs).numpy() if isinstance(fetch, Tensor) else None for fetch in flat_fetches]
         assigned = [id(effect.variable) for effect in compress(pruned_graph.effects, are_assigned)]
@@ -598,7 +598,7 @@ class Session:
         if not nest.is_composite(key):
             return [(self._fed(key), value)]
         tensors = nest.flatten(key, expand_composites=True)
-        # components that are constants, such as a static dense shape, can't be fed
+        # Components that are constants, such as a static dense shape, can't be fed.
         return [(t, v) for t, v in zip(tensors, _components(value)) if isinstance(t, SymbolicTensor)]
 
     def _fed(self, key: Any) -> SymbolicTensor:

@@ -100,7 +100,7 @@ def _fill_histogram(message: Any, values: np.ndarray) -> None:
     message.num, message.sum, message.sum_squares = values.size, values.sum(), (values**2).sum()
     last = len(limits) - 1
     for index, (limit, count) in enumerate(zip(limits, counts)):
-        # consecutive empty buckets become one with the last one's limit, as TensorFlow writes them
+        # Consecutive empty buckets become one with the last one's limit, as TensorFlow writes them.
         is_followed_by_empty = index < last and counts[index + 1] == 0
         if count > 0 or not is_followed_by_empty:
             message.bucket_limit.append(limit)
@@ -118,7 +118,7 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
             picture_in_bytes = _to_bytes(picture)
             image_tag = f"{tag}/image/{i}" if max_outputs > 1 else f"{tag}/image"
             message = summary.value.add(tag=image_tag).image
-            # the message's code of a color space is the number of channels
+            # The message's code of a color space is the number of channels.
             message.height, message.width, message.colorspace = picture_in_bytes.shape
             message.encoded_image_string = encode_png(convert_to_tensor(picture_in_bytes)).numpy()
 
@@ -162,7 +162,7 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
     """Creates an op that merges serialized summaries to one summary with the values of all."""
     graph = current_graph()
     with graph.trace.without_op_names():
-        # concatenated serialized messages parse as one message, with the repeated fields of all
+        # Concatenated serialized messages parse as one message, with the repeated fields of all.
         merged = public_names()["strings.join"](list(inputs))
     graph.trace.name_results(merged, name or "Merge/MergeSummary", "MergeSummary")
     graph.add_to_collections(collections or [], merged)
@@ -193,7 +193,7 @@ class FileWriter:
         filename_suffix: str | None = None, session: Any = None,
     ) -> None:  # fmt: skip
         """Opens an event file in ``logdir``, and writes the graph if one is given."""
-        # the writer flushes after a number of milliseconds
+        # The writer flushes after a number of milliseconds.
         self._folder, self._settings = logdir, (max_queue, int(flush_secs * 1000), filename_suffix or "")
         self._open()
         if graph is not None or graph_def is not None:

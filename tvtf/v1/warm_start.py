@@ -36,7 +36,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     names_and_variables: list[tuple[str, Any]] = []
     for name, target in sorted(pairs, key=lambda pair: pair[0]):
         names_and_variables += _checked_assignments(name, target, known, shapes, ckpt_dir_or_file)
-    # all pairs have been found and checked before the first variable changes
+    # All pairs have been found and checked before the first variable changes.
     for name, variable in names_and_variables:
         _set_initial_value(variable, reader.get_tensor(name))
 
