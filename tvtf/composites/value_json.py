@@ -69,11 +69,9 @@ def _encode_dict(value: Any, leaf: Any) -> Any:
 
 def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
     """Encodes a TensorSpec as dtype, dims and name; a dim with a name is encoded by the name."""
-    dims = (
-        None
-        if spec.shape.rank is None
-        else [dim_name or size for size, dim_name in zip(spec.shape, spec.dim_names or ())]
-    )
+    dims: list[Any] | None = None
+    if spec.shape.rank is not None:
+        dims = [dim_name or size for size, dim_name in zip(spec.shape, spec.dim_names or ())]
     return {"spec": [spec.dtype.name, dims, spec.name]}
 
 
@@ -137,7 +135,7 @@ def _decode_named(content: Any, leaf: Any) -> Any:
 def _decode_spec(content: Any, leaf: Any) -> Any:
     """Decodes a TensorSpec from dtype, dims and name; raises ValueError for a negative dim."""
     dtype, dims, name = content
-    if dims is not None and any(isinstance(d, int) and d < 0 for d in dims):
+    if dims is not None and any(isinstance(dim, int) and dim < 0 for dim in dims):
         raise ValueError(f"dims {dims}")
     return TensorSpec(dims, dtypes.as_dtype(dtype), name)
 

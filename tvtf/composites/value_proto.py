@@ -193,7 +193,9 @@ def _shape(proto: Any) -> TensorShape:
 
 
 def _named_tuple(proto: Any) -> Any:
-    return namedtuple(proto.name, [pair.key for pair in proto.values])(*(decode_proto(p.value) for p in proto.values))  # noqa: PYI024
+    fields = [pair.key for pair in proto.values]
+    values = [decode_proto(pair.value) for pair in proto.values]
+    return namedtuple(proto.name, fields)(*values)  # noqa: PYI024
 
 
 def _type_spec(proto: Any) -> TypeSpec:

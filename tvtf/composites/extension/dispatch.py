@@ -209,14 +209,12 @@ def _check_same_parameters(api: inspect.Signature, target: Target) -> None:
     Names, order and kinds must agree. A target with only ``*args, **kwargs`` accepts all arguments.
     """
     target_signature = inspect.signature(target)
-    if [parameter.kind for parameter in target_signature.parameters.values()] == [
-        inspect.Parameter.VAR_POSITIONAL,
-        inspect.Parameter.VAR_KEYWORD,
-    ]:
+    target_parameters = [(parameter.name, parameter.kind) for parameter in target_signature.parameters.values()]
+    target_kinds = [kind for _, kind in target_parameters]
+    if target_kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
         return
-    if [(parameter.name, parameter.kind) for parameter in target_signature.parameters.values()] != [
-        (parameter.name, parameter.kind) for parameter in api.parameters.values()
-    ]:
+    api_parameters = [(parameter.name, parameter.kind) for parameter in api.parameters.values()]
+    if target_parameters != api_parameters:
         raise ValueError(f"Dispatch function's signature {target_signature} does not match API's signature {api}.")
 
 
@@ -409,20 +407,25 @@ def _register_handler(api: Any, types: tuple[Any, ...], handler: Target) -> Targ
     """Registers ``handler`` for one elementwise function and tensors of ``types``; returns the new dispatch target."""
     signature = _signature_of(api)
     names = list(signature.parameters)
-    operands = names[: len(types)]
-    binds_arguments = len(names) > len(types) + 1 or "name" not in names
+    operand_names = names[: len(types)]
+    has_other_arguments = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
         """Calls ``handler(function, *tensors)``; the call's other arguments are bound to ``function`` beforehand."""
-        arguments = dict(signature.bind(*args, **kwargs).arguments)
-        name, tensors = arguments.pop("name", None), [arguments.pop(operand, None) for operand in operands]
-        function = (lambda *values: api(*values, **arguments)) if binds_arguments else api
+        other_arguments = dict(signature.bind(*args, **kwargs).arguments)
+        name = other_arguments.pop("name", None)
+        tensors = [other_arguments.pop(operand_name, None) for operand_name in operand_names]
+
+        def with_other_arguments(*operands: Any) -> Any:
+            return api(*operands, **other_arguments)
+
+        function = with_other_arguments if has_other_arguments else api
         if name is None:
             return handler(function, *tensors)
         with name_scope(name):
             return handler(function, *tensors)
 
-    _register(api, target, [_signature_check(signature, dict(zip(operands, types)))])
+    _register(api, target, [_signature_check(signature, dict(zip(operand_names, types)))])
     return target
 
 

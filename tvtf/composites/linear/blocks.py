@@ -172,8 +172,10 @@ def _dense_from_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
     padded_rows = []
     for row in rows:
         blocks = [next(remaining_blocks) for _ in row]
-        missing = simplify_dim(columns - sum(dims_of(block)[-1] for block in blocks))
-        padded_rows.append(concat_columns([*blocks, zeros((*dims_of(blocks[0])[:-1], missing), blocks[0].dtype)]))
+        width = sum(dims_of(block)[-1] for block in blocks)
+        *batch_and_rows, _ = dims_of(blocks[0])
+        padding = zeros((*batch_and_rows, simplify_dim(columns - width)), blocks[0].dtype)
+        padded_rows.append(concat_columns([*blocks, padding]))
     return concat_rows(padded_rows)
 
 
@@ -268,19 +270,24 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         return LinearOperatorBlockDiag(result_blocks, is_non_singular=hints.non_singular(self, right), is_square=True)
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
-        return [each.matmul(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
+        return [
+            each.matmul(part, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, part in zip(self.operators, parts)
+        ]
 
     def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
-        return [each.solve(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
+        return [each.solve(part, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, part in zip(self.operators, parts)]
 
     def _to_dense(self) -> Tensor:
         """Returns the dense block diagonal matrix: each block's rows are padded with zeros on both sides."""
-        batch, columns = self._dims()[:-2], self._dims()[-1]
-        rows, columns_before = [], 0
+        *batch, _, columns = self._dims()
+        rows: list[list[Any]] = []
+        columns_before: Dim = 0
         for block in self.operators:
             block_rows, block_columns = block._dims()[-2:]
-            padding = [zeros((*batch, block_rows, columns_before), self.dtype)] if not _is_zero(columns_before) else []
-            rows.append([*padding, block.to_dense()])
+            row = [block.to_dense()]
+            if not _is_zero(columns_before):
+                row.insert(0, zeros((*batch, block_rows, columns_before), self.dtype))
+            rows.append(row)
             columns_before = simplify_dim(columns_before + block_columns)
         return _dense_from_rows(rows, columns)
 
@@ -360,11 +367,11 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         count = len(self.operators)
         result = []
         for i in range(count):
-            products = []
-            # L[i] has the blocks up to the diagonal. Column i has blocks from the diagonal down.
-            for j in range(i, count) if adjoint else range(i + 1):
-                block = self.operators[j][i] if adjoint else self.operators[i][j]
-                products.append(block.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg))
+            if adjoint:  # column i has blocks from the diagonal down
+                blocks = {j: self.operators[j][i] for j in range(i, count)}
+            else:  # row i has blocks up to the diagonal
+                blocks = {j: self.operators[i][j] for j in range(i + 1)}
+            products = [block.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg) for j, block in blocks.items()]
             result.append(added(products))
         return result
 
@@ -374,12 +381,13 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         ``parts`` are the right-hand side's rows for each block.
         """
         count = len(self.operators)
+        order = range(count - 1, -1, -1) if adjoint else range(count)
         solution: dict[int, Tensor] = {}
-        for i in reversed(range(count)) if adjoint else range(count):
+        for i in order:
             remainder = maybe_adjoint(convert_to_tensor(parts[i]), adjoint_arg)
-            for j in solution:
+            for j, solved_part in solution.items():
                 block = self.operators[j][i] if adjoint else self.operators[i][j]
-                remainder = remainder - block.matmul(solution[j], adjoint=adjoint)
+                remainder = remainder - block.matmul(solved_part, adjoint=adjoint)
             solution[i] = self.operators[i][i].solve(remainder, adjoint=adjoint)
         return [solution[i] for i in range(count)]
 
@@ -451,15 +459,18 @@ def _infer_non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
 
     Returns None if these don't determine it. Raises ValueError if the user's ``hint`` contradicts them.
     """
-    message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {hint}."
-    block_hints = [each.is_non_singular for each in diagonal]
+    block_hints = [block.is_non_singular for block in diagonal]
     if all(block_hints):
-        reason = "A blockwise lower-triangular operator with non-singular operators on the main diagonal "
-        return hints.always(hint, True, reason + message % "non-singular")
-    if any(block_hint is False for block_hint in block_hints):
-        reason = "A blockwise lower-triangular operator with a singular operator on the main diagonal "
-        return hints.always(hint, False, reason + message % "singular")
-    return None
+        subject, fact = "non-singular operators", True
+    elif any(block_hint is False for block_hint in block_hints):
+        subject, fact = "a singular operator", False
+    else:
+        return None
+    message = (
+        f"A blockwise lower-triangular operator with {subject} on the main diagonal is always "
+        f"{'non-singular' if fact else 'singular'}. Expected argument `is_non_singular` to be True. Received: {hint}."
+    )
+    return hints.always(hint, fact, message)
 
 
 def _check_square(diagonal: list[Any]) -> None:

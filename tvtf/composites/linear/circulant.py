@@ -155,15 +155,15 @@ class _Circulant(LinearOperator):
         ``function(spectrum of the columns, spectrum of the operator)`` multiplies or divides: a product with a circulant
         matrix is a product of spectra. The result is transformed back.
         """
+        depth, blocks = self._depth, self._block_dims()
         spectrum = conjugate_if(_to_complex(self.spectrum), adjoint)
-        blocks = self._block_dims()
+        spectrum_batch = dims_of(spectrum)[:-depth]
+        operator_spectrum = bind.reshape(spectrum, shape=(*spectrum_batch, 1, *blocks))  # the same for all columns
         *batch, size, column_count = dims_of(x)
         columns = bind.reshape(swapped(cast(x, spectrum.dtype)), shape=(*batch, column_count, *blocks))
-        operator_spectrum = bind.reshape(spectrum, shape=(*dims_of(spectrum)[: -self._depth], 1, *blocks))
-        result = _fourier_transform(
-            function(_fourier_transform(columns, self._depth), operator_spectrum), self._depth, inverse=True
-        )
-        flat = bind.reshape(result, shape=(*dims_of(result)[: -self._depth], size))
+        new_spectrum = function(_fourier_transform(columns, depth), operator_spectrum)
+        result = _fourier_transform(new_spectrum, depth, inverse=True)
+        flat = bind.reshape(result, shape=(*dims_of(result)[:-depth], size))
         return to_dtype(swapped(flat), self.dtype)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:

@@ -103,10 +103,11 @@ class PartwiseOperator(OperatorOfOperators):
 
         ``known`` maps a hint's name to the user's hint and to an adjective for the error ``message``.
         """
-        operators = self._operators
-        return [
-            shared_hint(operators, name, hint, message.format(word, name, hint)) for name, (hint, word) in known.items()
-        ]
+        inferred = []
+        for name, (user_hint, adjective) in known.items():
+            error_text = message.format(adjective, name, user_hint)
+            inferred.append(shared_hint(self._operators, name, user_hint, error_text))
+        return inferred
 
 
 @export("linalg.LinearOperatorComposition")
@@ -268,7 +269,9 @@ class LinearOperatorKronecker(PartwiseOperator):
 
     def _dims(self) -> tuple[Dim, ...]:
         shapes = [each._dims() for each in self.operators]
-        return (*batch_of(self.operators), size_of(s[-2] for s in shapes), size_of(s[-1] for s in shapes))
+        row_count = size_of(shape[-2] for shape in shapes)
+        column_count = size_of(shape[-1] for shape in shapes)
+        return (*batch_of(self.operators), row_count, column_count)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         return self._apply_to_each_axis("matmul", maybe_adjoint(x, adjoint_arg), adjoint)
@@ -289,9 +292,12 @@ class LinearOperatorKronecker(PartwiseOperator):
             *batch, rows, columns = dims_of(x)
             size = operator._dims()[-2 if takes_rows else -1]
             inner_size = simplify_dim(rows * columns // size)
-            x = swapped(getattr(operator, method)(bind.reshape(x, shape=(*batch, size, inner_size)), adjoint=adjoint))
+            axis_first = bind.reshape(x, shape=(*batch, size, inner_size))
+            applied = getattr(operator, method)(axis_first, adjoint=adjoint)
+            x = swapped(applied)
         *batch, rows, columns = dims_of(x)
-        return swapped(bind.reshape(x, shape=(*batch, column_count, simplify_dim(rows * columns // column_count))))
+        row_count = simplify_dim(rows * columns // column_count)
+        return swapped(bind.reshape(x, shape=(*batch, column_count, row_count)))
 
     def _multiplicities(self) -> list[tuple[Any, Tensor]]:
         """Returns each operator with the multiplicity of its eigenvalues in the Kronecker product."""

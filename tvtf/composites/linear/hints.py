@@ -72,17 +72,19 @@ def of_product(a: Any, b: Any) -> Known:
 def of_commuting(a: Any, b: Any) -> Known:
     """Infers the hints of the product of two operators that commute, such as diagonal ones, from the operators' hints.
 
-    The product of commuting self-adjoint operators is self-adjoint.
+    The product of commuting self-adjoint operators is self-adjoint, and positive definite if both are.
     """
-    hints_of_both = [(x.is_self_adjoint, x.is_positive_definite and x.is_self_adjoint) for x in (a, b)]
-    (self_adjoint_a, definite_a), (self_adjoint_b, definite_b) = hints_of_both
-    # The product of two operators that are both not self-adjoint may be self-adjoint: the hint then is None.
+    are_self_adjoint = (a.is_self_adjoint, b.is_self_adjoint)
+    are_positive_definite = a.is_positive_definite and b.is_positive_definite
+    if None in are_self_adjoint or not any(are_self_adjoint):
+        # The product of two operators that are both not self-adjoint may be self-adjoint.
+        is_self_adjoint = None
+    else:
+        is_self_adjoint = all(are_self_adjoint)
     return {
         "is_non_singular": non_singular(a, b),
-        "is_self_adjoint": None
-        if None in (self_adjoint_a, self_adjoint_b) or not (self_adjoint_a or self_adjoint_b)
-        else bool(self_adjoint_a and self_adjoint_b),
-        "is_positive_definite": True if definite_a and definite_b else None,
+        "is_self_adjoint": is_self_adjoint,
+        "is_positive_definite": True if all(are_self_adjoint) and are_positive_definite else None,
         "is_square": True,
     }
 

@@ -61,17 +61,22 @@ def _as_size(value: Any, name: str) -> Dim:
 def _as_batch_dims(value: Any) -> tuple[Dim, ...] | None:
     """Converts the argument ``batch_shape``, a vector of non-negative integers, to dims; None stays None.
 
-    Raises an error for other values.
+    Raises:
+      TypeError: the value is a Variable ("reference type" in TensorFlow's text), or not of integers.
+      ValueError: the value is not a vector, or has a negative element.
     """
     if value is None:
         return None
     if isinstance(value, Variable):
         raise TypeError(f"Argument batch_shape cannot be reference type. Found: {type(value)}.")
-    array = None if is_tensor(value) else np.asarray(value)
-    is_integer = value.dtype.is_integer if array is None else array.dtype.kind in "iu" or not array.size
+    if is_tensor(value):
+        rank, is_integer = value.ndim, value.dtype.is_integer
+    else:
+        array = np.asarray(value)
+        rank, is_integer = array.ndim, array.dtype.kind in "iu" or not array.size
     if not is_integer:
         raise TypeError(f"Argument batch_shape must be integer type.  Found: {convert_to_tensor(value)!s}")
-    if (value.ndim if array is None else array.ndim) != 1:
+    if rank != 1:
         raise ValueError(f"Argument batch_shape must be a 1-D Tensor.  Found: {value}")
     dims = static_dims(value, "batch_shape")
     if any(isinstance(dim, int) and dim < 0 for dim in dims):

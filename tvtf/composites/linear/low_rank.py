@@ -170,14 +170,14 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             raise ValueError("Solve not implemented unless this is a perturbation of a non-singular LinearOperator.")
         left_factor, right_factor = self._left_and_right(adjoint)
         base_solution = base.solve(maybe_adjoint(rhs, adjoint_arg), adjoint=adjoint)
-        capacitance, projection = broadcast_batches(
-            maybe_adjoint(self._capacitance(), adjoint), matmul(right_factor, base_solution, adjoint_a=True)
-        )
+        projection = matmul(right_factor, base_solution, adjoint_a=True)
+        capacitance, projection = broadcast_batches(maybe_adjoint(self._capacitance(), adjoint), projection)
         if self._use_cholesky:
             update_solution = cholesky_solve(bind.cholesky(capacitance), projection)
         else:
             update_solution = bind.matrix_solve(capacitance, projection)
-        return base_solution - base.solve(matmul(left_factor, update_solution), adjoint=adjoint)  # type: ignore[no-any-return]
+        correction = base.solve(matmul(left_factor, update_solution), adjoint=adjoint)
+        return base_solution - correction  # type: ignore[no-any-return]
 
     def _determinant(self) -> Tensor:
         if self.is_positive_definite:

@@ -272,7 +272,10 @@ class LinearOperator(Module, CompositeTensor):
             left, right = self._or_adjoint(adjoint), x._or_adjoint(adjoint_arg)
             left._check_operator(right, "x")
             return left._linop_matmul(right)
-        return self._matmul(self._argument(x, -2 if adjoint else -1, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
+        # The axes of the columns of the operator and of the rows of x, after taking the adjoints.
+        operator_axis = -2 if adjoint else -1
+        argument_axis = -1 if adjoint_arg else -2
+        return self._matmul(self._argument(x, operator_axis, argument_axis), adjoint, adjoint_arg)
 
     def __matmul__(self, other: Any) -> Any:
         return self.matmul(other)
@@ -289,14 +292,17 @@ class LinearOperator(Module, CompositeTensor):
         Raises:
           NotImplementedError: the operator is known to be singular, or not square.
         """
-        for holds, text in ((self.is_non_singular, "be singular"), (self.is_square, "not be square")):
-            if holds is False:
+        for hint, text in ((self.is_non_singular, "be singular"), (self.is_square, "not be square")):
+            if hint is False:
                 raise NotImplementedError(f"Exact solve not implemented for an operator that is expected to {text}.")
         if isinstance(rhs, LinearOperator):
             left, right = self._or_adjoint(adjoint), rhs._or_adjoint(adjoint_arg)
             left._check_operator(right, "rhs")
             return left._linop_solve(right)
-        return self._solve(self._argument(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
+        # The axes of the rows of the operator and of rhs, after taking the adjoints.
+        operator_axis = -1 if adjoint else -2
+        argument_axis = -1 if adjoint_arg else -2
+        return self._solve(self._argument(rhs, operator_axis, argument_axis), adjoint, adjoint_arg)
 
     @of_any_rank
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
@@ -602,19 +608,18 @@ def _recording_arguments(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         if "_parameters" not in vars(self):
-            vars(self)["_parameters"] = _arguments_by_name(signature, self, args, kwargs)
+            vars(self)["_parameters"] = _arguments_by_name(signature, (self, *args), kwargs)
         init(self, *args, **kwargs)
 
     return construct
 
 
-def _arguments_by_name(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
-    """Returns the arguments of a constructor's call by name, defaults included; ``call`` is (self, args, kwargs)."""
-    operator, args, kwargs = call
+def _arguments_by_name(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a constructor's call by name, with defaults and without ``self``, the first of ``args``."""
     try:
-        bound = signature.bind(operator, *args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError:  # the constructor raises a better error
         return {}
     bound.apply_defaults()
-    _, *named = bound.arguments.items()  # the first is self
+    _, *named = bound.arguments.items()
     return dict(named)

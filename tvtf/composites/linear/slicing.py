@@ -42,12 +42,12 @@ def _slice_batch_dims(parameter: Any, rank: int, slices: tuple[Any, ...], batch:
       batch: the batch dims of the whole operator.
     """
     is_operator = hasattr(parameter, "_matrix_ranks")
-    dims = parameter._dims() if is_operator else dims_of(parameter)
-    parameter_batch = dims[: len(dims) - (2 if is_operator else rank)]
+    parameter_batch = _batch_dims(parameter, rank)
     # A parameter without batch dims is the same in the whole batch.
     if batch and not parameter_batch:
         return parameter
-    expanded_batch = (1,) * (len(batch) - len(parameter_batch)) + tuple(parameter_batch)
+    missing_count = len(batch) - len(parameter_batch)
+    expanded_batch = (1,) * missing_count + parameter_batch
     expanded = _expand_batch_rank(parameter, expanded_batch, rank, is_operator)
     indices = _slices_of_parameter(slices, batch, expanded_batch)
     if is_operator:
@@ -59,17 +59,33 @@ def _slice_batch_dims(parameter: Any, rank: int, slices: tuple[Any, ...], batch:
     return expanded[tuple(indices)]
 
 
+def _batch_dims(parameter: Any, rank: int) -> tuple[Dim, ...]:
+    """Returns the batch dims of an operator, or those of a tensor whose last ``rank`` dims are no batch dims."""
+    if hasattr(parameter, "_matrix_ranks"):  # an operator
+        return tuple(parameter._dims()[:-2])
+    dims = dims_of(parameter)
+    return tuple(dims[: len(dims) - rank])
+
+
 def _expand_batch_rank(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
-    """Prepends batch dims of size 1 to a tensor or operator; ``batch`` are its new batch dims, ``rank`` counts the others."""
+    """Prepends batch dims of size 1 to a tensor or operator.
+
+    Args:
+      parameter: the tensor or operator.
+      batch: its new batch dims.
+      rank: the number of a tensor's dims after the batch dims.
+      is_operator: whether the parameter is an operator.
+    """
     if not is_operator:
         tensor = convert_to_tensor(parameter)
         dims = dims_of(tensor)
         return bind.reshape(tensor, shape=(*batch, *dims[len(dims) - rank :]))
-    part_ranks = parameter._matrix_ranks.items()
-    changed = {name: _expand_part(getattr(parameter, name), rank, len(batch)) for name, rank in part_ranks}
-    return type(parameter)(
-        **parameter.parameters | {part_name: part for part_name, part in changed.items() if part is not None}
-    )
+    parameters = dict(parameter.parameters)
+    for name, part_rank in parameter._matrix_ranks.items():
+        part = _expand_part(getattr(parameter, name), part_rank, len(batch))
+        if part is not None:
+            parameters[name] = part
+    return type(parameter)(**parameters)
 
 
 def _expand_part(part: Any, rank: Any, count: int) -> Any:
@@ -82,9 +98,9 @@ def _expand_part(part: Any, rank: Any, count: int) -> Any:
     if isinstance(part, (list, tuple)):
         ranks = rank if isinstance(rank, list) else [rank] * len(part)
         return [_expand_part(child, child_rank, count) for child, child_rank in zip(part, ranks)]
-    is_operator = hasattr(part, "_matrix_ranks")
-    dims = part._dims()[:-2] if is_operator else dims_of(part)[: len(dims_of(part)) - rank]
-    return _expand_batch_rank(part, (1,) * (count - len(dims)) + tuple(dims), rank, is_operator)
+    batch = _batch_dims(part, rank)
+    missing_count = count - len(batch)
+    return _expand_batch_rank(part, (1,) * missing_count + batch, rank, hasattr(part, "_matrix_ranks"))
 
 
 def _slices_of_parameter(slices: Sequence[Any], batch: Sequence[Dim], parameter_batch: Sequence[Dim]) -> list[Any]:

@@ -33,13 +33,13 @@ class LinearOperatorSpec(TypeSpec):
 
         Parameters without tensors, such as hints, are compared by value.
         """
-        values = _parameters(operator)
-        tensors = {name: value for name, value in values.items() if _is_of_tensors(value)}
-        return cls(
-            {name: nest.map_structure(_spec_of, value) for name, value in tensors.items()},
-            {name: value for name, value in values.items() if name not in tensors},
-            operator._static_fields,
-        )
+        specs, values = {}, {}
+        for name, parameter in _parameters(operator).items():
+            if _is_of_tensors(parameter):
+                specs[name] = nest.map_structure(_spec_of, parameter)
+            else:
+                values[name] = parameter
+        return cls(specs, values, operator._static_fields)
 
     @property
     def _component_specs(self) -> Any:

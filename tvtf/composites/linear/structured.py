@@ -225,10 +225,12 @@ def _check_permutation(perm: Any) -> None:
     require_rank(perm, 1, f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
         raise TypeError(f"Argument `perm` must be integer dtype. Received: {perm}.")
-    static_perm = static_value(perm)  # as in TensorFlow, a value that is unknown while tracing is not checked
-    if static_perm is not None and (np.sort(static_perm, axis=-1) != np.arange(static_perm.shape[-1])).any():
-        message = f"Argument `perm` must be a vector of unique integers from 0 to {static_perm.shape[-1] - 1}."
-        raise ValueError(message)
+    static_perm = static_value(perm)
+    if static_perm is None:  # as in TensorFlow, a value that is unknown while tracing is not checked
+        return
+    size = static_perm.shape[-1]
+    if (np.sort(static_perm, axis=-1) != np.arange(size)).any():
+        raise ValueError(f"Argument `perm` must be a vector of unique integers from 0 to {size - 1}.")
 
 
 @export("linalg.LinearOperatorTridiag")

@@ -71,7 +71,7 @@ def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
         return bind.broadcast_to(_flat_values(x), shape=shape.inner_dims)
     count = len(partitions)
     values = _flat_operand(x, source, count, shape.rank, sources)
-    # the shape with as many row partitions as the result has: its inner dims are those of the result's values
+    # The shape with as many row partitions as the result has: its inner dims are those of the result's values.
     target = DynamicRaggedShape(shape.partitions(count), _inner_shape(shape, count))
     values_shape = (values._type.shape[0], *target.inner_dims[1:])
     return partition_values(bind.broadcast_to(values, shape=values_shape), partitions)
@@ -83,18 +83,18 @@ def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRag
     Raises:
       InvalidArgumentError: the shapes don't broadcast.
     """
-    if a.rank > b.rank:
-        a, b = b, a
-    partitions, _, _ = _broadcast(a, b)
-    dims_b = _all_dims(b)
-    dims_a = ((1,) * (b.rank - a.rank)) + tuple(_all_dims(a))  # of equal rank
+    lower, higher = (b, a) if a.rank > b.rank else (a, b)
+    partitions, _, _ = _broadcast(lower, higher)
+    missing_dims = (1,) * (higher.rank - lower.rank)
+    dim_pairs = list(zip((*missing_dims, *_all_dims(lower)), _all_dims(higher)))
     first_inner = len(partitions) + 1
-    inner_dims = [_broadcast_dim(m, n) for m, n in zip(dims_a[first_inner:], dims_b[first_inner:])]
+    inner_dims = [_broadcast_dim(*pair) for pair in dim_pairs[first_inner:]]
     if partitions:
         values_dim = partitions[-1].nvals_dim
     else:
-        values_dim = _broadcast_dim(dims_a[0] if dims_a else 1, dims_b[0])
-    return DynamicRaggedShape(partitions, (values_dim, *inner_dims), b.dtype if b.row_partitions else a.dtype)
+        values_dim = _broadcast_dim(*dim_pairs[0])
+    dtype = higher.dtype if higher.row_partitions else lower.dtype
+    return DynamicRaggedShape(partitions, (values_dim, *inner_dims), dtype)
 
 
 def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
@@ -114,18 +114,20 @@ def _inner_shape(shape: DynamicRaggedShape, count: int) -> tuple[Dim, ...]:
 def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowPartition, ...], Sources, Sources]:
     """Broadcasts the row partitions of two ragged shapes; the rank of ``a`` must not exceed the rank of ``b``.
 
-    Returns the partitions of the result, the index in ``a`` of each value of the result, and the index in ``b`` (see
-    ``Sources``).
+    Returns:
+      the partitions of the result, the index in ``a`` of each value of the result, and the index in ``b`` (see
+      ``Sources``).
     """
     missing_dims = b.rank - a.rank
-    count = max(a.num_row_partitions + missing_dims if a.num_row_partitions else 0, b.num_row_partitions)
+    count_a = a.num_row_partitions + missing_dims if a.num_row_partitions else 0
+    count = max(count_a, b.num_row_partitions)
     rows_a, *partitions_a = _expanded_partitions(a, missing_dims, count)
     rows_b, *partitions_b = _expanded_partitions(b, 0, count)
     rows = _broadcast_dim(rows_a, rows_b)
     from_a, from_b = _outermost_sources(rows_a, rows), _outermost_sources(rows_b, rows)
     partitions = []
-    for part_a, part_b in zip(partitions_a, partitions_b):
-        partition, from_a, from_b = _broadcast_axis(part_a, part_b, from_a, from_b)
+    for partition_a, partition_b in zip(partitions_a, partitions_b):
+        partition, from_a, from_b = _broadcast_axis(partition_a, partition_b, from_a, from_b)
         partitions.append(partition)
     return tuple(partitions), from_a, from_b
 
@@ -135,13 +137,15 @@ def _expanded_partitions(shape: DynamicRaggedShape, missing_dims: int, count: in
 
     A dim of size 1 becomes a row partition with one row.
     """
-    dims = _all_dims(shape) or (1,)
+    dims = _all_dims(shape)
+    row_count = dims[0] if dims else 1
     if not missing_dims:
-        return [dims[0], *shape.partitions(count)]
+        return [row_count, *shape.partitions(count)]
+    # The innermost of the new partitions has all rows of the shape in its row.
     ones = [RowPartition.of_dims(1, 1, shape.dtype)] * (missing_dims - 1)
-    return [1, *ones, RowPartition.of_dims(1, dims[0], shape.dtype), *shape.partitions(max(count - missing_dims, 0))][
-        : count + 1
-    ]
+    all_rows = RowPartition.of_dims(1, row_count, shape.dtype)
+    partitions = [*ones, all_rows, *shape.partitions(max(count - missing_dims, 0))]
+    return [1, *partitions[:count]]
 
 
 def _broadcast_dim(a: Dim, b: Dim) -> Dim:

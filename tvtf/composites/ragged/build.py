@@ -268,12 +268,12 @@ def _merge_inner_axes(ragged: RaggedTensor) -> RaggedTensor:
     """
     values, splits = ragged.values, ragged.row_splits
     if isinstance(values, RaggedTensor):
-        return RaggedTensor(values.values, bind.gather(values.row_splits, splits, axis=0, batch_dims=0))
+        merged_splits = bind.gather(values.row_splits, splits, axis=0, batch_dims=0)
+        return RaggedTensor(values.values, merged_splits)
     row_count, row_length, *inner_shape = values._type.shape
-    return RaggedTensor(
-        bind.reshape(values, shape=(row_count * row_length, *inner_shape)),
-        bind.multiply(splits, cast(dim(values, 1), splits.dtype)),
-    )
+    merged_values = bind.reshape(values, shape=(row_count * row_length, *inner_shape))
+    merged_splits = bind.multiply(splits, cast(dim(values, 1), splits.dtype))
+    return RaggedTensor(merged_values, merged_splits)
 
 
 @export("ragged.range")
@@ -392,12 +392,15 @@ def _row_sums(values: Tensor, rows: RaggedTensor) -> Tensor:
 
 def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
     """Gathers the rows of a ragged tensor at a vector of indices."""
-    splits, value_indices = ranges(
-        cast(gather(ragged.row_starts(), indices), int64), cast(gather(ragged.row_limits(), indices), int64)
-    )
-    inner = ragged.values
-    values = gather_rows(inner, value_indices) if isinstance(inner, RaggedTensor) else gather(inner, value_indices)
-    return RaggedTensor(values, cast(splits, ragged.row_splits.dtype))
+    starts = cast(gather(ragged.row_starts(), indices), int64)
+    limits = cast(gather(ragged.row_limits(), indices), int64)
+    splits, value_indices = ranges(starts, limits)
+    values = ragged.values
+    if isinstance(values, RaggedTensor):
+        gathered: Any = gather_rows(values, value_indices)
+    else:
+        gathered = gather(values, value_indices)
+    return RaggedTensor(gathered, cast(splits, ragged.row_splits.dtype))
 
 
 @export("ragged.map_flat_values")

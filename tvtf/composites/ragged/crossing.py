@@ -29,7 +29,7 @@ def _types(*inputs: TensorType, hashed: bool, count: Any, **_: Any) -> tuple[Ten
 
 
 def _joined(parts: tuple[Any, ...], separator: str) -> bytes:
-    return separator.encode().join(p if isinstance(p, bytes) else str(p).encode() for p in parts)
+    return separator.encode().join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
 
 
 def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
@@ -44,22 +44,29 @@ def _cross(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes the feature crosses of each row: all combinations of one value of each feature.
 
-    ``inputs`` are the flat values and the row splits of each feature in turn. A cross is hashed into ``num_buckets``, or
-    joined as text with ``separator``. Returns the crosses and their row splits.
+    Args:
+      *inputs: the flat values and the row splits of each feature in turn.
+      hashed: whether a cross is hashed into ``num_buckets`` with ``key``; else it is joined as text by ``separator``.
+      count: unused; the symbolic number of crosses.
+
+    Returns:
+      the crosses and their row splits.
     """
-    features = [
-        (values_array.tolist(), splits_array.tolist()) for values_array, splits_array in zip(inputs[::2], inputs[1::2])
-    ]
-    if len({len(splits) for _, splits in features}) > 1:
+    all_values = [array.tolist() for array in inputs[::2]]
+    all_splits = [array.tolist() for array in inputs[1::2]]
+    if len(set(map(len, all_splits))) > 1:
         raise ArgumentError("All inputs must have the same batch size")
-    crosses, row_splits = [], [0]
-    for row in range(len(features[0][1]) - 1):
-        for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):
-            crosses.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
+    crosses: list[Any] = []
+    row_splits = [0]
+    for row in range(len(all_splits[0]) - 1):
+        values_in_row = [values[splits[row] : splits[row + 1]] for values, splits in zip(all_values, all_splits)]
+        for combination in itertools.product(*values_in_row):
+            crossed = _hashed(combination, key, num_buckets) if hashed else _joined(combination, separator)
+            crosses.append(crossed)
         row_splits.append(len(crosses))
-    values = np.empty(len(crosses), np.int64 if hashed else object)
-    values[:] = crosses
-    return values, np.array(row_splits, np.int64)
+    result = np.empty(len(crosses), np.int64 if hashed else object)
+    result[:] = crosses
+    return result, np.array(row_splits, np.int64)
 
 
 @text_op(tf_name="RaggedCross", type=_types, numpy=_cross)

@@ -146,16 +146,16 @@ def broadcast_operands(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any
 
     Returns the innermost values of both operands, and a function that partitions the result's values into rows.
     """
-    first = a if isinstance(a, RaggedTensor) else b
-    if not isinstance(a, RaggedTensor):
-        a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
-    elif not isinstance(b, RaggedTensor):
-        b = b if isinstance(b, Tensor) else convert_to_tensor(b, dtype_hint=a.dtype)
+    first_ragged = a if isinstance(a, RaggedTensor) else b
+    if not isinstance(a, (RaggedTensor, Tensor)):
+        a = convert_to_tensor(a, dtype_hint=b.dtype)
+    if not isinstance(b, (RaggedTensor, Tensor)):
+        b = convert_to_tensor(b, dtype_hint=a.dtype)
     if not _need_no_broadcast(a, b):
         return broadcast_rows(a, b)
     flat_a = a.flat_values if isinstance(a, RaggedTensor) else a
     flat_b = b.flat_values if isinstance(b, RaggedTensor) else b
-    return flat_a, flat_b, first.with_flat_values
+    return flat_a, flat_b, first_ragged.with_flat_values
 
 
 def _need_no_broadcast(a: Any, b: Any) -> bool:
@@ -264,29 +264,32 @@ def positions_in_rows(value: RaggedTensor) -> Tensor:
 
 
 def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
-    """Reduces all rows with the same id to one row, element by element; there are ``count`` segments (ids).
+    """Reduces all rows with the same id to one row, element by element.
 
-    Rows are aligned at their start. A segment's result is as long as its longest row. ``name`` is the reduction.
+    Rows are aligned at their start. A segment's result is as long as its longest row.
+
+    Args:
+      name: the reduction.
+      values: the rows, a ragged or dense tensor.
+      ids: the segment id of each row.
+      count: the number of segments.
     """
     if not isinstance(values, RaggedTensor):
         return public_names()[f"math.{SEGMENTS[name]}"](values, ids, count)
-    positions = positions_in_rows(values)
-    max_length = bounding_shape(values)[1]
     # First all segments have the length of the longest row. Then they are cut to their own lengths.
+    max_length = cast(bounding_shape(values)[1], int64)
     segment_of_value = gather(cast(ids, int64), cast(values.value_rowids(), int64))
-    flat_segment = segment_of_value * cast(max_length, int64) + cast(positions, int64)
+    position_in_segment = cast(positions_in_rows(values), int64)
+    padded_ids = segment_of_value * max_length + position_in_segment
+    padded = _reduce_segments(name, values.values, padded_ids, cast(count, int64) * max_length)
     lengths = _reduce_segments("reduce_max", cast(values.row_lengths(), int64), ids, count)
-    lengths = bind.maximum(lengths, zeros_like(lengths))
-    padded = _reduce_segments(name, values.values, flat_segment, cast(count, int64) * cast(max_length, int64))
-    starts = (
-        cast(ranges(zeros_like(bind.reshape(count, shape=(1,))), bind.reshape(count, shape=(1,)))[1], int64)
-        * max_length
-    )
+    lengths = bind.maximum(lengths, zeros_like(lengths))  # an empty segment has the least number as its maximum
+    counts = bind.reshape(count, shape=(1,))
+    _, segment_numbers = ranges(zeros_like(counts), counts)
+    starts = cast(segment_numbers, int64) * max_length
     splits, value_indices = ranges(starts, starts + lengths)
-    return RaggedTensor(
-        gather(padded, value_indices) if not isinstance(padded, RaggedTensor) else gather_rows(padded, value_indices),
-        splits,
-    )
+    gather_padded: Any = gather_rows if isinstance(padded, RaggedTensor) else gather
+    return RaggedTensor(gather_padded(padded, value_indices), splits)
 
 
 def _add_operators() -> None:
@@ -294,12 +297,25 @@ def _add_operators() -> None:
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]
-        created = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
-        setattr(RaggedTensor, f"__{operator}__", created)
+        if operator in ("eq", "ne"):
+            method = _equality(function, otherwise=operator == "ne")
+        else:
+            method = _operator(function)
+        setattr(RaggedTensor, f"__{operator}__", method)
         if operator not in _COMPARISONS:
-            setattr(RaggedTensor, f"__r{operator}__", lambda self, other, f=function: binary(f, other, self))
+            setattr(RaggedTensor, f"__r{operator}__", _reflected_operator(function))
     for operator, path in {"neg": "negative", "abs": "abs", "invert": "math.logical_not"}.items():
-        setattr(RaggedTensor, f"__{operator}__", lambda self, f=names[path]: dispatch_elementwise(f, self))
+        setattr(RaggedTensor, f"__{operator}__", _unary_operator(names[path]))
+
+
+def _reflected_operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the method of an operator whose left operand isn't a ragged tensor, such as ``__radd__``."""
+    return lambda self, other: binary(function, other, self)
+
+
+def _unary_operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the method of a unary operator, such as ``__neg__``."""
+    return lambda self: dispatch_elementwise(function, self)
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:

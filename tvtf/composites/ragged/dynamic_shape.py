@@ -153,7 +153,9 @@ class DynamicRaggedShape(CompositeTensor):
             raise IndexError("Negative axis values are not supported")
         if axis >= self.rank:
             raise IndexError(f"Expected axis={axis} < rank={self.rank}")
-        return not 0 < axis <= self.num_row_partitions or self._row_partitions[axis - 1].is_uniform()
+        if axis == 0 or axis > self.num_row_partitions:  # the outermost axis, or an axis of the innermost values
+            return True
+        return self._row_partitions[axis - 1].is_uniform()
 
     def static_lengths(self, ragged_lengths: bool = True) -> list[Any]:
         """Returns for each axis the static length, the tuple of row lengths, or None."""
@@ -203,15 +205,17 @@ class DynamicRaggedShape(CompositeTensor):
         """
         if last <= first:
             return DynamicRaggedShape([], [], self._dtype)
-        if first:
+        if first > 0:
             if not all(map(self.is_uniform, range(1, last))):
                 raise ValueError("All relevant dimensions must be uniform")
-            return DynamicRaggedShape([], [self._uniform_dim(axis) for axis in range(first, last)], self._dtype)
-        if last > self.num_row_partitions:
-            return DynamicRaggedShape(self._row_partitions, self._dims[: last - self.num_row_partitions], self._dtype)
-        parts = self._row_partitions[: last - 1]
-        values_dim = parts[-1].nvals_dim if parts else self._uniform_dim(0)
-        return DynamicRaggedShape(parts, [values_dim], self._dtype)
+            dims = [self._uniform_dim(axis) for axis in range(first, last)]
+            return DynamicRaggedShape([], dims, self._dtype)
+        partition_count = self.num_row_partitions
+        if last > partition_count:  # all partitions, and some of the inner dims
+            return DynamicRaggedShape(self._row_partitions, self._dims[: last - partition_count], self._dtype)
+        partitions = self._row_partitions[: last - 1]
+        values_dim = partitions[-1].nvals_dim if partitions else self._uniform_dim(0)
+        return DynamicRaggedShape(partitions, [values_dim], self._dtype)
 
     def _uniform_dim(self, axis: int) -> Dim:
         parts = self._row_partitions

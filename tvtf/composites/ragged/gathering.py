@@ -24,18 +24,19 @@ def as_tensor(value: Any) -> Any:
 
 
 def gather(params: Any, indices: Any, axis: Any = None, batch_dims: int = 0) -> Any:
-    """Implements ``tf.gather`` for ragged params or indices."""
+    """Implements ``tf.gather`` for ragged params or indices. Negative axes and batch dims count from the end."""
     values, positions = as_tensor(params), as_tensor(indices)
-    positions = (
-        positions.with_flat_values(cast(positions.flat_values, int64))
-        if _is_ragged(positions)
-        else cast(positions, int64)
-    )
+    if _is_ragged(positions):
+        positions = positions.with_flat_values(cast(positions.flat_values, int64))
+    else:
+        positions = cast(positions, int64)
     batch_count = static_int(batch_dims, "batch_dims")
-    # Negative batch dims and axes count from the end.
-    batch_count += (positions.shape.rank or 0) if batch_count < 0 else 0
+    if batch_count < 0:
+        batch_count += positions.shape.rank or 0
     gather_axis = batch_count if axis is None else static_int(axis, "axis")
-    return _gather(values, positions, gather_axis + (values.shape.rank if gather_axis < 0 else 0), batch_count)
+    if gather_axis < 0:
+        gather_axis += values.shape.rank
+    return _gather(values, positions, gather_axis, batch_count)
 
 
 def _is_ragged(value: Any) -> bool:
@@ -54,9 +55,9 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     if axis > 1:
         rows = _as_ragged(params)
         return rows.with_values(_gather(rows.values, indices, axis - 1, 0))
-    # Item j of row i is item row_starts[i] + j of the flat values.
-    if axis == 1:
-        return _gather(_merge_outer_axes(params), _offset_indices(params, indices, indices.shape.rank + 1), 0, 0)
+    if axis == 1:  # item j of row i is item row_starts[i] + j of the flat values
+        value_indices = _offset_indices(params, indices, indices.shape.rank + 1)
+        return _gather(_merge_outer_axes(params), value_indices, 0, 0)
     if _is_ragged(indices):
         return indices.with_values(_gather(params, indices.values, 0, 0))
     return _gather_rows_of(params, indices)
@@ -118,7 +119,9 @@ def _offset_indices(params: Any, indices: Any, rank: int) -> Any:
         starts = cast(params.row_starts(), int64)
     else:
         starts = positions(params) * params._type.shape[1]
-    return indices + bind.reshape(starts, shape=(starts._type.shape[0], *(1,) * (rank - 1)))
+    (row_count,) = starts._type.shape
+    trailing_ones = (1,) * (rank - 1)
+    return indices + bind.reshape(starts, shape=(row_count, *trailing_ones))
 
 
 def gather_nd(

@@ -94,15 +94,17 @@ def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
     # Consecutive eager rows have consecutive values, which needn't be gathered.
     if key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
         row_count = len(ragged.row_splits.eager_array()) - 1
-        first, last, _ = slice(*map(_static_int, (key.start, key.stop))).indices(row_count)
+        first, last, _ = slice(_static_int(key.start), _static_int(key.stop)).indices(row_count)
         splits = ragged.row_splits[first : max(first, last) + 1]
-        start, limit = int(splits.eager_array()[0]), int(splits.eager_array()[-1])
+        split_array = splits.eager_array()
+        start, limit = int(split_array[0]), int(split_array[-1])
         return RaggedTensor(ragged.values[start:limit], splits - splits[0], ragged._uniform_row_length)
-    rows = cast(ragged.nrows(), int64)
-    if isinstance(rows, EagerTensor):
-        row_numbers = np.arange(int(rows.numpy()))[slice(*map(_static_int, (key.start, key.stop, key.step)))]
-        return gather_rows(ragged, EagerTensor(row_numbers.astype(np.int64)))
-    return gather_rows(ragged, arange(rows)[key])
+    row_count = cast(ragged.nrows(), int64)
+    if isinstance(row_count, EagerTensor):
+        static_key = slice(_static_int(key.start), _static_int(key.stop), _static_int(key.step))
+        row_numbers = np.arange(int(row_count.numpy()), dtype=np.int64)[static_key]
+        return gather_rows(ragged, EagerTensor(row_numbers))
+    return gather_rows(ragged, arange(row_count)[key])
 
 
 def _static_int(value: Any) -> Any:
@@ -119,18 +121,28 @@ def _index_inside_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
         return ragged
     first, *inner_keys = keys
     if first is None:
-        return RaggedTensor(_index_inside_rows(ragged, inner_keys), counted(ragged.nrows(), ragged.row_splits.dtype), 1)
-    if not isinstance(first, slice):
-        if ragged.uniform_row_length is None:
-            raise ValueError("Cannot index into an inner ragged dimension.")
-        row_length = ragged._uniform_row_length
-        position = _static_int(first)
-        if not -row_length <= position < row_length:
-            raise ValueError(f"index {position} is out of range for rows of {row_length}")
-        selected = gather_values(ragged.values, ragged.row_starts() + position % row_length)
-        return _index_axes(selected, [slice(None), *inner_keys]) if inner_keys else selected
-    sliced = _slice_each_row(ragged, first)
-    return sliced.with_values(_index_axes(sliced.values, [slice(None), *inner_keys])) if inner_keys else sliced
+        row_splits = counted(ragged.nrows(), ragged.row_splits.dtype)  # each row becomes the only one of a row
+        return RaggedTensor(_index_inside_rows(ragged, inner_keys), row_splits, 1)
+    if isinstance(first, slice):
+        sliced = _slice_each_row(ragged, first)
+        return sliced.with_values(_index_each(sliced.values, inner_keys)) if inner_keys else sliced
+    return _index_each(_select_in_each_row(ragged, first), inner_keys)
+
+
+def _index_each(values: Any, keys: list[Any]) -> Any:
+    """Indexes each item of ``values``, along their first axis, by a list of keys."""
+    return _index_axes(values, [slice(None), *keys]) if keys else values
+
+
+def _select_in_each_row(ragged: RaggedTensor, index: Any) -> Any:
+    """Returns the item at ``index`` in each row. All rows must be known to have the same length."""
+    if ragged.uniform_row_length is None:
+        raise ValueError("Cannot index into an inner ragged dimension.")
+    row_length = ragged._uniform_row_length
+    position = _static_int(index)
+    if not -row_length <= position < row_length:
+        raise ValueError(f"index {position} is out of range for rows of {row_length}")
+    return gather_values(ragged.values, ragged.row_starts() + position % row_length)
 
 
 def gather_values(values: Any, places: Tensor) -> Any:

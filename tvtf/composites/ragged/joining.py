@@ -39,11 +39,10 @@ def concat_all(values: list[Any], axis: int) -> Any:
     """Concatenates tensors along an axis; dense tensors among them are first converted to ragged tensors."""
     rank = max(map(_rank, values))
     axis = axis % rank
-    ragged_rank = max(
-        [value.ragged_rank for value in values if isinstance(value, RaggedTensor)] + [min(axis, rank - 1)]
-    )
-    rows = [as_ragged(value, ragged_rank) for value in values]
-    return _concat(rows, axis)
+    # The axis itself must be ragged, because the concatenated rows may differ in length.
+    ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
+    ragged_rank = max([*ragged_ranks, min(axis, rank - 1)])
+    return _concat([as_ragged(value, ragged_rank) for value in values], axis)
 
 
 def _concat(values: list[Any], axis: int) -> Any:
@@ -62,8 +61,8 @@ def _concat(values: list[Any], axis: int) -> Any:
 
 def _append_rows(values: list[RaggedTensor]) -> RaggedTensor:
     """Concatenates ragged tensors along axis 0: the rows of one tensor after those of the one before."""
-    lengths = bind.concat(*[cast(v.row_lengths(), int64) for v in values], axis=0)
-    inner = _concat([v.values for v in values], 0)
+    lengths = bind.concat(*[cast(value.row_lengths(), int64) for value in values], axis=0)
+    inner = _concat([value.values for value in values], 0)
     return RaggedTensor(inner, splits_of_lengths(lengths))
 
 
@@ -96,17 +95,19 @@ def stack_all(values: list[Any], axis: int) -> Any:
     rank = max(map(_rank, values))
     axis = axis % (rank + 1)
     ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
-    if not ragged_ranks and (rank == 0 or axis in range(max(rank - 1, 1), rank + 1)):
+    is_one_of_last_two = axis >= max(rank - 1, 1)
+    if not ragged_ranks and (rank == 0 or is_one_of_last_two):
         return bind.stack(*map(convert_to_tensor, values), axis=axis)
-    rows = [as_ragged(value, max([1, axis, *ragged_ranks])) for value in values]
+    ragged_rank = max([1, axis, *ragged_ranks])
+    parts = [as_ragged(value, ragged_rank) for value in values]
     if axis == 0:
-        counts = [value.nrows(int64) if isinstance(value, RaggedTensor) else dim(value, 0) for value in rows]
-        splits = splits_of_lengths(bind.stack(*counts, axis=0))
+        row_counts = [part.nrows(int64) if isinstance(part, RaggedTensor) else dim(part, 0) for part in parts]
+        splits = splits_of_lengths(bind.stack(*row_counts, axis=0))
         # TensorFlow returns int32 row splits for stacked vectors.
-        return RaggedTensor(_concat(rows, 0), cast(splits, int32) if rank == 1 else splits)
+        return RaggedTensor(_concat(parts, 0), cast(splits, int32) if rank == 1 else splits)
     if axis == 1:
-        return _concat([single_rows(value) for value in rows], 1)
-    return rows[0].with_values(stack_all([value.values for value in rows], axis - 1))
+        return _concat(list(map(single_rows, parts)), 1)
+    return parts[0].with_values(stack_all([part.values for part in parts], axis - 1))
 
 
 @export("ragged.stack")

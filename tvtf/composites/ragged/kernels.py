@@ -29,16 +29,18 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: A
     """Computes a ragged tensor of ranges, one row for each start, limit and delta; returns its row splits and values."""
     if (deltas == 0).any():
         raise ArgumentError("Requires delta != 0")
-    if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
+    if not all(np.isfinite(array).all() for array in (starts, limits, deltas)):
         raise ArgumentError("Requires ((limit - start) / delta) <= 9223372036854775807")
-    triples = zip(starts.tolist(), limits.tolist(), deltas.tolist())
-    total = sum(max(0, int(-((start - limit) // delta))) for start, limit, delta in triples)
-    require_room(
-        TensorType((total,), as_dtype(starts.dtype)), "RaggedRange"
-    )  # for 2**63 elements or more NumPy gives none
-    rows = [np.arange(*each, dtype=starts.dtype) for each in zip(starts, limits, deltas)]
+    dtype = starts.dtype
+    total = 0
+    for start, limit, delta in zip(starts.tolist(), limits.tolist(), deltas.tolist()):
+        total += max(0, int(-((start - limit) // delta)))  # the quotient rounded up
+    # NumPy returns an empty array for 2**63 elements or more.
+    require_room(TensorType((total,), as_dtype(dtype)), "RaggedRange")
+    rows = [np.arange(start, limit, delta, dtype=dtype) for start, limit, delta in zip(starts, limits, deltas)]
     splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return splits, np.concatenate([*rows, np.empty(0, starts.dtype)]).astype(starts.dtype)
+    values = np.concatenate([*rows, np.empty(0, dtype)])
+    return splits, values.astype(dtype)
 
 
 @host_primitive(tf_name="RaggedRange", type=_range_types, numpy=_ranges)
@@ -90,14 +92,15 @@ def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: T
     A value that was cut off gets zeros. The row splits and the default have no gradient (None).
     """
     rows = row_ids(splits, values)
-    columns = bind.subtract(
-        bind.cast(positions(values), dtype=splits.dtype), bind.gather(splits, rows, axis=0, batch_dims=0)
-    )
+    row_starts = bind.gather(splits, rows, axis=0, batch_dims=0)
+    columns = bind.subtract(bind.cast(positions(values), dtype=splits.dtype), row_starts)
     is_inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
     valid_columns = bind.select(is_inside, columns, zeros_like(columns))
     cotangents = bind.gather_nd(ct, bind.stack(rows, valid_columns, axis=1))
-    shape = (*is_inside._type.shape, *(1,) * (values.ndim - 1))
-    return bind.select(bind.reshape(is_inside, shape=shape), cotangents, zeros_like(cotangents)), None, None
+    (value_count,) = is_inside._type.shape
+    inner_ones = (1,) * (values.ndim - 1)
+    mask = bind.reshape(is_inside, shape=(value_count, *inner_ones))
+    return bind.select(mask, cotangents, zeros_like(cotangents)), None, None
 
 
 @host_primitive(tf_name="RaggedTensorToTensor", type=_dense_type, numpy=_dense, vjp=_dense_vjp)

@@ -202,11 +202,10 @@ class RowPartition(CompositeTensor):
     def of_dims(cls, nrows: Dim, length: Dim, dtype: DType) -> RowPartition:
         """Creates a uniform row partition: ``nrows`` rows of ``length`` values each; both may be symbolic dims."""
         if isinstance(nrows, int) and isinstance(length, int):
-            return cls(
-                EagerTensor(np.arange(nrows + 1, dtype=dtype.np) * dtype.np.type(length)), length, nrows * length
-            )
-        rows = cast(bind.range(size=simplify_dim(nrows + 1), start=0, delta=1, dtype=int64), dtype)
-        return cls(rows * cast(scalar_of(length), dtype), length)
+            split_array = np.arange(nrows + 1, dtype=dtype.np) * dtype.np.type(length)
+            return cls(EagerTensor(split_array), length, nrows * length)
+        row_numbers = cast(bind.range(size=simplify_dim(nrows + 1), start=0, delta=1, dtype=int64), dtype)
+        return cls(row_numbers * cast(scalar_of(length), dtype), length)
 
     def of_values(self, count: Tensor) -> RowPartition:
         """Returns this partition, checked to have ``count`` values."""
@@ -241,11 +240,14 @@ class RowPartition(CompositeTensor):
     def nvals_dim(self) -> Dim:
         """The number of values as a dim, an int or symbolic."""
         if self._nvals is None:
-            last = static_value(self.nvals())
-            if last is None and not self.is_uniform():
+            value_count = static_value(self.nvals())
+            if value_count is not None:
+                self._nvals = int(value_count)
+            elif self.is_uniform():
+                self._nvals = simplify_dim(self.nrows_dim * self._uniform)
+            else:
                 # The row ids have as many elements as there are values, and a symbolic dim of their own.
                 return self.value_rowids()._type.shape[0]
-            self._nvals = simplify_dim(self.nrows_dim * self._uniform) if last is None else int(last)
         return self._nvals
 
     @property

@@ -168,14 +168,16 @@ def _split(
     split_axis = _nonnegative_axis(axis, shape.rank)
     if not shape.is_uniform(split_axis):
         raise ValueError(f"Cannot split a ragged dimension. Got `value` with shape {shape} and `axis` {split_axis}.")
-    size, sizes = int(static_value(shape[split_axis], "the dim to split")), _sizes(num_or_size_splits)
-    if isinstance(sizes, int):
+    size = int(static_value(shape[split_axis], "the dim to split"))
+    sizes = _sizes(num_or_size_splits)
+    if isinstance(sizes, int):  # the number of parts
         sizes = [size // sizes] * sizes
     bounds = np.cumsum([0, *sizes]).tolist()
-    message = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
     if bounds[-1] != size:
+        message = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
         assert_equal(np.array(size), np.array(bounds[-1]), message=message)
-    return [value[_slice_of_axis(split_axis, slice(start, stop))] for start, stop in zip(bounds, bounds[1:])]
+    slices = [slice(start, stop) for start, stop in zip(bounds, bounds[1:])]
+    return [value[_slice_of_axis(split_axis, part)] for part in slices]
 
 
 def _sizes(num_or_size_splits: Any) -> Any:
@@ -308,10 +310,10 @@ def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool
     """Implements ``tf.math.reduce_variance`` for ragged tensors: the mean square minus the squared mean."""
     if input_tensor.dtype.is_complex:
         raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
-    names = public_names()
-    mean = names["reduce_mean"]
-    mean_square, mean_value = mean(input_tensor * input_tensor, axis, keepdims), mean(input_tensor, axis, keepdims)
-    return names["maximum"](mean_square - mean_value * mean_value, 0)
+    reduce_mean, maximum = public_names()["reduce_mean"], public_names()["maximum"]
+    mean_square = reduce_mean(input_tensor * input_tensor, axis, keepdims)
+    mean = reduce_mean(input_tensor, axis, keepdims)
+    return maximum(mean_square - mean * mean, 0)  # rounding may make the difference negative
 
 
 def _std(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
@@ -337,7 +339,7 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
     if rank == 2:
         return function(_dense_matrix(first), _dense_matrix(second), transpose_a, transpose_b, **kwargs)
     if rank == 3 and not isinstance(second, RaggedTensor) and first.ragged_rank == 1 and not transpose_a:
-        # each row of the batch is multiplied by the dense matrix of its batch item
+        # Each row of the batch is multiplied by the dense matrix of its batch item.
         matrix_of_row = gather(second, first.value_rowids())
         rows = public_names()["expand_dims"](first.values, 1)
         return first.with_values(function(rows, matrix_of_row, transpose_b=transpose_b, **kwargs)[:, 0])

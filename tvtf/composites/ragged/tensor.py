@@ -429,12 +429,12 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
         """Returns the specs of a ragged tensor's components: the flat values, then the row splits, outermost first."""
         if not self._ragged_rank:
             return (TensorSpec(self._shape, self._dtype),)
-        rank = self._shape.rank
-        values_shape = (
-            TensorShape([None]).concatenate(self._shape[self._ragged_rank + 1 :]) if rank is not None else None
-        )
-        count = self._shape[0] if rank else None
-        outer_splits = TensorSpec([None if count is None else count + 1], self._row_splits_dtype)
+        values_shape, row_count = None, None
+        if self._shape.rank is not None:
+            inner_shape = self._shape[self._ragged_rank + 1 :]
+            values_shape = TensorShape([None]).concatenate(inner_shape)
+            row_count = self._shape[0]
+        outer_splits = TensorSpec([None if row_count is None else row_count + 1], self._row_splits_dtype)
         inner_splits = [TensorSpec([None], self._row_splits_dtype)] * (self._ragged_rank - 1)
         return (TensorSpec(values_shape, self._dtype), outer_splits, *inner_splits)
 

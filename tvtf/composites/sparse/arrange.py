@@ -162,18 +162,23 @@ def _infer_dim(input_shape: list[int], requested: list[int]) -> list[int]:
     inferred_dim = size // max(known_size, 1)
     result = [inferred_dim if dim == -1 else dim for dim in requested]
     if int(np.prod(result)) != size:
-        # TensorFlow's message has 1 in place of -1.
-        known_requested = [1 if dim == -1 else dim for dim in requested]
-        shapes = f"input_shape=[{','.join(map(str, input_shape))}] output_shape=[{','.join(map(str, known_requested))}]"
-        inferred = (
+        raise _reshape_error(input_shape, requested, size, known_size)
+    return result
+
+
+def _reshape_error(input_shape: list[int], requested: list[int], size: int, known_size: int) -> BaseException:
+    """Returns the error for a reshape of ``size`` elements to a shape whose dims other than -1 have ``known_size``."""
+    if -1 in requested:
+        problem = (
             f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {known_size}"
         )
-        all_known = f"a tensor with {size} dense values, but the requested shape has {known_size}"
-        message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({known_size} elements)."
-        raise ArgumentError(
-            f"Input to reshape is {inferred if -1 in requested else all_known}. {shapes}", ValueError, message
-        ).for_op("SparseReshape")
-    return result
+    else:
+        problem = f"a tensor with {size} dense values, but the requested shape has {known_size}"
+    input_text = ",".join(map(str, input_shape))
+    output_text = ",".join(str(1 if dim == -1 else dim) for dim in requested)  # as in TensorFlow's message
+    eager_message = f"Input to reshape is {problem}. input_shape=[{input_text}] output_shape=[{output_text}]"
+    traced_message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({known_size} elements)."
+    return ArgumentError(eager_message, ValueError, traced_message).for_op("SparseReshape")
 
 
 @export("sparse.expand_dims")

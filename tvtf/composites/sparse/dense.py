@@ -121,13 +121,17 @@ def _first_differences(indices: np.ndarray) -> np.ndarray:
     The difference is positive in row-major order, and 0 for a repeated index. The first index counts as 1. For example,
     [[0, 3], [0, 5], [2, 0]] gives [1, 2, 2].
     """
+    count, rank = indices.shape
+    result = np.ones(count, np.int64)
+    if count < 2:
+        return result
+    if not rank:  # all indices of a scalar are equal
+        result[1:] = 0
+        return result
     differences = np.diff(indices, axis=0)
-    leading = (
-        np.take_along_axis(differences, (differences != 0).argmax(axis=1)[:, None], 1)[:, 0]
-        if differences.size
-        else differences[:, :0].sum(1)
-    )
-    return np.concatenate([np.ones(1, np.int64), leading])[: len(indices)]
+    first_axis = (differences != 0).argmax(axis=1)
+    result[1:] = np.take_along_axis(differences, first_axis[:, None], axis=1)[:, 0]
+    return result
 
 
 def _runtime_checks(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:

@@ -23,30 +23,38 @@ def _check_arguments(ids: Any, weights: Any, combiner: str) -> None:
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
     if not isinstance(ids, SparseTensor):
         raise TypeError(f"sp_ids must be SparseTensor, got {type(ids)}")
-    if weights is not None and not isinstance(weights, SparseTensor):
+    if weights is None:
+        return
+    if not isinstance(weights, SparseTensor):
         raise TypeError(f"sp_weights must be either None or SparseTensor,got {type(weights)}")
-    for part in ("values", "indices", "dense_shape") if weights is not None else ():
-        getattr(ids, part).shape.assert_is_compatible_with(getattr(weights, part).shape)
+    ids.values.shape.assert_is_compatible_with(weights.values.shape)
+    ids.indices.shape.assert_is_compatible_with(weights.indices.shape)
+    ids.dense_shape.shape.assert_is_compatible_with(weights.dense_shape.shape)
 
 
 def _combine_rows(rows: Tensor, weights: Tensor | None, combiner: str, sum_by_row: Any) -> Tensor:
     """Combines the embeddings of each row of ids: their weighted sum, or a mean for other combiners.
 
-    The combiner "mean" divides by the sum of the weights, "sqrtn" by the square root of the sum of their squares.
-    ``rows`` are the embeddings of all ids. ``sum_by_row`` sums those that belong to the same row of ids.
+    Args:
+      rows: the embeddings of all ids.
+      weights: a weight for each id; 1 if None.
+      combiner: "sum"; "mean" divides by the sum of the weights, "sqrtn" by the square root of the sum of their squares.
+      sum_by_row: sums the embeddings that belong to the same row of ids.
     """
     dtype = rows.dtype
-    # Sums of half-precision numbers are computed in float32.
-    rows = cast(rows, float32) if dtype in (float16, bfloat16) else rows
+    if dtype in (float16, bfloat16):  # sums of half-precision numbers are computed in float32
+        rows = cast(rows, float32)
     if weights is None:
         weights = bind.broadcast_to(convert_to_tensor(1, rows.dtype), shape=rows._type.shape[:1])
     weights = cast(weights, rows.dtype)
-    broadcastable = bind.reshape(weights, shape=(*weights._type.shape, *(1,) * (rows.ndim - 1)))
-    result = sum_by_row(rows * broadcastable)
+    inner_ones = (1,) * (rows.ndim - 1)
+    row_weights = bind.reshape(weights, shape=(*weights._type.shape, *inner_ones))
+    result = sum_by_row(rows * row_weights)
     if combiner == "mean":
-        result = bind.divide_no_nan(result, sum_by_row(broadcastable))
+        result = bind.divide_no_nan(result, sum_by_row(row_weights))
     elif combiner == "sqrtn":
-        result = bind.divide_no_nan(result, bind.sqrt(sum_by_row(broadcastable * broadcastable)))
+        norm = bind.sqrt(sum_by_row(row_weights * row_weights))
+        result = bind.divide_no_nan(result, norm)
     return cast(result, dtype)  # type: ignore[no-any-return]
 
 

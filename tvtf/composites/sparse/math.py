@@ -135,16 +135,16 @@ def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
     require_dtypes(a, b, "SparseAdd")
     rank_message = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
     shape = _common_shape(a, b, "SparseAdd", rank_message)
-    indices, position = distinct_indices(bind.concat(a.indices, b.indices, axis=0))
+    indices, positions = distinct_indices(bind.concat(a.indices, b.indices, axis=0))
+    count = indices._type.shape[0]
     values = bind.concat(a.values, b.values, axis=0)
-    sums = bind.unsorted_segment_sum(values, position, num_segments=indices._type.shape[0])
+    sums = bind.unsorted_segment_sum(values, positions, num_segments=count)
     total = of_shape(of_shape(SparseTensor(indices, sums, shape), a.shape), b.shape)
     if not isinstance(threshold, Tensor) and not threshold:
         return total
-    ones = bind.broadcast_to(number(1, position), shape=position._type.shape)
-    is_in_one = bind.less(
-        bind.unsorted_segment_sum(ones, position, num_segments=indices._type.shape[0]), number(2, position)
-    )
+    ones = bind.broadcast_to(number(1, positions), shape=positions._type.shape)
+    tensor_counts = bind.unsorted_segment_sum(ones, positions, num_segments=count)
+    is_in_one = bind.less(tensor_counts, number(2, positions))
     is_large = bind.greater_equal(bind.abs(sums), convert_to_tensor(threshold, a.dtype.real_dtype))
     return retain(total, bind.logical_or(is_in_one, is_large))
 
@@ -216,16 +216,16 @@ def _combine_elementwise(a: SparseTensor, b: SparseTensor, function: Callable[..
     An element that one tensor lacks counts as zero.
     """
     require_dtypes(a, b, op)
-    shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
-    shape = _common_shape(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
-    indices, position = distinct_indices(bind.concat(a.indices, b.indices, axis=0))
-    positions_by_tensor = bind.split(position, sizes=tuple(sp.values._type.shape[0] for sp in (a, b)), axis=0)
+    shape_of_a, shape_of_b = (" ".join(map(str, sp.shape)) for sp in (a, b))
+    rank_message = f"Operands do not have the same ranks; got shapes: {shape_of_a} and {shape_of_b}"
+    shape = _common_shape(a, b, op, rank_message)
+    indices, positions = distinct_indices(bind.concat(a.indices, b.indices, axis=0))
+    count_of_a, count_of_b = a.values._type.shape[0], b.values._type.shape[0]
+    positions_of_a, positions_of_b = bind.split(positions, sizes=(count_of_a, count_of_b), axis=0)
     count = indices._type.shape[0]
-    values = [
-        bind.unsorted_segment_sum(sp.values, positions, num_segments=count)
-        for sp, positions in zip((a, b), positions_by_tensor)
-    ]
-    return of_shape(SparseTensor(indices, function(*values), shape), a.shape)
+    values_of_a = bind.unsorted_segment_sum(a.values, positions_of_a, num_segments=count)
+    values_of_b = bind.unsorted_segment_sum(b.values, positions_of_b, num_segments=count)
+    return of_shape(SparseTensor(indices, function(values_of_a, values_of_b), shape), a.shape)
 
 
 @export("sparse.softmax")
@@ -267,12 +267,11 @@ def _row_indices(sp: SparseTensor) -> Tensor:
     """
     rows = sp.indices[:, :-1]
     positions = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)
-    one = number(1, positions)
-    previous_rows = bind.gather(
-        rows, bind.maximum(bind.subtract(positions, one), number(0, positions)), axis=0, batch_dims=0
-    )
-    starts_row = bind.cast(bind.reduce_any(bind.not_equal(rows, previous_rows), axis=(1,), keepdims=False), dtype=int64)
-    return bind.cumsum(starts_row, axis=0, exclusive=False, reverse=False)  # type: ignore[no-any-return]
+    zero, one = number(0, positions), number(1, positions)
+    previous_positions = bind.maximum(bind.subtract(positions, one), zero)
+    previous_rows = bind.gather(rows, previous_positions, axis=0, batch_dims=0)
+    starts_row = bind.reduce_any(bind.not_equal(rows, previous_rows), axis=(1,), keepdims=False)
+    return bind.cumsum(bind.cast(starts_row, dtype=int64), axis=0, exclusive=False, reverse=False)  # type: ignore[no-any-return]
 
 
 # -- products
@@ -402,14 +401,13 @@ def _left_operand(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: b
         raise ArgumentError("Tensor 'b' is not a matrix").for_op(op)
     if rank_of(sp) != 2:
         raise ArgumentError("Tensor 'a_shape' must have 2 elements").for_op(op)
-    dims, dense_dims = sizes(sp), dense._type.shape
-    rows, columns = dims[::-1] if adjoint_a else dims
-    right_rows = dense_dims[1] if adjoint_b else dense_dims[0]
-    if not agree_dim(columns, right_rows):
-        shapes = f"Dimensions of A: [{rows}, {columns}).  Dimensions of B: {brackets(dense_dims[::-1] if adjoint_b else dense_dims)}"
-        hint = "Did you forget a transpose?"
-        message = f"Cannot multiply A and B because inner dimension does not match: {columns} vs. {right_rows}.  {hint}  {shapes}"
-        raise ArgumentError(message).for_op(op)
+    rows, columns = sizes(sp)[::-1] if adjoint_a else sizes(sp)
+    dense_dims = dense._type.shape[::-1] if adjoint_b else dense._type.shape
+    if not agree_dim(columns, dense_dims[0]):
+        raise ArgumentError(
+            f"Cannot multiply A and B because inner dimension does not match: {columns} vs. {dense_dims[0]}.  "
+            f"Did you forget a transpose?  Dimensions of A: [{rows}, {columns}).  Dimensions of B: {brackets(dense_dims)}"
+        ).for_op(op)
     if adjoint_a:
         return rows, _swap_columns(sp.indices), _conjugate(sp.values)
     return rows, sp.indices, sp.values

@@ -85,22 +85,28 @@ def _maxima(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
     """Reduces a sparse tensor along axes to a dense tensor, or to a sparse tensor if ``is_sparse``.
 
-    ``combine(values, segment ids, number of segments)`` computes the sum or maximum of the elements that have the same
-    index in the remaining axes. ``op`` names the op in errors.
+    Args:
+      sp: the sparse tensor.
+      axis: the axes to reduce, None for all.
+      keepdims: whether reduced axes stay, with size 1.
+      is_sparse: whether the result is sparse.
+      combine: a function of values, segment ids and the number of segments: computes the sum or maximum of the elements
+        that have the same index in the remaining axes.
+      op: the op's name in errors.
     """
     rank = rank_of(sp)
     reduced_axes = _reduced_axes(axis, rank, op + ("Sparse" if is_sparse else ""))
-    remaining = [i for i in range(rank) if i not in reduced_axes]
-    indices = bind.gather(sp.indices, vector(remaining), axis=1, batch_dims=0)
+    remaining_axes = [i for i in range(rank) if i not in reduced_axes]
+    indices = bind.gather(sp.indices, vector(remaining_axes), axis=1, batch_dims=0)
     if is_sparse:
-        return _reduced_sparse(sp, indices, remaining, bool(keepdims), combine)
-    # without remaining axes the result is a scalar, and the sizes don't matter
-    dims = sizes(sp) if remaining else (1,) * rank
-    shape = tuple(dims[i] for i in remaining)
-    segment_ids = linear_indices(indices, _gathered_shape(sp, remaining))
+        return _reduced_sparse(sp, indices, remaining_axes, bool(keepdims), combine)
+    dims = sizes(sp) if remaining_axes else ()  # for a scalar result the sizes aren't needed
+    shape = tuple(dims[i] for i in remaining_axes)
+    segment_ids = linear_indices(indices, _gathered_shape(sp, remaining_axes))
     result = combine(sp.values, segment_ids, size_of(shape))
-    full_shape = tuple(1 if i in reduced_axes else dims[i] for i in range(rank)) if keepdims else shape
-    return bind.reshape(result, shape=full_shape)
+    if keepdims:
+        shape = tuple(1 if i in reduced_axes else dims[i] for i in range(rank))
+    return bind.reshape(result, shape=shape)
 
 
 def _gathered_shape(sp: SparseTensor, axes: list[int]) -> Tensor:
@@ -275,9 +281,14 @@ def _require_segments(x: Tensor, indices: np.ndarray, ids: np.ndarray, count: An
         limit = int(ids[-1]) + 1 if count is None else count
         message = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
         raise ArgumentError(message).for_op(op)
-    extent = x._type.shape[0]
-    for position in np.flatnonzero((indices < 0) | (indices >= extent)) if isinstance(extent, int) else ():
-        raise ArgumentError(f"Bad: indices[{position}] == {indices[position]} out of range [0, {extent})").for_op(op)
+    row_count = x._type.shape[0]
+    if not isinstance(row_count, int):
+        return
+    out_of_range = np.flatnonzero((indices < 0) | (indices >= row_count))
+    if len(out_of_range):
+        position = out_of_range[0]
+        message = f"Bad: indices[{position}] == {indices[position]} out of range [0, {row_count})"
+        raise ArgumentError(message).for_op(op)
 
 
 # -- products at some indices

@@ -240,12 +240,13 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
     """
     distances = list(range(len(b) + 1))
     for i, item_a in enumerate(a, 1):
-        previous, distances[0] = distances[0], i
+        new_distances = [i]
         for j, item_b in enumerate(b, 1):
-            previous, distances[j] = (
-                distances[j],
-                min(distances[j] + 1, distances[j - 1] + 1, previous + (item_a != item_b)),
-            )
+            deletion = distances[j] + 1
+            insertion = new_distances[j - 1] + 1
+            replacement = distances[j - 1] + (item_a != item_b)
+            new_distances.append(min(deletion, insertion, replacement))
+        distances = new_distances
     return distances[-1]
 
 
