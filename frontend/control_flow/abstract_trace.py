@@ -108,7 +108,7 @@ def _types_with_sizes_of_first_row(function: Any, tensors: Sequence[Tensor]) -> 
     """Returns the types of a function's results, with the sizes that it computes replaced by those for the first row."""
     abstract = AbstractTrace()
     with tracing(abstract):
-        params = [abstract.param_of(x, _with_unknown_row_count(x._type)) for x in tensors]
+        params = [abstract.param_of(tensor, _with_unknown_row_count(tensor._type)) for tensor in tensors]
         types = [result._type for result in function(params)]
     sizes = abstract.sizes(_dims(types))
     shapes = [tuple(substitute_dim(dim, sizes) for dim in tensor_type.shape) for tensor_type in types]

@@ -37,13 +37,13 @@ class _Elements(level):
         return self
 
     def as_elements(self, tensors: Raw, batched: Flags) -> list[Tensor]:
-        return [Batched(x, self.level) if b else x for x, b in zip(tensors, batched, strict=True)]
+        return [Batched(tensor, self.level) if b else tensor for tensor, b in zip(tensors, batched, strict=True)]
 
     def is_batched(self, x: Tensor) -> bool:
         return x.is_batched and x.level == self.level  # type: ignore[attr-defined]
 
     def as_batches(self, results: Sequence[Any]) -> list[Tensor]:
-        return [unwrapped(x, self.level, self.size) for x in results]
+        return [unwrapped(result, self.level, self.size) for result in results]
 
 
 def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else_branch: Any, shapes: Any = ()) -> Any:

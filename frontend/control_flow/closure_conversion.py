@@ -325,7 +325,7 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     constant = static_value(tensor)
     if constant is not None:
         return EagerTensor(constant)
-    known = {param._var: x for param, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
+    known = {param._var: arg for param, arg in zip(trace.params, trace.call_args) if isinstance(arg, EagerTensor)}
     for outer, inner in trace.captures.values():
         known[inner._var] = outer
     # Side effects happen with the evaluation: a random initial value, for example, advances the generator's state.

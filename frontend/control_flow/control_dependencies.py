@@ -117,10 +117,13 @@ def tuple_(tensors: Sequence[Any], control_inputs: Any = None, name: str | None 
     """
     if state.trace is None:
         return tensors  # type: ignore[return-value]
-    if all(t is None for t in tensors):
+    if all(tensor is None for tensor in tensors):
         raise ValueError(f"'tensors' must have at least one Tensor. Received: {tensors}.")
     with control_dependencies(control_inputs):
-        return [t if t is None or isinstance(t, Operation) else bind.identity(convert_to_tensor(t)) for t in tensors]
+        return [
+            tensor if tensor is None or isinstance(tensor, Operation) else bind.identity(convert_to_tensor(tensor))
+            for tensor in tensors  # an identity runs after the control inputs
+        ]
 
 
 @export("no_op")

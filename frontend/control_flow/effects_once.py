@@ -124,7 +124,7 @@ class EffectReplay:
             record = _effect_record(record, values, used)
             self.effect_records.append(record)
             if _is_needed(record):
-                effect_results += [state.trace.own(x) for x in values]
+                effect_results += [state.trace.own(value) for value in values]
         return outputs, effect_results
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -146,7 +146,7 @@ def _effect_record(record: Any, values: Sequence[Tensor], used: set[Any]) -> Any
       used: the variables on which the function's outputs depend.
     """
     if record is None or isinstance(record, bool):
-        return _Effect(len(values), bool(record), any(x._var in used for x in values))  # type: ignore[attr-defined]
+        return _Effect(len(values), bool(record), any(value._var in used for value in values))  # type: ignore[attr-defined]
     return record
 
 
@@ -198,7 +198,7 @@ class _ReplayEffects(WithoutEffects):
             return zeros_for(prim, inputs, attrs)
         values = tuple(next(self.remaining) for _ in range(record.size))
         if prim.name == "call_python" and attrs["differentiable"]:
-            shapes = tuple(x._type.shape for x in values[:-1])  # the last value is the id of the recorded call
+            shapes = tuple(value._type.shape for value in values[:-1])  # the last value is the id of the recorded call
             return bind.recall_python(*inputs, *values, **attrs | {"shapes": shapes})
         return values if record.is_tuple else values[0]
 
@@ -263,7 +263,7 @@ class _CondWithEffects:
         effect_sizes_vary = any(shape != x._type.shape for shape, x in zip(effect_shapes, effects))
         if not self.shapes and not effect_sizes_vary:
             return ()
-        output_shapes = self.shapes or [x._type.shape for x in outputs]
+        output_shapes = self.shapes or [output._type.shape for output in outputs]
         return (*output_shapes, *effect_shapes)
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
@@ -307,7 +307,7 @@ def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[T
 def _zeros_in(trace: Trace, tensors: Sequence[Tensor], known_dims: Any) -> list[Tensor]:
     """Emits zeros of the types of ``tensors``, which belong to another trace, in ``trace``."""
     with tracing(trace):
-        return [trace.own(zeros_of(x._type, known_dims)) for x in tensors]
+        return [trace.own(zeros_of(tensor._type, known_dims)) for tensor in tensors]
 
 
 def _with_new_dims(shape: Any, known: Any) -> Any:
@@ -383,7 +383,7 @@ class _WhileWithEffects:
             param_types = self._with_varying_dims(types, self.shapes) + invariant_types
             _, effect_results = self.body.run_with_effects([abstract.add_param(each) for each in param_types])
         known_dims = dims_in([*types, *invariant_types])
-        return stacks_for([x._type for x in effect_results], known_dims, self.bound)
+        return stacks_for([result._type for result in effect_results], known_dims, self.bound)
 
     def _attributes_with_counter(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
         """Returns the attributes ``shapes`` and ``arrays`` of the loop with a counter and stacks.
@@ -430,8 +430,8 @@ class _WhileWithEffects:
         """
         operands, input_count = [convert_to_tensor(0), *inputs, *effects], len(inputs)
         shapes = ((), *self.shapes) if self.shapes else ()
-        carried = self._with_varying_dims([x._type for x in operands[: 1 + self.carried_count]], shapes)
-        types = [*carried, *(x._type for x in operands[1 + self.carried_count :])]
+        carried = self._with_varying_dims([operand._type for operand in operands[: 1 + self.carried_count]], shapes)
+        types = [*carried, *(operand._type for operand in operands[1 + self.carried_count :])]
 
         def condition(i: Tensor, *values: Tensor) -> Any:
             iteration_count = values[input_count]

@@ -48,7 +48,7 @@ class Stacks:
 
     def _rows(self) -> list[bool]:
         """Returns, for each buffer of all stacks, whether the buffer has one row per iteration."""
-        return [x for s in self.stacks for x in s.rows]
+        return [row for stack in self.stacks for row in stack.rows]
 
     def shapes(self) -> list[Any]:
         """Returns the shapes of the buffers after the loop, with a new symbolic dim for an unknown number of rows."""

@@ -60,7 +60,7 @@ class _Stacks:
 
     def __init__(self, structure: Any, types: Sequence[TensorType], size: Any) -> None:
         self.structure = structure
-        self.buffers = [new_stack(size, t) for t in types]
+        self.buffers = [new_stack(size, tensor_type) for tensor_type in types]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
         """Returns the buffers with the results of iteration ``index`` written, one result to each buffer."""
@@ -280,7 +280,7 @@ def map_fn(
     if size is None:
         return defer_map(fn, flat, elems, run_deferred_map)
     structure, types = _structure_and_types(lambda tensors: fn(_slice_at(tensors, elems, 0)), flat)
-    if any(isinstance(t.shape, AnyShape) for t in types):
+    if any(isinstance(tensor_type.shape, AnyShape) for tensor_type in types):
         return defer_map(fn, flat, elems, run_deferred_map)
     stacks = _Stacks(structure, types, size)
     limit, one = _size_tensor(flat, size), convert_to_tensor(1)
@@ -515,7 +515,7 @@ def _scan_of_any_rank(
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift
 
     values = nest.flatten(start)
-    types = [x._type for x in values] + [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
+    types = [value._type for value in values] + [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
 
     def step(*tensors: Any) -> Any:
         """Calls the user's function on the flattened carry and slice."""

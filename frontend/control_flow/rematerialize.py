@@ -76,7 +76,7 @@ class Replay:
           sources: the tensors to differentiate with respect to.
           zeros: an option of ``reverse_mode.sweep``.
         """
-        seeds = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None]
+        seeds = [(output, ct) for output, ct in zip(self.outputs, cts) if ct is not None]
         cotangents = sweep(self.records, seeds, sources, zeros=zeros)
         return [as_dense(ct) for ct in cotangents]
 
@@ -325,7 +325,8 @@ def replace_binding(position: int, first: int, results: Sequence[Tensor]) -> Non
       results: the tensors that the new bindings compute.
     """
     bindings = state.trace.bindings
-    replacement = relax.VarBinding(bindings[position].var, relax.Tuple([state.trace.own(x)._var for x in results]))
+    new_results = relax.Tuple([state.trace.own(result)._var for result in results])
+    replacement = relax.VarBinding(bindings[position].var, new_results)
     bindings[position:] = [*bindings[first:], replacement, *bindings[position + 1 : first]]
 
 

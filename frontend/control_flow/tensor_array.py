@@ -209,7 +209,7 @@ class TensorArraySpec(TypeSpec):
 
     def _from_components(self, components: Any) -> TensorArray:
         """Rebuilds a TensorArray from its component tensors: an eager array if a compiled function returned them."""
-        if components and all(isinstance(c, EagerTensor) for c in components) and state.trace is None:
+        if components and all(isinstance(component, EagerTensor) for component in components) and state.trace is None:
             return TensorArray._of(EagerArray.made_of(self._like, components))
         return TensorArray._of(self._like.with_components(components))
 

@@ -52,7 +52,7 @@ def is_mapped(tensors: Sequence[Tensor]) -> bool:
 
     Compiled functions can't have batched tensors as arguments.
     """
-    return bool(state.batches) and any(x.is_batched for x in tensors)
+    return bool(state.batches) and any(tensor.is_batched for tensor in tensors)
 
 
 def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
@@ -189,14 +189,16 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
         inner = EncodedFunction(fn, elems)
         return inner.whole(vectorized_map(inner, inner.leaves, fallback_to_while_loop, warn))
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
-    if any(isinstance(t._type.shape, AnyShape) for t in tensors):
+    if any(isinstance(tensor._type.shape, AnyShape) for tensor in tensors):
         return defer_map(fn, tensors, elems, run_deferred_map)
     outer = state.one_by_one
     state.one_by_one = (fallback_to_while_loop, warn)
     try:
         size = _common_size(tensors)
         with level() as map_level:
-            rows = [Batched(t, map_level) if same_dim(t._type.shape[0], size) else t[0] for t in tensors]
+            rows = [
+                Batched(tensor, map_level) if same_dim(tensor._type.shape[0], size) else tensor[0] for tensor in tensors
+            ]
             element_index = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), map_level)
             results = by_element(lambda *leaves: fn(nest.pack_sequence_as(elems, leaves)), rows, element_index)
             return nest.map_structure(
@@ -296,7 +298,7 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], element_
         return function(*rows[: len(tensors)])
 
     deferred_before = len(state.trace.specialization.deferred or ()) if state.trace else 0
-    inner = TracedFunction("element", traced, [x._type for x in operands])
+    inner = TracedFunction("element", traced, [operand._type for operand in operands])
     if len(inner.trace.specialization.deferred or ()) > deferred_before:
         raise _CallsPython
     variables = assigned_variables([inner])

@@ -123,7 +123,7 @@ class _Loop:
         self.bound, self.shapes, self.arrays = bound, shapes, arrays
         self.extended_start = [self._with_final_rows(i, x, y) for i, (x, y) in enumerate(zip(self.start, outputs))]
         self.active = [i for i, x in enumerate(self.start) if differentiable(x)]
-        self.shapes_after = [y._type.shape for y in outputs]
+        self.shapes_after = [output._type.shape for output in outputs]
 
     def _with_final_rows(self, index: int, before: Tensor, after: Tensor) -> Tensor:
         """Returns a loop variable's initial value. A growing TensorArray is extended by zeros to its final row count.
@@ -264,7 +264,7 @@ class _Loop:
 
     def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
         """Returns the stacks with the values of iteration ``index`` written, one to each stack."""
-        return [bind.stack_write(stack, index, x) for stack, x in zip(stacks, values)]
+        return [bind.stack_write(stack, index, value) for stack, value in zip(stacks, values)]
 
     def forward(self, iteration: _Sweep, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
         """Emits a copy of the forward loop that saves values on stacks.
@@ -512,7 +512,7 @@ class _Sweep:
             end_cts.append(with_shape_of_result(ct, result) if loop.varies(i) else ct)
         cotangents = replay.sweep(end_cts, [*active_variables, *invariants], zeros=False)
         start_cts, invariant_cts = cotangents[: len(active_variables)], cotangents[len(active_variables) :]
-        new_cts = [zeros_like(x) if ct is None else ct for x, ct in zip(active_variables, start_cts)]
+        new_cts = [zeros_like(variable) if ct is None else ct for variable, ct in zip(active_variables, start_cts)]
         return new_cts, invariant_cts, shared.rows, replay.evaluation.residuals
 
     def run(

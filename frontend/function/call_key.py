@@ -76,7 +76,7 @@ def _dict_key(value: dict[Any, Any], tensors: list[Any]) -> Any:
 
 def as_tensors(values: list[Any]) -> list[Tensor]:
     """Returns what `nested_key` appended, with arrays as tensors."""
-    return [convert_to_tensor(x) if type(x) is np.ndarray else x for x in values]
+    return [convert_to_tensor(value) if type(value) is np.ndarray else value for value in values]
 
 
 def is_fixed(default: Any) -> bool:
@@ -112,7 +112,7 @@ class KeywordBinder:
             self._bound[call_form] = bound
         call_values = (*args, *kwargs.values())
         bound_kwargs = {name: _value(x, call_values) for name, x in bound.kwargs.items()}
-        return tuple(_value(x, call_values) for x in bound.args), bound_kwargs
+        return tuple(_value(arg, call_values) for arg in bound.args), bound_kwargs
 
     def has_fixed_defaults(self, count: int) -> bool:
         """Returns whether calls of ``count`` equal positional arguments are equal: their defaults can't change."""

@@ -74,7 +74,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self.results = results
         self.captures = [outer for outer, _ in graph.captures]
         self.scope = graph.scope
-        self.variables = [c for c in self.captures if isinstance(c, Variable)]
+        self.variables = [capture for capture in self.captures if isinstance(capture, Variable)]
         self.streams = streams_of(self.variables)
         """The random streams of its ops."""
         self._signature = inspect.Signature()
@@ -83,7 +83,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self._compiled: executor.Compiled | None = None
         self._plan: Plan | None = None
         self._pure: executor.GraphFunction | None = None
-        self._variables_of_unknown_shape = [v for v in self.variables if not v.shape.is_fully_defined()]
+        self._variables_of_unknown_shape = [
+            variable for variable in self.variables if not variable.shape.is_fully_defined()
+        ]
         self._instances: dict[Any, ConcreteFunction] = {}
         self.specialization = graph.root.specialization
         self._has_instance_per_shape = self.specialization.needs_shapes
@@ -267,7 +269,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         Such a function can be called in the enclosing trace only, where calls are inlined and don't get here.
         """
         if self.scope is not None:
-            captured = next(c for c in self.captures if isinstance(c, SymbolicTensor))
+            captured = next(capture for capture in self.captures if isinstance(capture, SymbolicTensor))
             raise captured.out_of_scope(
                 f"by {self.name!r}, which captured it and can be called in {self.scope.name!r} alone"
             )
@@ -362,9 +364,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
         # A captured Variable whose static shape is incomplete may also have another shape in each call.
         variables = self._variables_of_unknown_shape
         if self._has_instance_per_shape:
-            shapes_or_ranks = [*(tuple(t.shape) for t in tensors), *(v._type.shape for v in variables)]
+            shapes_or_ranks = [
+                *(tuple(tensor.shape) for tensor in tensors),
+                *(variable._type.shape for variable in variables),
+            ]
         else:
-            shapes_or_ranks = [*(t.ndim for t in tensors), *(v.ndim for v in variables)]
+            shapes_or_ranks = [*(tensor.ndim for tensor in tensors), *(variable.ndim for variable in variables)]
         key = (*shapes_or_ranks, *sorted(ranks.items()))
         instance = self._instances.get(key)
         if instance is None:
@@ -435,12 +440,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
     @property
     def inference_fn(self) -> Callable[..., Any]:
         """The function on tensors alone, in the order of :attr:`inputs`; captures are filled in."""
-        return lambda *tensors: self.call_flat([convert_to_tensor(t) for t in tensors])
+        return lambda *tensors: self.call_flat([convert_to_tensor(tensor) for tensor in tensors])
 
     @property
     def captured_inputs(self) -> list[Any]:
         """The outside tensors and Variables that it uses."""
-        return [c for c in self.captures if not isinstance(c, HostFunction)]
+        return [capture for capture in self.captures if not isinstance(capture, HostFunction)]
 
     def module(self) -> Any:
         return self.graph.module()
@@ -504,7 +509,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
-        return tuple(v for v in self.variables if v.trainable)
+        return tuple(variable for variable in self.variables if variable.trainable)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """Returns the types of the parameters, the result and the captures as text, in TensorFlow's format."""

@@ -95,7 +95,7 @@ class Example(NamedTuple):
 
     @classmethod
     def of(cls, structure: Any, tensors: Sequence[Any]) -> Example:
-        return cls(structure, [t._type for t in tensors], [t.known for t in tensors])
+        return cls(structure, [tensor._type for tensor in tensors], [tensor.known for tensor in tensors])
 
     @classmethod
     def for_any_sizes(cls, examples: Sequence[tuple[Sizes, Example]]) -> Example | None:
@@ -539,9 +539,10 @@ def bare(outputs: Sequence[Any]) -> Any:
 
 def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Sequence[Tensor]:
     """Binds a call of Python that runs the deferred call in the program, where the sizes that it needs are known."""
-    if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
+    inputs_are_static = all(is_static_shape(x._type.shape) for x in inputs)
+    if inputs_are_static or any(isinstance(tensor_type.shape, AnyShape) for tensor_type in call.types):
         raise needed.error
-    specs = [TensorSpec(_visible_shape(t.shape), t.dtype) for t in call.types]
+    specs = [TensorSpec(_visible_shape(tensor_type.shape), tensor_type.dtype) for tensor_type in call.types]
     return hooks.call_python(lambda *tensors: list(call(tensors)), inputs, specs)
 
 
@@ -705,7 +706,8 @@ def new_key(call: Call) -> int:
 
 def _rank_error(tensors: Sequence[Tensor]) -> Exception:
     """Returns the error for a tensor of unknown rank that is used outside of its function."""
-    name = next((str(t) for t in tensors if isinstance(t._type.shape, AnyShape)), "a tensor of unknown rank")
+    of_unknown_rank = (str(tensor) for tensor in tensors if isinstance(tensor._type.shape, AnyShape))
+    name = next(of_unknown_rank, "a tensor of unknown rank")
     return InaccessibleTensorError(f"{name} is used outside the function that it belongs to: return it from there")
 
 

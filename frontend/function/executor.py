@@ -100,7 +100,11 @@ class GraphFunction:
         self.written = () if graph.pure else written
         self.speculative = speculative
         self.speculated_sizes = graph.speculated_sizes() if speculative else []
-        self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
+        self.seeded = [
+            i
+            for i, tensor_type in enumerate(graph.output_types)
+            if tensor_type.dtype.is_differentiable and i not in hidden
+        ]
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
         self._backward: Backward | None = None
@@ -206,7 +210,7 @@ class ForwardBackward:
         self.graph = function.graph
         self.seeded = function.seeded
         with tracing(Trace(self.graph.name)) as forward:
-            params = [forward.add_param(p._type, p._var.name) for p in self.graph.all_params]
+            params = [forward.add_param(param._type, param._var.name) for param in self.graph.all_params]
             watched_params = [params[i] for i in watched]
             recorder = _watching(watched_params)
             replay = EffectReplay(self.graph)
@@ -221,7 +225,7 @@ class ForwardBackward:
         self.used = len(residuals)
         self._locate_residuals(forward, outputs, [*residuals, *effect_results])
         self.backward = GraphFunction(Graph(backward, backward_outputs))
-        self.pure = function if self.graph.pure else self._pure(replay, [x._type for x in effect_results])
+        self.pure = function if self.graph.pure else self._pure(replay, [result._type for result in effect_results])
 
     def _pure(self, replay: EffectReplay, effect_types: Sequence[TensorType]) -> GraphFunction:
         """Returns the function without its side effects. The effects' results become additional inputs.
@@ -342,7 +346,7 @@ def _add_cotangent_param(trace: Trace, output: Tensor, params: Sequence[Tensor])
     The parameter has the shape of the output. A dim that can't be computed from the dims of ``params``, the inputs, is
     replaced by a new symbol: the forward function computes it, so the backward trace can't express it.
     """
-    known_dims = dims_in(p._type for p in params)
+    known_dims = dims_in(param._type for param in params)
     shape = tuple(
         dim if is_computable_from(dim, known_dims) else fresh_dim(trace.unique("size")) for dim in output._type.shape
     )
@@ -370,7 +374,7 @@ class Backward:
         graph = function.graph
         self.seeded = function.seeded
         with tracing(Trace(f"{graph.name}_backward")) as trace:
-            params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
+            params = [trace.add_param(param._type, param._var.name) for param in graph.all_params]
             recorder = _watching(params)
             outputs = _recorded(recorder, lambda: evaluate(graph.module(), "main", params))
             seeds = [(outputs[i], _add_cotangent_param(trace, outputs[i], params)) for i in self.seeded]
@@ -568,7 +572,7 @@ class Compiled:
             leading_results = () if self.leading is None else self.leading.run([*tensors, *self.captures])
         try:
             if self.takes_shortest_path:  # one computed result, no Variables, captures or strings: the shortest path
-                return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
+                return tensor_of(self._execute([tensor._handle or handle_of(tensor) for tensor in tensors]))
             if self.holds_texts:
                 with string_table():  # strings are passed to compiled code as indices in this table
                     return self._call_locked(leading_results, tensors, variables)
@@ -639,7 +643,7 @@ class Compiled:
             if variable._seen:
                 variable.own_memory()
         # While these references live, an assignment gives a Variable new memory instead of overwriting the old.
-        references = [c._show() for c in captures if isinstance(c, Variable)]
+        references = [capture._show() for capture in captures if isinstance(capture, Variable)]
         with released_for_python(lock):
             result = self._call(leading_results, tensors, captures, updates)
         del references
@@ -664,8 +668,11 @@ class Compiled:
                 variable.require_assignable()
         if self.alias_counter != alias_counter.count or updates is not self.updates:
             self._own_memory(updates)
-        handles = [t._handle or handle_of(t) for t in tensors]
-        handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
+        handles = [tensor._handle or handle_of(tensor) for tensor in tensors]
+        handles += [
+            capture._handle or (variable_handle(capture) if isinstance(capture, Variable) else handle_of(capture))
+            for capture in captures
+        ]
         handles += leading_results
         code = self._codes.get(state.device) or self.code()
         handles += code.prepared

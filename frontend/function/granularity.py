@@ -79,7 +79,7 @@ class Granularity:
 
     def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
         """Has each rank traced separately from now on; returns the arguments with their ranks."""
-        if any(t is None or isinstance(t._type.shape, AnyShape) for t in arguments.tensors):
+        if any(tensor is None or isinstance(tensor._type.shape, AnyShape) for tensor in arguments.tensors):
             raise rank_error(needed) from needed
         self.by_rank = True
         self.log.note(f"{needed} must be known, so each rank has its own trace")

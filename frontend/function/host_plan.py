@@ -124,7 +124,7 @@ class Plan:
 
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         """Runs the plan's steps on tensors; runs compiled code instead if an argument doesn't fit or a check fails."""
-        arrays = [t._array for t in tensors]
+        arrays = [tensor._array for tensor in tensors]
         fits = all(param.fits(array) for param, array in zip(self.params, arrays))
         for (first, first_axis), (second, second_axis) in self.equal_sizes:
             fits = fits and arrays[first].shape[first_axis] == arrays[second].shape[second_axis]
@@ -256,7 +256,7 @@ class Plan:
 
     def _sizes(self, ty: Any, slot: int) -> list[tuple[int, int, int]]:
         """Returns, for each dim of a tensor that attributes use: the dim's slot, the tensor's slot, and the axis."""
-        return [(self.dims[d], slot, axis) for axis, d in enumerate(ty.shape.values) if d in self.dims]
+        return [(self.dims[dim], slot, axis) for axis, dim in enumerate(ty.shape.values) if dim in self.dims]
 
 
 class Step:
@@ -296,7 +296,7 @@ class Step:
         if not self.prim.pure:
             return tuple(host.run_kernel(self.prim, attrs, arrays))
         if self.is_checked:
-            self.prim.infer(tuple([(a.shape, a.dtype) for a in arrays]), tuple(attrs.items()))
+            self.prim.infer(tuple([(array.shape, array.dtype) for array in arrays]), tuple(attrs.items()))
         return self.prim.numpy(*arrays, **attrs)
 
 
@@ -318,8 +318,10 @@ class _Param:
 
     def __init__(self, ty: Any) -> None:
         self.rank = ty.ndim
-        self.shape = tuple(int(d.value) for d in ty.shape.values) if _is_static(ty) else None
-        self.sizes = [(axis, int(d.value)) for axis, d in enumerate(ty.shape.values) if isinstance(d, tirx.IntImm)]
+        self.shape = tuple(int(dim.value) for dim in ty.shape.values) if _is_static(ty) else None
+        self.sizes = [
+            (axis, int(dim.value)) for axis, dim in enumerate(ty.shape.values) if isinstance(dim, tirx.IntImm)
+        ]
 
     def fits(self, array: np.ndarray) -> bool:
         if self.shape is not None:
@@ -350,7 +352,7 @@ def _equal_sizes(types: Sequence[Any]) -> list[tuple[tuple[int, int], tuple[int,
 
 
 def _is_static(ty: Any) -> bool:
-    return all(isinstance(d, tirx.IntImm) for d in ty.shape.values)
+    return all(isinstance(dim, tirx.IntImm) for dim in ty.shape.values)
 
 
 def _require_small(primitive_call: dialect.Bound, types: Sequence[Any]) -> None:
@@ -360,7 +362,7 @@ def _require_small(primitive_call: dialect.Bound, types: Sequence[Any]) -> None:
     """
     prim = primitive_call.primitive
     result_types = [dialect.from_relax_type(ty) for ty in types]
-    float_counts = [size_of(t.shape) for t in result_types if t.dtype.is_floating]
+    float_counts = [size_of(tensor_type.shape) for tensor_type in result_types if tensor_type.dtype.is_floating]
     are_small = all(isinstance(count, int) and count <= MAX_FLOATS for count in float_counts)
     if prim.heavy == "always" or not prim.pure or not are_small:
         raise NeedsCompilation

@@ -146,9 +146,9 @@ def _any_shape(samples: Sequence[tuple[Sizes, TensorType]]) -> AnyShape:
 
 def _distinct_ranks_first(shapes: list[Any]) -> list[Any]:
     """Moves a shape whose rank differs from the first to the second position: two examples are compared."""
-    if any(isinstance(s, AnyShape) for s in shapes):
+    if any(isinstance(shape, AnyShape) for shape in shapes):
         return shapes
-    other_index = next((i for i, s in enumerate(shapes) if s is not None and len(s) != len(shapes[0])), 1)
+    other_index = next((i for i, shape in enumerate(shapes) if shape is not None and len(shape) != len(shapes[0])), 1)
     shapes[1], shapes[other_index] = shapes[other_index], shapes[1]
     return shapes
 
@@ -165,5 +165,8 @@ def common_value(values: Sequence[Any]) -> Any:
     first = values[0]
     if first is None or not is_static_shape(first.flat):
         return None
-    are_equal = all(v is not None and v.shape == first.shape and all(map(same_dim, first.flat, v.flat)) for v in values)
+    are_equal = all(
+        value is not None and value.shape == first.shape and all(map(same_dim, first.flat, value.flat))
+        for value in values
+    )
     return first if are_equal else None

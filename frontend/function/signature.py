@@ -245,7 +245,7 @@ class Arguments:
 
     def are_refined_by(self, tensors: Sequence[Any]) -> bool:
         """Returns whether the shapes of the tensors have sizes that the specs of these arguments leave unknown."""
-        if all(spec.shape.is_fully_defined() for spec in self.specs) or any(t is None for t in tensors):
+        if all(spec.shape.is_fully_defined() for spec in self.specs) or any(tensor is None for tensor in tensors):
             return False
         return self.of_sizes(tensors).key != self.key
 
@@ -299,7 +299,7 @@ class Arguments:
 def aliases(variables: Sequence[Any]) -> tuple[int, ...]:
     """Returns the index of the first occurrence of each Variable: ``(0, 1, 0)`` if the third is the first one again."""
     first: dict[int, int] = {}
-    return tuple(first.setdefault(id(v), i) for i, v in enumerate(variables))
+    return tuple(first.setdefault(id(variable), i) for i, variable in enumerate(variables))
 
 
 def _has_subtype(wide: Any, narrow: Any) -> bool:
@@ -396,7 +396,8 @@ class Signature:
             raise self._binding_error(reason, args, kwargs)
         names = self._leaf_names((specs, {}), expand_composites=True)
         leaves = [
-            self._specified(n, value, spec, args, kwargs) for n, value, spec in zip(names, flat_values, flat_specs)
+            self._specified(name, value, spec, args, kwargs)
+            for name, value, spec in zip(names, flat_values, flat_specs)
         ]
         # Parameters beyond the specs have their defaults.
         default_leaves = [
@@ -458,7 +459,7 @@ class Signature:
     def __str__(self) -> str:
         if self.specs is None:
             return str(self.python)
-        return f"({', '.join(f'{n}: {s!r}' for n, s in zip(self.python.parameters, self.specs))})"
+        return f"({', '.join(f'{parameter}: {spec!r}' for parameter, spec in zip(self.python.parameters, self.specs))})"
 
 
 def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:

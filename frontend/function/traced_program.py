@@ -67,7 +67,7 @@ def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
 
     Arguments that are the same Variable share a stand-in.
     """
-    arguments = {i: VariableArgument(v, i) for i, v in enumerate(variables)}
+    arguments = {i: VariableArgument(variable, i) for i, variable in enumerate(variables)}
     return [arguments[first] for first in aliases(variables)]
 
 

@@ -221,7 +221,7 @@ def _eager_result(call: _Call) -> Any:
     TensorFlow.
     """
     inputs, results = call.inputs(), call.outputs()
-    outputs = _without_recording(lambda: tuple(bind.identity(x) for x in results))
+    outputs = _without_recording(lambda: tuple(bind.identity(result) for result in results))
     for tape in state.tapes:
         if any(map(tape.watches, inputs)):
             tape.record(call, (*results, *inputs), outputs, {})
@@ -250,7 +250,7 @@ def _traced_result(call: _Call) -> Any:
     The op returns its first operands, the results, and has the user's gradient. Its other operands are the inputs, and
     the tensors that the traced gradient function captures.
     """
-    results, inputs = [state.trace.own(x) for x in call.outputs()], call.inputs()
+    results, inputs = [state.trace.own(output) for output in call.outputs()], call.inputs()
     try:
         captured, attrs = _gradient_function(call, results)
     except Exception as error:  # raised when a gradient is taken, as in TensorFlow

@@ -239,7 +239,7 @@ def gradients(
     cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(targets, seeds)]
     grads = sweep(records, zip(map(program.tensor_of_value, targets), cotangents), sources)
     if wants_zeros(unconnected_gradients):
-        grads = [zeros_like(x) if g is None else g for g, x in zip(grads, sources)]
+        grads = [zeros_like(x) if grad is None else grad for grad, x in zip(grads, sources)]
     return grads
 
 

@@ -38,7 +38,7 @@ class PythonCall(Call):
         self.specs = specs
         self.differentiable = differentiable
         self.key = new_key(self)
-        self.types = [TensorType(_dims(s), s.dtype) for s in specs]
+        self.types = [TensorType(_dims(spec), spec.dtype) for spec in specs]
 
     def key_here(self, key: int) -> int:
         """Adds a copy of this call to the deferred calls of the active trace, and returns the copy's key."""
@@ -179,8 +179,8 @@ class Assignments(host.Effects):
     def reads(self, captured: Sequence[Any], values: Sequence[Tensor]) -> None:
         """Records which of the captured tensors' values are the values of Variables."""
         self.owners = {
-            id(x._array): (variable, x._array)  # type: ignore[attr-defined]
-            for variable, x in zip(captured, values)
+            id(value._array): (variable, value._array)  # type: ignore[attr-defined]
+            for variable, value in zip(captured, values)
             if isinstance(variable, Variable)
         }
 

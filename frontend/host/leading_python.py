@@ -74,7 +74,7 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
     python, blocks = graph.root.python, graph.function.body.blocks
     if not python.any or python.barriers or graph.holds_texts or not blocks:
         return None
-    call = next((b for b in blocks[0].bindings if not _is_harmless(b)), None)
+    call = next((binding for binding in blocks[0].bindings if not _is_harmless(binding)), None)
     if call is None or not _is_plain(call.value):
         return None
     positions = {param._var: position for position, param in enumerate(graph.all_params)}

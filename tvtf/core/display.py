@@ -101,8 +101,8 @@ class Table:
 
     def html(self) -> str:
         """Formats the table and its caption in HTML. Special characters of HTML in texts are escaped."""
-        head = "".join(_cell("th", c.title, c) for c in self.columns)
-        rows = ["".join(_cell("td", cell, c) for cell, c in zip(row, self.columns)) for row in self.rows]
+        head = "".join(_cell("th", column.title, column) for column in self.columns)
+        rows = ["".join(_cell("td", cell, column) for cell, column in zip(row, self.columns)) for row in self.rows]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
         return f"<div><p>{escape(self.caption)}</p>{table}</div>"

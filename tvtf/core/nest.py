@@ -239,8 +239,8 @@ def flattener(structure: Any) -> Callable[[Any], list[Any]]:
         return lambda value: [value]
     if _is_mapping(structure):
         keys = sorted_keys(structure)
-        flatten_children = flattener([structure[k] for k in keys])
-        return lambda value: flatten_children([value[k] for k in keys])
+        flatten_children = flattener([structure[key] for key in keys])
+        return lambda value: flatten_children([value[key] for key in keys])
     children = parts_of(structure)
     if not any(map(is_nested, children)):
         return (lambda value: list(parts_of(value))) if is_record(structure) else list

@@ -160,7 +160,7 @@ class Primitive(Generic[P]):
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Runs the op eagerly: infers the result types, then calls the NumPy kernel, or a compiled one for a heavy op."""
         arrays = [x.eager_array(self) for x in inputs]
-        expected = self.infer(tuple([(a.shape, a.dtype) for a in arrays]), tuple(attrs.items()))
+        expected = self.infer(tuple([(array.shape, array.dtype) for array in arrays]), tuple(attrs.items()))
         if self.heavy and hooks.run_compiled is not None:
             return hooks.run_compiled(self, inputs, attrs, expected)
         try:
@@ -190,7 +190,7 @@ class Primitive(Generic[P]):
         except ArgumentError as error:
             raise error.for_op(self.tf_name) from None
         except IndexError:  # type rules read dims by position, without checking the rank first
-            shapes = ", ".join(show_shape(t.shape) for t in types)
+            shapes = ", ".join(show_shape(tensor_type.shape) for tensor_type in types)
             raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").for_op(
                 self.tf_name
             ) from None
@@ -550,7 +550,7 @@ def types_tuple(types: Any) -> tuple[TensorType, ...]:
 
 
 def all_static(types: Iterable[TensorType]) -> bool:
-    return all(is_static_shape(t.shape) for t in types)
+    return all(is_static_shape(tensor_type.shape) for tensor_type in types)
 
 
 def _camel(name: str) -> str:

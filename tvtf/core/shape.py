@@ -248,7 +248,7 @@ def broadcast_shapes(
     rank = max(len(a), len(b))
     padded_a, padded_b = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
     dims = tuple(broadcast_dim(m, n, fit) for m, n in zip(padded_a, padded_b))
-    return None if any(d is None for d in dims) else dims
+    return None if any(dim is None for dim in dims) else dims
 
 
 def brackets(shape: Iterable[Any]) -> str:
@@ -296,7 +296,7 @@ class TensorShape:
 
     @property
     def dims(self) -> list[Any] | None:
-        return None if self._dims is None else [Dimension(d) for d in self._dims]
+        return None if self._dims is None else [Dimension(dim) for dim in self._dims]
 
     def as_list(self) -> list[int | None]:
         if self._dims is None:

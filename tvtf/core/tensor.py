@@ -602,7 +602,7 @@ def _tensors_cast(value: Any, dtype: DType) -> Any:
 
 
 def _contains_tensor(values: Sequence[Any]) -> bool:
-    return any(_contains_tensor(v) if isinstance(v, (list, tuple)) else is_tensor(v) for v in values)
+    return any(_contains_tensor(value) if isinstance(value, (list, tuple)) else is_tensor(value) for value in values)
 
 
 def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:

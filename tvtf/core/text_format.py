@@ -73,5 +73,5 @@ def _element(value: Any) -> str:
 def filled(message: str, summarize: int, arrays: Sequence[np.ndarray]) -> str:
     """Returns the message with its placeholders replaced by the arrays, each as text of at most ``summarize`` elements."""
     pieces = message.split(HOLE)
-    texts = [*(summarized(a, summarize) for a in arrays), ""]  # nothing follows the last piece
+    texts = [*(summarized(array, summarize) for array in arrays), ""]  # nothing follows the last piece
     return "".join(part for pair in zip(pieces, texts) for part in pair)

@@ -38,7 +38,7 @@ class Choose(Dataset):
     def __init__(self, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> None:
         spec = _common_spec(datasets)
         self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
-        super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
+        super().__init__(spec, INFINITE if all(dataset.size == INFINITE for dataset in datasets) else UNKNOWN)
 
     @started
     def handles(self) -> Iterator[Any]:

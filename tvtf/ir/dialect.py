@@ -133,7 +133,10 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
 
 
 def to_relax_types(types: Any) -> Any:
-    return to_relax_type(types) if type(types) is TensorType else relax.TupleType([to_relax_type(t) for t in types])
+    """Converts the type of a tensor, or the types of several, to one Relax type."""
+    if type(types) is TensorType:
+        return to_relax_type(types)
+    return relax.TupleType([to_relax_type(tensor_type) for tensor_type in types])
 
 
 def from_relax_type(ty: relax.TensorType) -> TensorType:
@@ -231,7 +234,7 @@ def read(call: relax.Call) -> Bound:
     args = call.args[:]
     # The last operand may be the shape expression of symbolic dims; the first operands are the subgraphs.
     dims = args.pop().values[:] if args and isinstance(args[-1], relax.ShapeExpr) else []
-    graphs = [a for a in args if isinstance(a, ir.GlobalVar)]
+    graphs = [arg for arg in args if isinstance(arg, ir.GlobalVar)]
     attrs = {str(name): _decode(value, dims, graphs) for name, value in call.attrs.items()} if call.attrs else {}
     return Bound(primitive_of(call), args[len(graphs) :], attrs)
 
@@ -278,7 +281,7 @@ def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
 
 def filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
     """Returns the shape ``dims`` with a new symbol, named ``name_0``, ``name_1`` ..., for each unknown dim (None)."""
-    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
+    return tuple(fresh_dim(f"{name}_{i}") if dim is None else dim for i, dim in enumerate(dims))
 
 
 def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:

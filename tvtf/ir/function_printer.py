@@ -86,7 +86,7 @@ class FunctionPrinter:
     def name_of(self, var: Any) -> str:
         """Returns the printed name of a variable, with a number appended if another variable has the same name."""
         if var not in self.names:
-            is_input = self.is_main and any(var.same_as(p) for p in self.func.params)
+            is_input = self.is_main and any(var.same_as(param) for param in self.func.params)
             name = self.page.entry.inputs.get(var.name, var.name) if is_input else var.name
             self.names[var] = unique(name, self.used)
         return self.names[var]
@@ -150,7 +150,7 @@ class FunctionPrinter:
         if ty == NO_RESULT:  # a call that writes its results into memory that it is given
             return []
         name = self.name_of(var)
-        first_variable = next((x for x in operands if isinstance(x, relax.Var)), None)
+        first_variable = next((operand for operand in operands if isinstance(operand, relax.Var)), None)
         if first_variable is not None and short_type(first_variable.ty) == ty:
             return [Token(name, "name", ty), Token(" = ")]
         return [*typed(name, ty), Token(" = ")]

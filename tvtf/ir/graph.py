@@ -36,7 +36,7 @@ class GraphBuilder(TracedVariables, TracedDims):
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         """Returns the traced function as a closed graph."""
-        return Graph(self, [self.own(t) for t in outputs])
+        return Graph(self, [self.own(output) for output in outputs])
 
 
 class Graph:
@@ -63,7 +63,7 @@ class Graph:
 
     @property
     def output_types(self) -> tuple[TensorType, ...]:
-        return tuple(t._type for t in self.outputs)
+        return tuple(output._type for output in self.outputs)
 
     def capturing(self, captured: Sequence[Any]) -> Graph:
         """Returns the graph with a parameter for each object in ``captured``, in this order, and for no other capture."""
@@ -89,8 +89,8 @@ class Graph:
 
     def get_operations(self) -> list[Operation]:
         """Returns the graph's ops as TensorFlow lists them: a placeholder for each parameter, then the calls in order."""
-        tensors: dict[Any, Any] = {p._var: p for p in self.all_params}
-        operations = [Operation.of(p._var.name, "Placeholder", self, [], [p]) for p in self.all_params]
+        tensors: dict[Any, Any] = {param._var: param for param in self.all_params}
+        operations = [Operation.of(param._var.name, "Placeholder", self, [], [param]) for param in self.all_params]
         producers: dict[Any, Operation] = {}
         for binding in self._trace.bindings:
             var, value = binding.var, binding.value
@@ -236,7 +236,7 @@ class Graph:
         *bindings, value = bindings_and_result
         body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)
         set_type(body, value.ty)
-        params = [p._var for p in self.all_params]
+        params = [param._var for param in self.all_params]
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
         if self.root.specialization.needs_shapes:  # each trace for one call's shapes infers the equal dims itself
             return function
@@ -257,7 +257,7 @@ def _has_dims(var: relax.Var) -> bool:
 
 def _tuple_result(outputs: Sequence[SymbolicTensor]) -> list[Any]:
     """Returns a binding of the tuple of all outputs, and the variable that the tuple is bound to."""
-    result = relax.Tuple([t._var for t in outputs])
+    result = relax.Tuple([output._var for output in outputs])
     var = relax.Var("outputs", result.ty)
     return [relax.VarBinding(var, result), var]
 

@@ -34,7 +34,7 @@ def graph_def(functions: Iterable[Any]) -> Any:
     Raises:
       ImportError: the ``tensorboard`` extra is not installed.
     """
-    graphs = [getattr(f, "graph", f) for f in functions]
+    graphs = [getattr(function, "graph", function) for function in functions]
     message = proto("compat.proto.graph_pb2").GraphDef()
     message.versions.producer = 1
     for graph in graphs:

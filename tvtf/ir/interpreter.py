@@ -42,7 +42,7 @@ class Evaluation:
         self.function = function
         self.kind: Kind = type(self)
         self.values: dict[relax.Var, Any] = dict(zip(function.params, args))
-        self.dims = bound_dims(function.params, [a._type.shape for a in args])
+        self.dims = bound_dims(function.params, [arg._type.shape for arg in args])
         self.computed: set[tirx.Var] = set()  # symbolic dims that the function computes
 
     def run(self) -> tuple[Tensor, ...]:
@@ -320,7 +320,7 @@ def _copied_graph(graph: Graph, trace: Trace) -> Graph:
     The captures of the old graph become parameters of the new graph.
     """
     with tracing(Trace(graph.name, trace)) as inner:
-        params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
+        params = [inner.add_param(param._type, param._var.name) for param in graph.all_params]
         outputs = evaluate(graph.module(), "main", params)
     return inner.finish(outputs)
 

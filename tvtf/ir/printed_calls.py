@@ -62,8 +62,8 @@ class ValuePrinter:
         if dialect.is_dialect(call) and call.op.name.removeprefix("tvtf.") in table:
             return self._formatted_primitive(call)
         callee, args = _callee(call)
-        functions = [(a.name_hint, a) for a in args if self._is_function(a)]
-        operands = [a for a in args if not self._is_function(a)]
+        functions = [(arg.name_hint, arg) for arg in args if self._is_function(arg)]
+        operands = [arg for arg in args if not self._is_function(arg)]
         attributes = [] if call.attrs is None else list(_items(call.attrs))
         if self._is_function(callee):
             functions.insert(0, ("", callee))  # no label: the line of the call has the callee's name
@@ -80,7 +80,7 @@ class ValuePrinter:
 
     def _formatted_call(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
         """Formats ``name(operands, key=value, ...)``; ``functions`` are only passed on to the result."""
-        parts = [self.operand(x) for x in operands]
+        parts = [self.operand(operand) for operand in operands]
         parts += [[Token(f"{k}=", "attribute"), Token(_attribute(v), "literal")] for k, v in attributes]
         return Printed([name, Token("("), *_joined(parts), Token(")")], list(operands), functions)
 

@@ -53,7 +53,7 @@ def _each_with_comma(parts: Sequence[list[Token]]) -> list[list[Token]]:
 def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
     """Yields the tokens of a kernel's name and of its parameters with their types."""
     used: set[str] = set()  # two parameters may have the same name: one of them gets a number
-    params = [typed(unique(p.name, used), short_buffer(p)) for p in kernel.params]
+    params = [typed(unique(param.name, used), short_buffer(param)) for param in kernel.params]
     yield from [Token(name, "kernel"), Token("("), *commas(params), Token(")")]
 
 

@@ -170,19 +170,19 @@ class Trace(GraphBuilder):
         operands = [self.own(x) for x in inputs]
         graphs, captured = traced_functions(self, prim, operands, attrs)
         operands += captured
-        types = prim.typed(*(x._type for x in operands), **(attrs | graphs))
+        types = prim.typed(*(operand._type for operand in operands), **(attrs | graphs))
         for result_type in [types] if type(types) is TensorType else types:
             require_countable(result_type, prim.tf_name)
         encoded_attrs = attrs | {name: self._graph_var(graph) for name, graph in graphs.items()}
         # A call whose functions have side effects calls the impure `effect_` primitive, which no pass drops.
         if any(not graph.pure for name, graph in graphs.items() if name not in GRADIENT_FUNCTIONS):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
-        operand_vars = [x._var for x in operands]
+        operand_vars = [operand._var for operand in operands]
         call = dialect.write(prim, operand_vars, encoded_attrs, dialect.to_relax_types(types), self._span())
         self.pure = self.pure and prim.pure
         bound = self._bind(call, types, prim.name)
         result = with_known_elements(prim, operands, attrs, bound)
-        if any(x.claimed is not None for x in operands):  # the user called `set_shape` on an operand
+        if any(operand.claimed is not None for operand in operands):  # the user called `set_shape` on an operand
             infer_claimed_shapes(prim, operands, attrs | graphs, as_tuple(result))
         return result
 
@@ -212,7 +212,7 @@ class Trace(GraphBuilder):
         if type(types) is TensorType:
             self._record_strings(types)
             return self._tensor(var, types)
-        return tuple(self._bind_item(var, i, t, name) for i, t in enumerate(types))
+        return tuple(self._bind_item(var, i, tensor_type, name) for i, tensor_type in enumerate(types))
 
     def _span(self) -> ir.Span | None:
         """Returns the line of the user's program for the call that is bound next.

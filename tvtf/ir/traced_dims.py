@@ -58,7 +58,7 @@ class TracedDims:
         return not self._argument_symbols().issuperset(symbols_of(dim))
 
     def _argument_symbols(self) -> set[tirx.Var]:
-        shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
+        shapes = [param._type.shape for param in self.params if not isinstance(param._type.shape, AnyShape)]
         return {symbol for shape in shapes for dim in shape for symbol in symbols_of(dim)}
 
     def assume_equal(self, a: Any, b: Any) -> bool:
@@ -108,7 +108,9 @@ class TracedDims:
         operands = self._operand_dims(dims)
         for trace in self.with_parents():
             for earlier_operands, result in trace.broadcasts:
-                if len(earlier_operands) == len(operands) and all(_is_dim_among(d, earlier_operands) for d in operands):
+                if len(earlier_operands) != len(operands):
+                    continue
+                if all(_is_dim_among(operand, earlier_operands) for operand in operands):
                     return result
         return None
 

@@ -78,7 +78,7 @@ def _graph_of(
     if isinstance(function, Graph):
         return function
     params = function.mod[function.name].params
-    operand_types = [x._type for x in operands]
+    operand_types = [operand._type for operand in operands]
     # For example, a condition is an operand of `cond`, but no argument of a branch: the first operands are left out.
     first_argument = len(operands) - len(params)
     types = prim.operands(name, operand_types, attrs) if prim.operands else operand_types[first_argument:]

@@ -180,7 +180,11 @@ class TracedInputs(TracedOperations):
 
     def own_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Returns a primitive's operands as tapes record them: for eager ones, the tensors that stand for them."""
-        return tuple([self._record_as_identity(x, self.own(x)) if type(x) is EagerTensor else x for x in operands])
+        owned = [
+            self._record_as_identity(operand, self.own(operand)) if type(operand) is EagerTensor else operand
+            for operand in operands
+        ]
+        return tuple(owned)
 
     def own_result(self, result: Any) -> Any:
         """Returns the result of a public function called in this trace: for an eager tensor, the symbol that stands for it.

@@ -24,7 +24,7 @@ class TracedOperations:
 
     def operation_of(self, tensor: SymbolicTensor) -> Operation:
         """Returns the op that computes a tensor."""
-        values = {b.var: b.value for b in self.bindings}
+        values = {binding.var: binding.value for binding in self.bindings}
         return self._operation(tensor, values.get(tensor._var))
 
     def consumers_of(self, tensor: SymbolicTensor) -> list[Operation]:
@@ -55,7 +55,7 @@ class TracedOperations:
 
     def operations(self) -> list[Operation]:
         """Returns the ops that compute the trace's tensors, in the order of tracing."""
-        values = {b.var: b.value for b in self.bindings}
+        values = {binding.var: binding.value for binding in self.bindings}
         return [self._operation(tensor, values.get(var)) for var, tensor in self.tensors.items()]
 
     def _operation(self, tensor: SymbolicTensor, value: Any) -> Operation:

@@ -208,7 +208,7 @@ class _UserObject(AutoTrackable):
     @property
     def trainable_variables(self) -> tuple[Any, ...]:
         """The Variables that tapes watch automatically."""
-        return tuple(v for v in self.variables if v.trainable)
+        return tuple(variable for variable in self.variables if variable.trainable)
 
 
 def user_object() -> _UserObject:

@@ -58,7 +58,7 @@ def describe(concrete: ConcreteFunction, index_of: Callable[[Any], int]) -> dict
     return {
         "name": concrete.name,
         "arguments": _arguments(concrete),
-        "captures": [index_of(_checked_capture(concrete, c)) for c in concrete.captures],
+        "captures": [index_of(_checked_capture(concrete, capture)) for capture in concrete.captures],
         "structure": encode(results.structure, _form),
         "results": [_result(kind, reference, index_of) for kind, reference in results.leaves],
         "outputs": [_spec_of(t) for t in nest.flatten(results.traced, expand_composites=True)],
@@ -169,7 +169,7 @@ def _spec_of(value: Any) -> Any:
 
 def _capture_index(concrete: ConcreteFunction, variable: Variable) -> int:
     """Returns the index of a Variable among the objects that a function captures."""
-    return next(i for i, c in enumerate(concrete.captures) if c is variable)
+    return next(i for i, capture in enumerate(concrete.captures) if capture is variable)
 
 
 # -- reading

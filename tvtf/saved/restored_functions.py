@@ -130,7 +130,7 @@ class _Unquoted(str):
 
 def _positional(values: Sequence[Any]) -> str:
     """Returns the lines of an error text that list positional arguments."""
-    listed = "\n    * ".join(pprint.pformat(v) for v in values)
+    listed = "\n    * ".join(pprint.pformat(value) for value in values)
     return f"Positional arguments ({len(values)} total):\n    * {listed}"
 
 

@@ -480,5 +480,5 @@ def _spec_of(types: Any, shapes: Any, classes: Any) -> Any:
 def _flat_shapes(shapes: Any) -> list[Any]:
     if isinstance(shapes, TensorShape) or shapes is None:
         return [shapes]
-    values = shapes.values() if isinstance(shapes, Mapping) else shapes
-    return [s for v in values for s in _flat_shapes(v)]
+    children = shapes.values() if isinstance(shapes, Mapping) else shapes
+    return [shape for child in children for shape in _flat_shapes(child)]

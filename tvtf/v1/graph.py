@@ -95,7 +95,7 @@ class Operation(AnyOperation):
     @property
     def effects(self) -> Sequence[Effect]:
         """The effects that must run for this op."""
-        return [*self._effects, *(e for t in self.outputs for e in self.graph.trace.required_by(t))]
+        return [*self._effects, *(e for output in self.outputs for e in self.graph.trace.required_by(output))]
 
     @property
     def values(self) -> Any:
@@ -199,7 +199,11 @@ class GraphTrace(Trace):
     def name_results(self, result: Any, name: str, kind: str, arguments: Any = ()) -> None:
         """Adds an op of type ``kind`` whose outputs, named after it, are the unnamed tensors of ``result``."""
         leaves = nest.flatten(result, expand_composites=True)
-        tensors = [t for t in leaves if isinstance(t, SymbolicTensor) and t._trace is self and t._var not in self.names]
+        tensors = [
+            leaf
+            for leaf in leaves
+            if isinstance(leaf, SymbolicTensor) and leaf._trace is self and leaf._var not in self.names
+        ]
         if tensors:
             inputs = [t for t in _leaves(arguments) if isinstance(t, SymbolicTensor)]
             Operation(kind, name, self.graph, outputs=tensors, inputs=inputs)
@@ -348,7 +352,7 @@ class GraphTrace(Trace):
         self._assigned_before[var] = {**self._assigned_before.get(var, {}), id(effect.variable): effect}
 
     def seeing_assignments_before(self, tensors: Iterable[Any]) -> AbstractContextManager[Any]:
-        return self._seeing(list(self._last_assigned(getattr(t, "_var", None) for t in tensors).values()))
+        return self._seeing(list(self._last_assigned(getattr(tensor, "_var", None) for tensor in tensors).values()))
 
     @property
     def required(self) -> Sequence[Effect]:
@@ -724,7 +728,9 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
         """Returns a copy of a collection; with ``scope``, of the values whose names start with this pattern."""
         values = list(self.collections.get(name, ()))
-        return values if scope is None else [v for v in values if hasattr(v, "name") and re.match(scope, v.name)]
+        if scope is None:
+            return values
+        return [value for value in values if hasattr(value, "name") and re.match(scope, value.name)]
 
     def get_all_collection_keys(self) -> list[Any]:
         return [name for name in self.collections if isinstance(name, str)]

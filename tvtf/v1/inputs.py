@@ -55,11 +55,13 @@ def _row_queue(
     that it never stops.
     """
     with current_graph().trace.without_op_names():
-        specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
+        specs = [TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
         is_single = len(specs) == 1
         next_epoch = _epoch_function(max_epochs, shuffle, seed)
         rows = numpy_function(next_epoch, tensors, specs[0] if is_single else specs)
-        queue = FIFOQueue(capacity, [t.dtype for t in tensors], [t.shape[1:] for t in tensors], name=name)
+        row_dtypes = [tensor.dtype for tensor in tensors]
+        row_shapes = [tensor.shape[1:] for tensor in tensors]
+        queue = FIFOQueue(capacity, row_dtypes, row_shapes, name=name)
         if max_epochs is not None:
             # TensorFlow counts epochs in this local variable; here next_epoch counts them
             zero = convert_to_tensor(0, "int64")

@@ -52,7 +52,10 @@ class Saver:
                 )
             global_variables = graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
             variables = global_variables + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)
-        by_name = dict(variables) if isinstance(variables, Mapping) else {v._shared_name: v for v in variables}
+        if isinstance(variables, Mapping):
+            by_name = dict(variables)
+        else:
+            by_name = {variable._shared_name: variable for variable in variables}
         if not by_name and not self._allow_empty:
             raise ValueError("No variables to save")
         return by_name
@@ -70,7 +73,7 @@ class Saver:
         self._paths = list(last_checkpoints)
 
     def recover_last_checkpoints(self, checkpoint_paths: list[str]) -> None:
-        self._paths = [p for p in checkpoint_paths if os.path.exists(bundle.index_name(p))]
+        self._paths = [path for path in checkpoint_paths if os.path.exists(bundle.index_name(path))]
 
     def save(
         self, sess: Any, save_path: str, global_step: Any = None, latest_filename: str | None = None, meta_graph_suffix: str = "meta",

@@ -58,7 +58,7 @@ class _PrunedGraph:
         trace = graph.trace
         self.graph, self.tensors, self.fed = graph, tensors, fed
         self._effects_to_run: set[Effect] = set()
-        self.needed = self._reachable([t._var for t in tensors], effects)
+        self.needed = self._reachable([tensor._var for tensor in tensors], effects)
         self.effects = [e for e in trace.effects if e in self._effects_to_run and e.variable is not None]
         self._params_of_constants = {var: _param_for(t) for var, t in fed.items() if isinstance(var, ir.Constant)}
         self.feeds = [t for var, t in fed.items() if var in self.needed or var in self._params_of_constants]
@@ -79,7 +79,7 @@ class _PrunedGraph:
         A fed tensor needs nothing that would compute it. The effects on the way are added to those that run.
         """
         trace = self.graph.trace
-        values = {b.var: b.value for b in trace.bindings}
+        values = {binding.var: binding.value for binding in trace.bindings}
         inputs = trace.all_params
         makers = defining_vars((p._var for p in inputs), trace.bindings)
         effect_of = {e.var: e for e in trace.effects}
@@ -191,8 +191,10 @@ class _PrunedGraph:
     @cached_property
     def read(self) -> set[relax.Var]:
         """The tensors whose values are used; a variable that is only assigned to is not among them."""
-        used = (v for b in self._bindings() for v in _read(b.value))
-        return {*used, *(t._var for t in self.tensors), *(e.value._var for e in self.effects if e.value is not None)}
+        read_by_ops = (var for binding in self._bindings() for var in _read(binding.value))
+        fetched_vars = (tensor._var for tensor in self.tensors)
+        assigned_vars = (effect.value._var for effect in self.effects if effect.value is not None)
+        return {*read_by_ops, *fetched_vars, *assigned_vars}
 
     def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Computes the fetched tensors and the variables' new values from the values of the feeds and captured tensors.
@@ -201,7 +203,7 @@ class _PrunedGraph:
         """
         if self.calls_python_of_any_rank:
             return self._run_uncompiled(inputs)
-        if not any(isinstance(t._type.shape, AnyShape) for t in self.function.graph.all_params):
+        if not any(isinstance(param._type.shape, AnyShape) for param in self.function.graph.all_params):
             return self.function.run(inputs)
         specialized = self._specialized(inputs)
         own_captures = [outer for outer, _ in specialized.graph.captures]
@@ -599,7 +601,7 @@ class Session:
             return [(self._fed(key), value)]
         tensors = nest.flatten(key, expand_composites=True)
         # Components that are constants, such as a static dense shape, can't be fed.
-        return [(t, v) for t, v in zip(tensors, _components(value)) if isinstance(t, SymbolicTensor)]
+        return [(tensor, v) for tensor, v in zip(tensors, _components(value)) if isinstance(tensor, SymbolicTensor)]
 
     def _fed(self, key: Any) -> SymbolicTensor:
         """Returns the tensor for a key of ``feed_dict``, which is a tensor, a variable or a name.
@@ -665,7 +667,7 @@ def _pack_results(fetches: Any, values: Iterator[Any]) -> Any:
 def _not_fed(placeholder: SymbolicTensor) -> InvalidArgumentError:
     """Returns the error for a placeholder that is needed and not fed."""
     name, dims = placeholder._var.name, placeholder.shape
-    shape = "" if dims.rank is None else f" and shape [{','.join('?' if d is None else str(d) for d in dims)}]"
+    shape = "" if dims.rank is None else f" and shape [{','.join('?' if dim is None else str(dim) for dim in dims)}]"
     message = f"You must feed a value for placeholder tensor '{name}' with dtype {placeholder.dtype.name}{shape}"
     return InvalidArgumentError(None, name, message)
 

@@ -264,7 +264,9 @@ class LoggingTensorHook(SessionRunHook):
         """
         if not at_end and (every_n_iter is None) == (every_n_secs is None):
             raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
-        self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", t): t for t in tensors}
+        if not isinstance(tensors, dict):
+            tensors = {getattr(tensor, "name", tensor): tensor for tensor in tensors}
+        self._tensors = tensors
         self._timer, self._formatter, self._at_end = _Timer(every_n_iter, every_n_secs), formatter, at_end
         self._logs_runs = every_n_iter is not None or every_n_secs is not None
 

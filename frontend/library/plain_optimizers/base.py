@@ -201,7 +201,7 @@ class Optimizer(AutoTrackable):
         """Creates the slots for ``variables``; later steps may update only some of these."""
         variables = list(map(of_library, variables))
         self._built_for: Any = NoDependency(variables)
-        self._slot_positions = NoDependency({_identity_of(v): i for i, v in enumerate(variables)})
+        self._slot_positions = NoDependency({_identity_of(variable): i for i, variable in enumerate(variables)})
         self.built = True
 
     def _slot(self, slots: Sequence[Variable], variable: Variable) -> Variable:
