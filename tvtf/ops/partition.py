@@ -28,6 +28,7 @@ from tvtf.ops.rules import (
     attribute_ints,
     attribute_text,
     bind,
+    listed,
     number,
     require_dtype,
     require_same_dtype,
@@ -180,6 +181,8 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
     index_tensors = [convert_to_tensor(i, int32) for i in variadic_inputs(indices, "indices", "dynamic_stitch")]
     data_tensors = [convert_to_tensor(values) for values in variadic_inputs(data, "data", "dynamic_stitch")]
     if len(data_tensors) != len(index_tensors):
+        for rows, name in ((indices, "indices"), (data, "data")):  # rows of a tensor that do not fit
+            listed(rows, name, "dynamic_stitch")
         raise ValueError(
             f"List argument 'data' to 'dynamic_stitch' Op with length {len(data_tensors)} must match length "
             f"{len(index_tensors)} of argument 'indices'."
