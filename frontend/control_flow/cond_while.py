@@ -585,12 +585,17 @@ class _WhileTracer:
         return nest.pack_sequence_as(self.loop_vars, tensors, expand_composites=True)
 
     def trace_with_sizes_unknown(self, positions: Sequence[int]) -> None:
-        """Traces with unknown sizes of the tensors at some positions, then makes the sizes static that an iteration keeps."""
+        """Finds out which sizes an iteration changes: traces as if all were unknown, then fixes those that stay the same.
+
+        Args:
+          positions: the positions of the loop variables whose sizes may change.
+        """
         for position in positions:
             self.shapes[position] = TensorShape([None] * self.entry[position].ndim)
         self.trace()
         if not positions:
             return
+        # The traced functions stay; only the types of their parameters become more exact.
         params, results = self.traced_body.params, self.traced_body.leaves
         for position in positions:
             self.shapes[position] = _invariant_shape(self.entry[position], params[position], results[position])

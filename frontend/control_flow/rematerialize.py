@@ -250,7 +250,8 @@ def _evaluation_class(base: Any, mixin: Any) -> Any:
 def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResiduals) -> Any:
     """Creates an interpreter of a branch or a loop's condition or body, with its arguments, but doesn't run it yet.
 
-    The method ``run`` evaluates the function in the active trace. A :class:`KeepResiduals` needs ``start`` before.
+    The method ``run`` evaluates the function in the active trace. For the default ``mixin``, call ``start`` first: it says
+    where to keep the residuals.
 
     Args:
       function: an attribute of a control flow primitive: the graph of a traced function, or a ``Subfunction`` (a

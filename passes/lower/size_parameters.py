@@ -58,7 +58,11 @@ class Matrices:
         return all(self.is_aligned_load(load, stage) for load in stage.loads)
 
     def is_aligned_load(self, load: TensorLoad, stage: Stage) -> bool:
-        """Returns whether a load reads a matrix at its stage's row and column, a row at the column, or a scalar."""
+        """Returns whether a load reads the element that belongs to the element that its stage stores.
+
+        Of a matrix, this is the element in the same row and column, of a row the element in the same column. A scalar
+        belongs to all elements. A stage that stores a row has no row number to read a matrix at.
+        """
         if self.element_counts[load.source] == 1:
             return True
         if self.is_matrix(load.source) and not self.is_matrix(stage.buffer):

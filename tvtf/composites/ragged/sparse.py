@@ -92,7 +92,7 @@ def _feature(value: Any) -> tuple[Tensor, Tensor]:
         values, rows = value.values, value.indices[:, 0]
         ragged = RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     else:
-        ragged = from_tensor(value, None, None, 1, int64)
+        ragged = from_tensor(value, lengths=None, padding=None, ragged_rank=1, splits_dtype=int64)
     result = ragged.values
     return result if result.dtype is string else cast(result, int64), ragged.row_splits
 
