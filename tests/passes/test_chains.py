@@ -76,6 +76,19 @@ def test_a_band_fits_the_cache_and_every_core_has_some() -> None:
     assert bands_of(inline_stages(kernel), kernel, CpuTarget(512, 32, 64)) is None
 
 
+def test_a_block_with_a_computed_scalar_is_correct() -> None:
+    """The scalar, too expensive to compute twice, is a stage of the fused kernel, and it isn't an image."""
+    first, window, last = (tf.constant(values(s)) for s in [(1, 1, 8, 96), (3, 3, 96, 1), (1, 1, 96, 8)])
+
+    def function(x, number):
+        limit = tf.tanh(tf.exp(tf.sin(number)) + tf.math.log(tf.abs(number) + 2.0))
+        y = tf.minimum(tf.nn.relu(tf.nn.conv2d(x, first, 1, "SAME") * limit), limit)
+        return tf.nn.conv2d(tf.nn.depthwise_conv2d(y, window, (1, 1, 1, 1), "SAME"), last, 1, "SAME")
+
+    x, number = tf.constant(values((6, 24, 24, 8))), tf.constant(1.5)
+    np.testing.assert_allclose(tf.function(function)(x, number), function(x, number), rtol=1e-4, atol=1e-3)
+
+
 def block(wide: int, returned: bool = False):
     arrays = [values(s) for s in [(1, 1, 8, wide), (wide,), (3, 3, wide, 1), (1, 1, wide, 8)]]
     first, offset, window, last = map(tf.constant, arrays)

@@ -131,10 +131,12 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
 
     The bands of one image are then independent of other images. Only the last stage may store to memory.
     """
+    # The axes of an image are image, row, column and channel; a scalar has none.
+    if any(len(stage.spatial) != 4 for stage in stages):
+        return False
     image_count = stages[0].spatial[0].size
     for stage in stages:
-        # The axes of an image are image, row, column and channel.
-        if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
+        if any(axis.size is None for axis in stage.axes):
             return False
         image = stage.spatial[0]
         if image.size != image_count or (stage.reduce and not is_convolution(stage)):

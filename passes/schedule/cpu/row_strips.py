@@ -63,8 +63,8 @@ def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
     strips = _sort_into_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
         return None
-    exceeds_cache = _largest_bytes(strips) > target.level2_bytes // 2
-    return strips if exceeds_cache or strips.has_masked_columns else None
+    is_worthwhile = strips.has_masked_columns or _largest_bytes(strips) > target.level2_bytes // 2
+    return strips if is_worthwhile else None
 
 
 def _largest_bytes(strips: Strips) -> int:
