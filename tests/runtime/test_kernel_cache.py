@@ -101,6 +101,15 @@ def test_a_program_with_more_layers_of_the_same_size_compiles_nothing(own_cache,
     assert compiled == []
 
 
+def test_kernels_without_any_library_stay_within_the_limit(own_cache, nothing_loaded, monkeypatch, recwarn):
+    """As where a program is exported: its kernels are cached, but the library is written elsewhere."""
+    monkeypatch.setenv("TVTF_CACHE_SIZE", "2500")
+    for number in range(6):
+        assert store.load_or_build_object(f"kernel-{number}", lambda: b"x" * 1000) == b"x" * 1000
+    assert 1 <= len(kernels(own_cache)) <= 2
+    assert not recwarn.list
+
+
 def affine():
     return tf.function(lambda x: x * 2.0 + 1.0, autograph=False)
 

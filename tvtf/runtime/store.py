@@ -244,6 +244,8 @@ def _evict_down_to(cache_dir: Path, max_bytes: int) -> int:
 
 def _drop_stale_index(cache_dir: Path) -> None:
     """Removes the index entries of libraries that don't exist any more."""
+    if not (cache_dir / _INDEX).is_dir():  # the store has had no library, only kernels
+        return
     known = {file.path.stem for file in files_of(cache_dir / _CODE)}
     for entry in (cache_dir / _INDEX).iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -260,8 +262,7 @@ def clear(cache_dir: Path) -> list[File]:
         files = files_of(cache_dir / _CODE, cache_dir)
         for file in files:
             file.path.unlink(missing_ok=True)
-        if (cache_dir / _INDEX).is_dir():
-            _drop_stale_index(cache_dir)
+        _drop_stale_index(cache_dir)
     remove_leftovers(cache_dir)
     _estimates.clear()
     return files
