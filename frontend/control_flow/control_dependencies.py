@@ -17,7 +17,7 @@ from tvtf.core.graph_operation import Operation, done
 from tvtf.core.primitive import export
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 from tvtf.core.thread_state import state
-from tvtf.ops.rules import bind, variadic_inputs
+from tvtf.ops.rules import bind, listed
 
 
 @export("control_dependencies")
@@ -148,7 +148,9 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A0
 
     Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
     """
-    return [bind.identity(convert_to_tensor(x)) for x in variadic_inputs(input, "input", "IdentityN")]
+    # in eager execution TensorFlow takes whatever can be iterated
+    tensors = input if state.trace is None else listed(input, "input", "IdentityN")
+    return [bind.identity(convert_to_tensor(x)) for x in tensors]
 
 
 @export("init_scope")

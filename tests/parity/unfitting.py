@@ -138,6 +138,10 @@ def _arrays(tf):
         "values of one-hot vectors of rank one": (lambda v: tf.one_hot([0, 1], 2, on_value=v), _f(2)),
         "zeros of one-hot vectors of rank one": (lambda v: tf.one_hot([0, 1], 2, off_value=v), _f(1)),
         "rows of a tensor stitched": (lambda k, x: tf.dynamic_stitch(k, x), np.int32([1, 0]), _f(2, 3)),
+        "an array's rows stitched": (lambda x: tf.dynamic_stitch(np.array([[0], [1]]), [x, x]), _f(1, 2)),
+        "letters joined": (lambda x: (tf.strings.join("ab"), x)[0], _f(1)),
+        "an array's rows joined": (lambda x: (tf.strings.join(np.array(["a", "b"])), x)[0], _f(1)),
+        "shapes of letters": (lambda x: (tf.shape_n("ab"), x)[0], _f(1)),
         "no weights": (counted(None), _i(6), _f(0)),
         "no weights of rows": (counted(-1), _i(2, 3), _f(2, 0)),
     }

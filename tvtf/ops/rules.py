@@ -13,6 +13,7 @@ from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import Sample, defer_unknown_rank, table
 from tvtf.core.shape import (
     Dim,
+    TensorShape,
     TensorType,
     agree_shape,
     broadcast_shapes,
@@ -428,12 +429,18 @@ def listed(value: Any, name: str, op: str) -> Sequence[Any]:
 def variadic_inputs(value: Any, name: str, op: str) -> Any:
     """Returns the inputs of an op that accepts any number of inputs, after checking that they are a list.
 
-    In eager execution they may also be the rows of a tensor, as in TensorFlow.
+    In eager execution they may also be a range or a shape, or the rows of a tensor, as in TensorFlow.
 
     Raises:
-      TypeError: ``value`` is not a list, while tracing.
+      TypeError: ``value`` is nothing of that.
+      ValueError: ``value`` is a NumPy array, in eager execution.
     """
-    return value if state.trace is None else listed(value, name, op)
+    if state.trace is None:
+        if isinstance(value, np.ndarray):
+            raise ValueError(f"expected a sequence for attr N, got an ndarray with rank {value.ndim} instead")
+        if isinstance(value, (range, TensorShape)) or (is_tensor(value) and value.shape.rank):
+            return value
+    return listed(value, name, op)
 
 
 def attribute_bool(value: Any, name: str) -> bool:
