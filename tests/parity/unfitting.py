@@ -131,6 +131,7 @@ def _arrays(tf):
         "repeated by an array of fractions": (lambda x: tf.repeat(x, np.array([1.0, 2.5, 3.0])), _f(3)),
         "repeated by fewer known counts": (lambda x: tf.repeat(x, [1, 2]), _f(3)),
         "repeated by a tensor of bools": (lambda x: tf.repeat(x, tf.constant([True, False, True])), _f(3)),
+        "repeated by unsigned counts": (lambda x: tf.repeat(x, tf.constant([1, 2, 0], tf.uint64)), _f(3)),
         "repeated along an axis beyond the last": (lambda x: tf.repeat(x, 2, axis=2), _f(3)),
         "a mask from the last axis": (lambda x, m: tf.boolean_mask(x, m, axis=-1), _f(3, 4), _i(4) > 0),
         "a mask from the last axis but one": (lambda x, m: tf.boolean_mask(x, m, axis=-2), _f(3, 4), _i(3) > 0),
@@ -142,6 +143,7 @@ def _arrays(tf):
         "letters joined": (lambda x: (tf.strings.join("ab"), x)[0], _f(1)),
         "an array's rows joined": (lambda x: (tf.strings.join(np.array(["a", "b"])), x)[0], _f(1)),
         "shapes of letters": (lambda x: (tf.shape_n("ab"), x)[0], _f(1)),
+        "split in no pieces": (lambda x: tf.split(x, []), _f(3)),
         "no weights": (counted(None), _i(6), _f(0)),
         "no weights of rows": (counted(-1), _i(2, 3), _f(2, 0)),
     }

@@ -348,6 +348,8 @@ def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[Te
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
+    if not sizes:
+        raise ArgumentError("Value for attr 'num_split' of 0 must be at least minimum 1")
     extent = x.shape[axis]
     first, *others = sizes
     total = simplify_dim(sum(others, first))  # the sum begins with a dim, not with the int 0

@@ -332,7 +332,7 @@ def _repeated_by_counts(x: Tensor, counts: Tensor, axis: int) -> Tensor:
     Slice i of the result is the first slice of ``x`` for which the running sum of counts exceeds i.
     """
     if isinstance(counts, EagerTensor):
-        numbers = np.maximum(counts.eager_array(), 0)
+        numbers = np.maximum(counts.eager_array(), 0).astype(np.int64)
         rows = EagerTensor(np.repeat(np.arange(len(numbers)), numbers))
         return bind.gather(without_rows(x), rows, axis=axis, batch_dims=0)
     counts = bind.cast(counts, dtype=int64)
