@@ -61,6 +61,12 @@ def test_in_debug_mode_functions_see_each_element(monkeypatch):
         tf.function(lambda: tf.data.experimental.enable_debug_mode() or 0)()
 
 
+def test_a_dataset_without_elements_is_mapped_though_its_spec_has_no_blank_element():
+    spec = tf.data.DatasetSpec(tf.TensorSpec([])), tf.TensorSpec(None)
+    empty = Dataset.from_generator(lambda: iter(()), output_signature=spec)
+    assert list(empty.map(lambda *_: 1)) == []
+
+
 def test_what_the_users_function_raises_is_reported():
     with pytest.raises(ZeroDivisionError):
         Dataset.range(3).map(lambda x: x / 0 if isinstance(x, int) else 1 // 0)

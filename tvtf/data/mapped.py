@@ -123,11 +123,11 @@ class Traced(Eager):
             return result_spec
         if trace_error is not None:
             raise trace_error
-        blank_element = nest.map_structure(_blank, source.element_spec)
         try:
+            blank_element = nest.map_structure(_blank, source.element_spec)
             with trying():
                 return spec_of(super().__call__(blank_element))
-        except Exception:  # the user's Python may raise any error on an element that is none
+        except Exception:  # a spec may have no blank element, and the user's Python may raise any error on one
             return source.element_spec
 
     @property
