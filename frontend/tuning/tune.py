@@ -346,7 +346,8 @@ class Bench:
     def agrees(self, candidate: Candidate) -> bool:
         """Returns whether a candidate computes the same results as the default, on recorded and on random operands."""
         for expected_arrays, actual_arrays in zip(self.expected, self._results(candidate), strict=True):
-            if not all(map(agree, expected_arrays, actual_arrays)):
+            pairs = zip(expected_arrays, actual_arrays, strict=True)
+            if not all(agree(expected, actual) for expected, actual in pairs):
                 return False
         return True
 
