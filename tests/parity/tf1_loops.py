@@ -121,4 +121,25 @@ def programs(tf):
             for op in ops:
                 print([rounded(sess.run(op, {p: taken, x: [1.0, 1.0]})) for taken in (True, False)])
 
+    def read_after_ops(print):
+        """Variables read after several ops, which a fetch of the read runs, also those of other variables."""
+
+        def increase(*variables):
+            return tf.group(*(x.assign_add(1.0) for x in variables))
+
+        for way in ("group", "operation returned by a branch", "read outside", "of another variable"):
+            with tf.Graph().as_default(), tf.Session() as sess:
+                v, w, p = tf.Variable(2.0), tf.Variable(0.0), tf.placeholder(tf.bool, [])
+                op = increase(w) if way == "of another variable" else increase(v, w)
+                if way == "operation returned by a branch":
+                    op = tf.cond(p, lambda op=op: op, tf.no_op)
+                with tf.control_dependencies([op]):
+                    read = v.read_value()
+                fetch = read * 2.0 if way == "read outside" else read
+                gradient = tf.gradients(read * read, [v])[0]
+                sess.run(tf.global_variables_initializer())
+                for taken in (True, False):
+                    print(way, rounded(sess.run(fetch, {p: taken})), rounded(sess.run([v, w])))
+                print(rounded(sess.run([gradient, read], {p: True})))
+
     return scripts(tf, locals())

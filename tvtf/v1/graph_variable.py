@@ -15,6 +15,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.errors import FailedPreconditionError
 from tvtf.frontend.host.python_call import numpy_function
+from tvtf.ops.rules import bind
 from tvtf.state.trackable import TensorSpecs
 from tvtf.state.variable import ResourceVariable
 from tvtf.state.variable_options import checked_options
@@ -109,9 +110,12 @@ class GraphVariable(ResourceVariable):
         return is_variable_initialized(self)
 
     def value(self) -> Tensor:
-        with self.graph.trace.without_op_names():
+        """Reads the value; inside ``tf.control_dependencies``, a run of the read runs the control inputs, too."""
+        trace = self.graph.trace
+        with trace.without_op_names():
             tensor = self._as_tensor()
-        return tensor
+            # The value itself is computed before the block, or by an op that needs none of the other control inputs.
+            return bind.identity(tensor) if state.trace is trace and trace.required else tensor  # type: ignore[no-any-return]
 
     read_value = value
 
