@@ -163,8 +163,8 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
           formula_number: the position of the formula, known only at run time.
           kept_index: the index along the axes that aren't reduced.
         """
-        kept = iter(kept_index)
-        element_index = [reduction_axes[a] if a in reduction_axes else next(kept) for a in range(len(shape))]
+        positions = iter(kept_index)
+        element_index = [reduction_axes[a] if a in reduction_axes else next(positions) for a in range(len(shape))]
         operand_values = [x(*broadcast_index(x, element_index, shape)) for x in operands]
         *values, chosen = [computed(formula, operand_values, operators) for formula in formulas]
         # a chain of selections stands for `values[formula_number]`, which TE expressions don't have
