@@ -286,7 +286,14 @@ def _traced(tf):
 
         return f(tf.constant([1.0, 2.0, 3.0]), tf.constant([0, 2, 2, 3], tf.int64))
 
+    def of_outer_rows(function):
+        """Calls a function that uses rows from outside with an index that is known only when it runs."""
+        return lambda: tf.function(function, input_signature=[tf.TensorSpec([], tf.int32)])(tf.constant(1))
+
     return {
+        "traced slice of outer rows": of_outer_rows(lambda _: (rows[1:], rows[2:1], rows[:-1, :1])),
+        "traced slice of outer rows by a tensor": of_outer_rows(lambda i: (rows[i:], rows[:i])),
+        "traced parts of outer rows": of_outer_rows(lambda _: tf.split(rows, 3)),
         "traced sum": lambda: run(lambda x: tf.reduce_sum(x, axis=1), rows),
         "traced double": lambda: run(lambda x: x * 2.0, rows),
         "traced signature": count,

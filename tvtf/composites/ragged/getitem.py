@@ -9,7 +9,7 @@ import numpy as np
 from tvtf.composites.ragged.build import gather_rows
 from tvtf.composites.ragged.kernels import counted, ranges
 from tvtf.composites.ragged.tensor import RaggedTensor
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor, static_value
 from tvtf.dtypes import int64
 from tvtf.ops.cast import cast
 from tvtf.ops.create import arange
@@ -91,20 +91,30 @@ def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
     """Slices the outermost axis of a ragged tensor: selects rows."""
     if key == slice(None):
         return ragged
+    static_key = _static_slice(key)
     # Consecutive eager rows have consecutive values, which needn't be gathered.
-    if key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
-        row_count = len(ragged.row_splits.eager_array()) - 1
-        first, last, _ = slice(_static_int(key.start), _static_int(key.stop)).indices(row_count)
-        splits = ragged.row_splits[first : max(first, last) + 1]
-        split_array = splits.eager_array()
-        start, limit = int(split_array[0]), int(split_array[-1])
-        return RaggedTensor(ragged.values[start:limit], splits - splits[0], ragged._uniform_row_length)
+    if static_key is not None and static_key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
+        all_splits = ragged.row_splits.eager_array()
+        first, last, _ = static_key.indices(len(all_splits) - 1)
+        splits = all_splits[first : max(first, last) + 1]
+        start, limit = int(splits[0]), int(splits[-1])
+        return RaggedTensor(ragged.values[start:limit], EagerTensor(splits - start), ragged._uniform_row_length)
     row_count = cast(ragged.nrows(), int64)
-    if isinstance(row_count, EagerTensor):
-        static_key = slice(_static_int(key.start), _static_int(key.stop), _static_int(key.step))
+    if static_key is not None and isinstance(row_count, EagerTensor):
         row_numbers = np.arange(int(row_count.numpy()), dtype=np.int64)[static_key]
         return gather_rows(ragged, EagerTensor(row_numbers))
     return gather_rows(ragged, arange(row_count)[key])
+
+
+def _static_slice(key: slice) -> slice | None:
+    """Returns a slice with ints in place of tensors, or None if a tensor's value is known only when the program runs."""
+    bounds: list[int | None] = []
+    for bound in (key.start, key.stop, key.step):
+        static_bound = bound if bound is None or isinstance(bound, int) else static_value(convert_to_tensor(bound))
+        if bound is not None and static_bound is None:
+            return None
+        bounds.append(None if static_bound is None else int(static_bound))
+    return slice(*bounds)
 
 
 def _static_int(value: Any) -> Any:
