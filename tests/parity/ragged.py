@@ -311,6 +311,10 @@ def _traced(tf):
 
 def _rejected(tf):
     R, r = tf.RaggedTensor, tf.ragged
+    rows = r.constant([[1.0, 2.0], [], [3.0]])
+
+    def kinds_along_axes(join, value, rank):
+        return [value_or_kind(lambda axis=axis: join([value, value], axis))() for axis in range(-rank - 1, rank + 1)]
 
     return {
         "depths": lambda: r.constant([[1], 2]),
@@ -324,6 +328,10 @@ def _rejected(tf):
         "bool": value_or_kind(lambda: bool(r.constant([[1], [2, 3]]))),
         "array": lambda: np.asarray(r.constant([[1], [2, 3]]).to_list()[0]),
         "dense constant": lambda: tf.constant([[0, 1, 2, 3], [4, 5]]),
+        "joined along each axis": lambda: [
+            kinds_along_axes(tf.concat, rows, rank=2),
+            kinds_along_axes(tf.stack, rows, rank=3),
+        ],
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvtf.composites.ragged.build import from_tensor, gather_rows, joined_axes
-from tvtf.composites.ragged.kernels import counted, dim
+from tvtf.composites.ragged.kernels import counted, dim, positive_axis
 from tvtf.composites.ragged.partition import splits_of_lengths
 from tvtf.composites.ragged.tensor import RaggedTensor
 from tvtf.core.primitive import export
@@ -15,7 +15,7 @@ from tvtf.dtypes import int32, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.concat_split import concat as dense_concat
 from tvtf.ops.create import arange
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import bind, static_int
 
 
 def _rank(value: Any) -> int:
@@ -36,9 +36,13 @@ def as_ragged(value: Any, ragged_rank: int) -> Any:
 
 
 def concat_all(values: list[Any], axis: int) -> Any:
-    """Concatenates tensors along an axis; dense tensors among them are first converted to ragged tensors."""
+    """Concatenates tensors along an axis; dense tensors among them are first converted to ragged tensors.
+
+    Raises:
+      ValueError: the axis is out of bounds.
+    """
     rank = max(map(_rank, values))
-    axis = axis % rank
+    axis = positive_axis(axis, rank)
     # The axis itself must be ragged, because the concatenated rows may differ in length.
     ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
     ragged_rank = max([*ragged_ranks, min(axis, rank - 1)])
@@ -91,14 +95,18 @@ def stack_all(values: list[Any], axis: int) -> Any:
     """Stacks tensors, ragged or dense, along a new axis.
 
     As in TensorFlow, the result is dense if all tensors are dense and the new axis is one of the last two.
+
+    Raises:
+      ValueError: the axis is out of bounds.
     """
     rank = max(map(_rank, values))
-    axis = axis % (rank + 1)
+    axis = positive_axis(static_int(axis, "axis"), rank + 1)
     ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
     is_one_of_last_two = axis >= max(rank - 1, 1)
     if not ragged_ranks and (rank == 0 or is_one_of_last_two):
         return bind.stack(*map(convert_to_tensor, values), axis=axis)
-    ragged_rank = max([1, axis, *ragged_ranks])
+    # A new last axis is stacked in the innermost values, where it is dense.
+    ragged_rank = max([1, min(axis, rank - 1), *ragged_ranks])
     parts = [as_ragged(value, ragged_rank) for value in values]
     if axis == 0:
         row_counts = [part.nrows(int64) if isinstance(part, RaggedTensor) else dim(part, 0) for part in parts]
