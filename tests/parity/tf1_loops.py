@@ -73,6 +73,16 @@ def programs(tf):
             with tf.control_dependencies([v.assign(x * 2.0)]):
                 return v.read_value()
 
+        def some_iterations(v, assigns, otherwise):
+            """A loop that assigns ``v`` in some iterations, and in others adds what ``otherwise`` returns."""
+
+            def body(i, total):
+                added = tf.cond(assigns(i), lambda: assigned_first(v), otherwise)
+                with tf.control_dependencies([added]):
+                    return i + 1, total + added
+
+            return tf.while_loop(lambda i, _: i < k, body, (0, x))[1]
+
         def each(v, w):
             square = tf.cond(p, lambda: tf.reduce_sum(v * v * x), lambda: tf.reduce_sum(x))
             return {
@@ -85,6 +95,11 @@ def programs(tf):
                 "a condition": tf.while_loop(lambda i: tf.cast(i, tf.float32) < w, lambda i: i + 1, (0,)),
                 "assigned in a loop": tf.while_loop(
                     lambda i, _: i < k, lambda i, s: (i + 1, s + tf.reduce_sum(v.assign(x))), (0, 0.0)
+                )[1],
+                "assigned in some iterations": some_iterations(v, lambda i: i > 0, lambda: x),
+                "read in later iterations": some_iterations(v, lambda i: tf.equal(i, 0), v.read_value),
+                "assigned in an inner loop": tf.while_loop(
+                    lambda i, _: i < k, lambda i, s: (i + 1, some_iterations(v, lambda j: j > i, lambda: x)), (0, x)
                 )[1],
                 "a map": tf.map_fn(lambda i: v + tf.cast(i, tf.float32), tf.range(k), tf.float32),
                 "a gradient": tf.gradients(square, [v])[0],

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 from tvtf.core.primitive import Primitive, as_tuple
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
 from tvtf.frontend.control_flow.cond_while import bound_cond
 from tvtf.frontend.function.sized_instance import SizedInstance
 from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import CONTROL, Subfunction
 from tvtf.ir.trace import trace_graph, tracing
+from tvtf.ops.control import own_dims, varying_dims
+from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.rules import bind
 
 MSG_UNSET = "Attempting to use uninitialized value {name}"
@@ -56,14 +59,10 @@ class _Reads(SizedInstance):
 
     unset: dict[int, Unset]
     """By identity, the tensors that may stand for a missing value."""
-    carried: int | None = None
-    """In a function of a loop: how many operands are loop variables."""
-    assigned: set[int]
-    """In a loop's body: the loop variables that it assigns."""
 
     def __init__(self, mod: Any, function: Any, args: Sequence[Tensor]) -> None:
         super().__init__(mod, function, args)
-        self.arguments, self.unset = list(args), {}
+        self.unset = {}
 
     def mark(self, tensor: Tensor, is_set: Tensor, name: str) -> None:
         self.unset[id(tensor)] = Unset(tensor, is_set, name)
@@ -78,17 +77,6 @@ class _Reads(SizedInstance):
             _, is_set, name = self.unset[id(tensor)]
             bind.guard(is_set, message=MSG_UNSET.format(name=name), kind="FailedPreconditionError")
 
-    def run(self) -> tuple[Tensor, ...]:
-        """Evaluates the function. What a loop's function returns is read, except a loop variable that it passes on."""
-        results = super().run()
-        if self.carried is None:
-            return results
-        for i, result in enumerate(results):
-            if i >= self.carried or result is not self.arguments[i]:
-                self.require(result)
-                self.assigned.add(i)
-        return results
-
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive again, after checks of what it reads; an assignment doesn't read the old value."""
         if not any(id(x) in self.unset for x in inputs):
@@ -100,7 +88,7 @@ class _Reads(SizedInstance):
             return result
         if prim.name in CONTROL:
             is_cond = prim.name.removeprefix("effect_") == "cond"
-            return self._cond(inputs, **attrs) if is_cond else self._while(prim, inputs, attrs)
+            return self._cond(inputs, **attrs) if is_cond else self._while(inputs, **attrs)
         for x in inputs:
             self.require(x)
         return super().bind(prim, inputs, attrs)
@@ -125,17 +113,49 @@ class _Reads(SizedInstance):
             self.mark(results[i], is_set, names[i])
         return results
 
-    def _while(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a loop; a variable without a value has one afterwards if an iteration ran that assigns it."""
-        missing = {i: self.unset[id(x)] for i, x in enumerate(inputs) if id(x) in self.unset}
-        condition, body = _Function(attrs["condition"], missing), _Function(attrs["body"], missing, attrs["carried"])
-        carried = [i for i in missing if i < attrs["carried"]]
-        has_begun = condition(*inputs)[0] if carried else None
-        outputs = super().bind(prim, inputs, attrs | {"condition": condition, "body": body})
-        for i in carried:
-            _, is_set, name = missing[i]
-            self.mark(outputs[i], bind.logical_or(is_set, has_begun) if i in body.assigned else is_set, name)
-        return outputs
+    def _while(
+        self, inputs: list[Any], condition: Subfunction, body: Subfunction, carried: int, shapes: Any = (), **attrs: Any
+    ) -> Any:
+        """Binds a loop that also carries, for each loop variable that may be missing at first, whether it is a value."""
+        missing = [i for i in range(carried) if id(inputs[i]) in self.unset]
+        names = {i: self.unset[id(inputs[i])].name for i in missing}
+        entry = [state.trace.own(x) for x in (*inputs[:carried], *(self.is_set(inputs[i]) for i in missing))]
+        if shapes:
+            shapes = (*shapes, *[()] * len(missing))
+        types = []
+        for i, x in enumerate(entry):
+            types.append(x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))))
+
+        def evaluation(function: Subfunction, values: Sequence[Tensor]) -> _Reads:
+            nested = self._nested(function, [*values[:carried], *inputs[carried:]])
+            for i, is_set in zip(missing, values[carried:]):
+                nested.mark(values[i], is_set, names[i])
+            return nested
+
+        def run_condition(*values: Tensor) -> Tensor:
+            nested = evaluation(condition, values)
+            (holds,) = nested.run()
+            nested.require(holds)
+            return holds
+
+        def run_body(*values: Tensor) -> list[Tensor]:
+            nested = evaluation(body, values)
+            results = nested.run()
+            for i, result in enumerate(results):
+                if i not in names:
+                    nested.require(result)
+            return [*results, *(nested.is_set(results[i]) for i in missing)]
+
+        traced_condition = TracedFunction("while_cond", run_condition, types)
+        traced_body = TracedFunction("while_body", run_body, types, is_branch=True)
+        captured = lift([traced_condition, traced_body])
+        outputs = while_primitive.bind(
+            *entry, *captured, condition=traced_condition.graph(), body=traced_body.graph(), carried=len(entry),
+            shapes=shapes, **attrs,
+        )  # fmt: skip
+        for i, is_set in zip(missing, outputs[carried:]):
+            self.mark(outputs[i], is_set, names[i])
+        return outputs[:carried]
 
 
 class _Branch:
@@ -158,23 +178,3 @@ class _Branch:
             return [
                 trace.own(self.missing[i].is_set if i in self.missing else convert_to_tensor(True)) for i in positions
             ]
-
-
-class _Function(Subfunction):
-    """The condition or the body of a loop some of whose operands may be missing values.
-
-    ``assigned`` are the loop variables that the body assigns. It may pass on a missing one, and reads what it returns
-    elsewhere.
-    """
-
-    def __init__(self, function: Subfunction, missing: Mapping[int, Unset], carried: int = 0) -> None:
-        self.assigned: set[int] = set()
-
-        def checked(mod: Any, main: Any, args: Sequence[Tensor]) -> _Reads:
-            evaluation = _Reads(mod, main, args)
-            evaluation.carried, evaluation.assigned = carried, self.assigned
-            for i, (_, is_set, name) in missing.items():
-                evaluation.mark(args[i], is_set, name)
-            return evaluation
-
-        super().__init__(function.mod, function.name, checked)
