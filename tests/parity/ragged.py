@@ -286,11 +286,30 @@ def _traced(tf):
 
         return f(tf.constant([1.0, 2.0, 3.0]), tf.constant([0, 2, 2, 3], tf.int64))
 
+    def splits_dtypes():
+        """The dtypes of the row splits of results of tensors with int32 row splits, together with dense ones."""
+        r = tf.ragged.constant
+        short = r([[1.0, 2.0], [], [3.0]], row_splits_dtype=tf.int32)
+        deep = r([[[1.0], [2.0, 3.0]], []], row_splits_dtype=tf.int32)
+        mask = r([[True, False], [], [True]], row_splits_dtype=tf.int32)
+        results = [
+            *(tf.concat([short, other], axis) for other in (short, [[1.0], [2.0], [4.0]]) for axis in (0, 1)),
+            *(tf.stack([short, short], axis) for axis in range(3)),
+            tf.ragged.boolean_mask(short, mask),
+            tf.ragged.boolean_mask(tf.zeros([2, 2]), r([[True, False], [True, True]], row_splits_dtype=tf.int32)),
+            tf.reduce_sum(deep, 0),
+            tf.reduce_max(deep, 1),
+            tf.where(mask, short, short),
+            tf.where(mask, short, 0.0),
+        ]
+        return [[splits.dtype.name for splits in result.nested_row_splits] for result in results]
+
     def of_outer_rows(function):
         """Calls a function that uses rows from outside with an index that is known only when it runs."""
         return lambda: tf.function(function, input_signature=[tf.TensorSpec([], tf.int32)])(tf.constant(1))
 
     return {
+        "dtype of splits": splits_dtypes,
         "traced slice of outer rows": of_outer_rows(lambda _: (rows[1:], rows[2:1], rows[:-1, :1])),
         "traced slice of outer rows by a tensor": of_outer_rows(lambda i: (rows[i:], rows[:i])),
         "traced parts of outer rows": of_outer_rows(lambda _: tf.split(rows, 3)),

@@ -374,14 +374,15 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
         true_positions = bind.true_places(selected, count=unknown_dim())[:, 0]
         return gather_rows(values, true_positions) if isinstance(values, RaggedTensor) else dense_mask(values, selected)
     if isinstance(selected, Tensor):
-        selected = from_tensor(selected, None, None, selected.ndim - 1, int64)
+        splits_dtype = values.row_splits.dtype if isinstance(values, RaggedTensor) else int64
+        selected = from_tensor(selected, None, None, selected.ndim - 1, splits_dtype)
     if isinstance(values, Tensor):
-        values = from_tensor(values, None, None, selected.ragged_rank, int64)
+        values = from_tensor(values, None, None, selected.ragged_rank, selected.row_splits.dtype)
     selected_values = boolean_mask(values.values, selected.values)
     if isinstance(selected.values, RaggedTensor):
         return values.with_values(selected_values)
     counts = _row_sums(cast(selected.values, int64), selected)
-    return RaggedTensor(selected_values, splits_of_lengths(counts))
+    return RaggedTensor(selected_values, cast(splits_of_lengths(counts), values.row_splits.dtype))
 
 
 def _row_sums(values: Tensor, rows: RaggedTensor) -> Tensor:

@@ -289,7 +289,7 @@ def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
     starts = cast(segment_numbers, int64) * max_length
     splits, value_indices = ranges(starts, starts + lengths)
     gather_padded: Any = gather_rows if isinstance(padded, RaggedTensor) else gather
-    return RaggedTensor(gather_padded(padded, value_indices), splits)
+    return RaggedTensor(gather_padded(padded, value_indices), cast(splits, values.row_splits.dtype))
 
 
 def _add_operators() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tvtf.composites.ragged.build import from_tensor, gather_rows, joined_axes
 from tvtf.composites.ragged.kernels import counted, dim, positive_axis
 from tvtf.composites.ragged.partition import splits_of_lengths
-from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.composites.ragged.tensor import RaggedTensor, with_splits_of
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64
@@ -46,7 +46,7 @@ def concat_all(values: list[Any], axis: int) -> Any:
     # The axis itself must be ragged, because the concatenated rows may differ in length.
     ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
     ragged_rank = max([*ragged_ranks, min(axis, rank - 1)])
-    return _concat([as_ragged(value, ragged_rank) for value in values], axis)
+    return with_splits_of(_concat([as_ragged(value, ragged_rank) for value in values], axis), values)
 
 
 def _concat(values: list[Any], axis: int) -> Any:
@@ -100,7 +100,11 @@ def stack_all(values: list[Any], axis: int) -> Any:
       ValueError: the axis is out of bounds.
     """
     rank = max(map(_rank, values))
-    axis = positive_axis(static_int(axis, "axis"), rank + 1)
+    return with_splits_of(_stack(values, positive_axis(static_int(axis, "axis"), rank + 1), rank), values)
+
+
+def _stack(values: list[Any], axis: int, rank: int) -> Any:
+    """Stacks tensors along a new axis; ``rank`` is the highest of their ranks."""
     ragged_ranks = [value.ragged_rank for value in values if isinstance(value, RaggedTensor)]
     is_one_of_last_two = axis >= max(rank - 1, 1)
     if not ragged_ranks and (rank == 0 or is_one_of_last_two):

@@ -14,7 +14,7 @@ from tvtf.composites.ragged.gathering import as_tensor, gather_nd
 from tvtf.composites.ragged.gathering import gather as ragged_gather
 from tvtf.composites.ragged.joining import concat_all, stack_all
 from tvtf.composites.ragged.kernels import dim, ranges
-from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.composites.ragged.tensor import RaggedTensor, with_splits_of
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import by_name, export, public_names
 from tvtf.core.shape import Dim, same_dim, simplify_dim
@@ -100,7 +100,7 @@ def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: An
     shapes = [DynamicRaggedShape.from_tensor(as_tensor(value), int64) for value in (condition, x, y)]
     common_shape = broadcast_shapes(shapes[0], broadcast_shapes(shapes[1], shapes[2]))
     broadcast = [_broadcast_values(value, common_shape) for value in (condition, x, y)]
-    return common_shape.of_values(function(*broadcast))
+    return with_splits_of(common_shape.of_values(function(*broadcast)), (condition, x, y))
 
 
 def _broadcast_values(value: Any, shape: DynamicRaggedShape) -> Tensor:

@@ -14,7 +14,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorShape, as_shape, simplify_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.dtypes import DType, as_dtype, float32, int64
+from tvtf.dtypes import DType, as_dtype, float32, int32, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 
@@ -363,6 +363,12 @@ def _with_same_first_axis(values: Any) -> Tensor:
 
 def _splits_dtype_of(values: Any) -> DType | None:
     return values.row_splits.dtype if isinstance(values, RaggedTensor) else None
+
+
+def with_splits_of(result: Any, operands: Sequence[Any]) -> Any:
+    """Returns a result with int32 row splits if all ragged tensors among the operands have these, as in TensorFlow."""
+    dtypes = {each.row_splits.dtype for each in operands if isinstance(each, RaggedTensor)}
+    return result.with_row_splits_dtype(int32) if isinstance(result, RaggedTensor) and dtypes == {int32} else result
 
 
 @export("RaggedTensorSpec")
