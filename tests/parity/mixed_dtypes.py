@@ -48,13 +48,13 @@ def _losses(tf):
 
 
 def _products(tf):
-    def given(values, dtype, form):
+    def operand(values, dtype, form):
         array = values.astype(dtype)
         return tf.constant(array) if form == "tensor" else FORMS[form](array)
 
     return {
         f"product of tridiagonal {one} of {dtype} with {other} of {right}": lambda a=(dtype, one), b=(right, other): (
-            _outcome(tf, lambda: tf.linalg.tridiagonal_matmul(given(BANDS, *a), given(RIGHT, *b)))
+            _outcome(tf, lambda: tf.linalg.tridiagonal_matmul(operand(BANDS, *a), operand(RIGHT, *b)))
         )
         for dtype, right in (("float32", "float64"), ("float64", "float32"))
         for one in ("array", "tensor")
