@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,12 +29,7 @@ def locked_folder(home: str | Path) -> Iterator[Path]:
     The lock ends with the process. An unlocked folder therefore belongs to a process that was killed.
     """
     with contextlib.ExitStack() as cleanup:
-        while True:
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
-            with contextlib.suppress(FileNotFoundError):
-                cleanup.enter_context(locked(folder))
-                if folder.is_dir():  # not removed as a leftover before it was locked
-                    break
+        folder = _new_locked(lambda: tempfile.mkdtemp(prefix=PREFIX, dir=home), cleanup)
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
 
@@ -49,18 +44,30 @@ def write_whole(path: Path, content: bytes, home: Path) -> None:
       content: its bytes.
       home: the folder of the temporary file, on the disk of ``path``, whose leftovers `remove_leftovers` removes.
     """
+
+    def create() -> str:
+        descriptor, name = tempfile.mkstemp(prefix=PREFIX, dir=home)
+        os.close(descriptor)
+        return name
+
     with contextlib.ExitStack() as cleanup:
-        while True:
-            descriptor, name = tempfile.mkstemp(prefix=PREFIX, dir=home)
-            os.close(descriptor)
-            temporary = Path(name)
-            with contextlib.suppress(FileNotFoundError):
-                cleanup.enter_context(locked(temporary))
-                if temporary.exists():  # not removed as a leftover before it was locked
-                    break
+        temporary = _new_locked(create, cleanup)
         cleanup.callback(temporary.unlink, missing_ok=True)
         temporary.write_bytes(content)
         os.replace(temporary, path)
+
+
+def _new_locked(create: Callable[[], str], cleanup: contextlib.ExitStack) -> Path:
+    """Creates a temporary file or folder, and locks it until ``cleanup`` ends; returns its path.
+
+    Another process may remove one as a leftover before it is locked. Then another is created.
+    """
+    while True:
+        path = Path(create())
+        with contextlib.suppress(FileNotFoundError):
+            cleanup.enter_context(locked(path))
+            if path.exists():
+                return path
 
 
 def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
