@@ -1,12 +1,10 @@
-"""Removes argument checks that TVM adds to functions and kernels, where they can't fail or the caller has made them."""
+"""Finds the argument checks that TVM adds to functions and kernels, and that can't fail or that the caller has made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-from tvm import IRModule, ir, relax, tirx
-from tvm.tirx.buffer import is_buffer_var
+from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.bytecode import (
@@ -22,15 +20,7 @@ from tvtf.passes.codegen.bytecode import (
     Code,
     Register,
 )
-from tvtf.passes.schedule.cpu import emit
 
-TRUSTED = "tvtf.trusted_arguments"
-COMPUTED = "compute_scope"
-"""The attribute that marks the statement in which `tirx.transform.MakePackedAPI` puts a kernel's own body."""
-ALIGNED = "storage_alignment"
-CHOOSE = ir.Op.get("prim.if_then_else")
-TENSOR_OBJECT = 70
-"""`kTVMFFITensor` in tvm/ffi/c_api.h."""
 TYPE_CHECKS = frozenset(
     f"vm.builtin.{name}"
     for name in ("check_tensor_info", "check_shape_info", "check_prim_value_info", "check_tuple_info")
@@ -117,98 +107,3 @@ def has_asserts(kernel: tirx.PrimFunc) -> bool:
     asserts: list[tirx.AssertStmt] = []
     structural_walk(kernel.body, (tirx.AssertStmt, asserts.append))
     return bool(asserts)
-
-
-def without_redundant_checks(kernels: IRModule) -> IRModule:
-    """Removes argument checks, and code that unpacks unused arguments, from the kernels that are marked as trusted.
-
-    This code is most of LLVM's work on small kernels.
-    """
-    result = kernels.clone()
-    for name, func in kernels.functions_items():
-        if func.attrs and TRUSTED in func.attrs:
-            result.update_func(name, func.with_body(_Prologue().unchecked(func.body)))
-    return result
-
-
-class _Prologue:
-    """Rewrites the prologue of a lowered kernel, which unpacks and checks its arguments.
-
-    It goes backwards, so that it is known what the later code uses.
-    """
-
-    def __init__(self) -> None:
-        self.used: set[tirx.Var] = set()
-
-    def unchecked(self, stmt: tirx.Stmt) -> tirx.Stmt:
-        """Removes the checks and unused bindings from a kernel's prologue; the kernel's own body stays unchanged.
-
-        Each argument adds a level of nesting. A loop is used in place of recursion, which many arguments would make
-        overflow Python's stack.
-        """
-        enclosing: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
-        while (isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED) or isinstance(stmt, tirx.SeqStmt):
-            if isinstance(stmt, tirx.SeqStmt):
-                *preceding, last = stmt.seq[:]
-                enclosing.append(preceding)
-                stmt = _without_dltensor_case(last)
-            else:
-                enclosing.append(stmt)
-                stmt = stmt.body
-        self.use(stmt)
-        for outer in reversed(enclosing):
-            stmt = self.enclosed(outer, stmt) if isinstance(outer, tirx.AttrStmt) else self.with_needed(outer, stmt)
-        return stmt
-
-    def enclosed(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
-        """Returns ``body`` inside the attribute statement ``outer``.
-
-        An attribute that only promises a buffer to be aligned to its elements is dropped.
-        """
-        if outer.attr_key == ALIGNED and int(outer.value) <= _item_bytes(outer.node):
-            return body
-        self.use(outer.value)
-        return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
-
-    def with_needed(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
-        """Returns the sequence of statements ``before`` and ``last``, without statements that aren't needed.
-
-        Checks of arguments and bindings of unused variables aren't needed.
-        """
-        needed = [last]
-        # From last to first: a needed statement adds the variables that it uses to `self.used`.
-        for stmt in reversed(before):
-            if _only_checks(stmt) or (isinstance(stmt, tirx.Bind) and stmt.var not in self.used):
-                continue
-            needed.append(self.unchecked(_without_dltensor_case(stmt)))
-        return emit.sequence(needed[::-1])
-
-    def use(self, node: tirx.Stmt | ir.Expr) -> None:
-        """Records the variables of a statement or expression as used."""
-        structural_walk(node, (tirx.Var, self.used.add))
-
-
-def _item_bytes(buffer: Any) -> int:
-    return int(buffer.ty.dtype.dtype.itemsize) if is_buffer_var(buffer) else 0
-
-
-def _without_dltensor_case(stmt: tirx.Stmt) -> tirx.Stmt:
-    """Simplifies the binding of an argument's memory to the case that the argument is a tensor object.
-
-    TVM's code also has a case for a DLTensor, which the VM never passes.
-    """
-    value = stmt.value if isinstance(stmt, tirx.Bind) else None
-    if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
-        return stmt
-    test, of_tensor, *_ = value.args
-    is_tensor_test = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
-    return tirx.Bind(stmt.var, of_tensor) if is_tensor_test else stmt
-
-
-def _only_checks(stmt: tirx.Stmt) -> bool:
-    """Returns whether a statement consists of assertions only."""
-    if isinstance(stmt, tirx.IfThenElse):
-        return stmt.else_case is None and _only_checks(stmt.then_case)
-    if isinstance(stmt, tirx.SeqStmt):
-        return all(_only_checks(part) for part in stmt.seq)
-    return isinstance(stmt, tirx.AssertStmt)

@@ -25,6 +25,7 @@ from tvm.tirx.build import codegen_build
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.memory_file import scratch_folder
+from tvtf.passes.codegen.packed_entry import WithPackedEntry
 
 REINTERPRET = ir.Op.get("tirx.reinterpret")
 LOADS_CUDA = "ffi.Module.load_from_bytes.cuda"
@@ -83,7 +84,7 @@ def gpu_passes() -> tvm.transform.Pass:
             s_tir_passes.RewriteUnsafeSelect(),
             tir.VerifyMemory(),
             tir.SplitHostDevice(),
-            tir.MakePackedAPI(),
+            WithPackedEntry,
             tir.BF16StorageLegalize(),
         ]
     )

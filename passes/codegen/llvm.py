@@ -19,7 +19,6 @@ from tvtf.core.thread_count import compiler_threads
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import Lock
 from tvtf.passes.analysis.loop_op import has_symbol
-from tvtf.passes.codegen.argument_checks import without_redundant_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.elf import with_symbol_renamed
 from tvtf.passes.codegen.flatten import FlattenBuffers
@@ -28,6 +27,7 @@ from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, content_of, kern
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code, scratch_folder
 from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, with_less_unrolling
+from tvtf.passes.codegen.packed_entry import PREFIX, WithPackedEntry
 from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, run_again, run_only_where
 from tvtf.passes.codegen.shipped_subroutines import may_be_shipped, shipped_kernel_code
 from tvtf.passes.codegen.stack_buffers import with_local_stack
@@ -40,8 +40,6 @@ from tvtf.passes.schedule.cpu import subroutine
 
 Finish = Callable[[IRModule], IRModule]
 Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
-PREFIX = "__tvm_ffi_"
-"""Prefix that TVM gives to the symbols of kernels."""
 _EMISSION = Lock()
 
 
@@ -127,7 +125,7 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(with_target)
     host, devices = split_host_device_mods(lowered)
-    finished = finish_host()(with_checked_workspace(with_local_stack(without_redundant_checks(host))))
+    finished = finish_host()(with_checked_workspace(with_local_stack(host)))
     return finished, {device: finish_device()(part) for device, part in devices.items()}
 
 
@@ -165,7 +163,7 @@ def cpu_passes() -> tvm.transform.Pass:
             tir.StmtSimplify(),
             s_tir_passes.RewriteUnsafeSelect(),
             tir.SplitHostDevice(),
-            tir.MakePackedAPI(),
+            WithPackedEntry,
             tir.BF16StorageLegalize(),
         ]
     )

@@ -27,7 +27,7 @@ from tvtf.passes.analysis.loop_op import (
     poll_kernel,
 )
 from tvtf.passes.analysis.side_effects import READS_ON_HOST
-from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels, is_redundant_check
+from tvtf.passes.codegen.argument_checks import checking_kernels, is_redundant_check
 from tvtf.passes.codegen.bytecode import (
     MACHINE,
     MAKE_TUPLE,
@@ -42,6 +42,7 @@ from tvtf.passes.codegen.bytecode import (
     Register,
 )
 from tvtf.passes.codegen.liveness import KILL, last_uses
+from tvtf.passes.codegen.packed_entry import TRUSTED
 from tvtf.passes.codegen.planned_tensors import OUTPUTS, ArenaTensor, Scratch, emit_constants
 from tvtf.passes.memory.buffer_donation import RETURNED_OUTPUTS
 from tvtf.passes.memory.memory_plan import ARENA_PARTS, ARENA_SIZE, ARENA_TENSOR

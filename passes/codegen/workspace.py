@@ -14,14 +14,13 @@ from tvm.tirx import AllocBuffer, AssertStmt, FloatImm, IfThenElse, IntImm, Prim
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 from tvtf.passes.analysis.side_effects import FAILURE
+from tvtf.passes.codegen.packed_entry import PREFIX
 from tvtf.passes.codegen.stack_buffers import STACK_ALLOCATION
 from tvtf.passes.memory.clamp_allocation import MAX_BYTES
 
 LARGE = 1 << 28
 """Minimum size in bytes of an allocation that is checked: if a smaller one fails, any next allocation would fail, too."""
 _ALIGNMENT = 64
-_NAME = "__tvm_ffi_"
-"""Prefix that TVM gives to packed functions."""
 
 
 def with_checked_workspace(mod: IRModule) -> IRModule:
@@ -36,7 +35,7 @@ def with_checked_workspace(mod: IRModule) -> IRModule:
 def _with_checked_allocations(func: PrimFunc) -> PrimFunc:
     """Returns a kernel that raises an error with the kernel's name if its workspace can't be allocated."""
     symbol = func.attrs["global_symbol"] if func.attrs and "global_symbol" in func.attrs else "kernel"
-    name = str(symbol).removeprefix(_NAME)
+    name = str(symbol).removeprefix(PREFIX)
     body = structural_map(func.body, (SeqStmt, lambda seq: _with_checks(seq, name)))
     return func.with_body(body) if not body.same_as(func.body) else func
 

@@ -12,9 +12,10 @@ import tvm_ffi
 from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import ir, relax, tirx
 
-from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels
+from tvtf.passes.codegen.argument_checks import checking_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
 from tvtf.passes.codegen.llvm import NarrowIndices, build_library, host_target, lower_kernels, split_functions
+from tvtf.passes.codegen.packed_entry import TRUSTED
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.schedule.cpu import subroutine
 
