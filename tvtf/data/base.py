@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
+import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -25,7 +26,7 @@ from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
 from tvtf.frontend.autograph.status import status
 from tvtf.ir.batching import stacked
-from tvtf.state.random_streams import StreamStates, drawn_by, trying
+from tvtf.state.random_streams import StreamStates, drawn_by, in_function_of_elements, states_of_part, trying
 from tvtf.state.trackable import Trackable
 
 INFINITE: Final = -1
@@ -70,6 +71,8 @@ class Dataset(NumberedObject, abc.ABC):
         self._element_spec = element_spec
         self.size = size
         """The number of elements, or INFINITE or UNKNOWN."""
+        self.is_inner = in_function_of_elements()
+        """Whether a function of elements makes or captures this dataset. TensorFlow rewrites the graphs of other datasets."""
 
     @property
     def element_spec(self) -> Any:  # type: ignore[override]
@@ -99,7 +102,7 @@ class Dataset(NumberedObject, abc.ABC):
         return iter(handles) if type(self).value is Dataset.value else map(self.value, handles)
 
     @cached_property
-    def _seed_generators(self) -> list[SeedGenerator]:
+    def seed_generators(self) -> list[SeedGenerator]:
         """The seed generators of this dataset and of all datasets that it depends on."""
         return [part for part in self._random_parts if isinstance(part, SeedGenerator)]
 
@@ -154,9 +157,21 @@ class Dataset(NumberedObject, abc.ABC):
         ``position`` elements are skipped without being computed.
         """
         self._allow_recursion()
-        if any(function.may_draw() for function in self._random_functions):
-            return RandomIteration(self, position)
+        if self.may_draw():
+            return DrawingIterator(StreamStates(), lambda: self._elements_from(position))
         return self._elements_from(position)
+
+    def may_draw(self) -> bool:
+        """Returns whether a function of elements, of this dataset or of one that it depends on, may call random ops."""
+        return any(function.may_draw() for function in self._random_functions)
+
+    def mark_as_inner(self) -> None:
+        """Notes that a function of elements returns this dataset, which may depend on datasets that the function captures."""
+        marked = [self]
+        while marked:
+            dataset = marked.pop()
+            dataset.is_inner = True
+            marked += [source for source in _attributes(dataset) if isinstance(source, Dataset)]
 
     def _elements_from(self, position: int) -> Iterator[Element]:
         """Starts an iteration at the element ``position``. The elements before it are not computed."""
@@ -170,7 +185,7 @@ class Dataset(NumberedObject, abc.ABC):
         The states of the seed generators are restored, because an iteration draws seeds from them.
         """
         self._allow_recursion()
-        states = [(generator, generator.pair, generator.drawn) for generator in self._seed_generators]
+        states = [(generator, generator.pair, generator.drawn) for generator in self.seed_generators]
         with trying():
             first_elements = list(itertools.islice(self.elements(), 1))
         for generator, pair, drawn in states:
@@ -248,17 +263,40 @@ class Joined(Iterator[Any]):
                 self._current = None
 
 
-class RandomIteration(Iterator[Element]):
-    """An iteration over a dataset whose functions may call random ops: these have states of their own in it."""
+class DrawingIterator(Iterator[Any]):
+    """An iteration over a dataset whose functions may call random ops: these have the states of the iteration in it."""
 
-    def __init__(self, dataset: Dataset, position: int) -> None:
-        self._drawing = drawn_by(StreamStates())
+    def __init__(self, states: StreamStates, start: Callable[[], Iterator[Any]]) -> None:
+        self._drawing = drawn_by(states)
         with self._drawing:
-            self._elements = dataset._elements_from(position)
+            self._items = start()
 
-    def __next__(self) -> Element:
+    def __next__(self) -> Any:
         with self._drawing:
-            return next(self._elements)
+            return next(self._items)
+
+
+class Joining(Dataset):
+    """A dataset that depends on several others.
+
+    When TensorFlow makes an iterator, it copies the graph of each of these. So two of them draw the same numbers if they
+    are one dataset, or depend on one. In a function of elements, TensorFlow doesn't copy the graph.
+    """
+
+    inputs: Sequence[Dataset]
+    """The datasets that this one depends on, each as often as it is used."""
+
+    def iterations_of_inputs(self, start: Callable[[Dataset], Iterator[Any]]) -> Iterator[Iterator[Any]]:
+        """Yields an iteration of each input, which begins only then; ``start`` calls ``elements`` or ``handles``."""
+        is_copied = not self.is_inner and sum(dataset.may_draw() for dataset in self.inputs) > 1
+        for index, dataset in enumerate(self.inputs):
+            states = states_of_part((self, index)) if is_copied else None
+            begin = functools.partial(start, dataset)
+            yield begin() if states is None else DrawingIterator(states, begin)
+
+
+elements_of: Callable[[Dataset], Iterator[Element]] = operator.methodcaller("elements")
+handles_of: Callable[[Dataset], Iterator[Any]] = operator.methodcaller("handles")
 
 
 def _attributes(dataset: Dataset) -> Iterator[Dataset | SeedGenerator | RandomFunction]:
@@ -344,7 +382,7 @@ class OwnedIterator(NumberedObject, Trackable):
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._generators = dataset._seed_generators
+        self._generators = dataset.seed_generators
         self._start = [number for g in self._generators for number in (*g.pair, g.drawn)]
         self._elements = dataset.new_elements()
         self.position = 0

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method, started
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Joining, elements_of, method, started
 from tvtf.data.batching import Batch, Unbatch
 from tvtf.data.element_order import Prefetch, Repeat, Take, Zip
 from tvtf.data.mapped import Filter, Map, Scan
@@ -27,7 +27,7 @@ from tvtf.ops.rules import bind
 from tvtf.rng.stateful import uniform
 
 
-class Choose(Dataset):
+class Choose(Joining):
     """Elements of several datasets.
 
     Each of ``choices`` is the index of the dataset that the next element comes from.
@@ -37,7 +37,8 @@ class Choose(Dataset):
 
     def __init__(self, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> None:
         spec = _common_spec(datasets)
-        self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
+        self.inputs = (*datasets, choices)
+        self.count, self.stop_on_empty = len(datasets), stop_on_empty
         super().__init__(spec, INFINITE if all(dataset.size == INFINITE for dataset in datasets) else UNKNOWN)
 
     @started
@@ -46,18 +47,16 @@ class Choose(Dataset):
 
         Exhausted datasets are skipped; with ``stop_on_empty``, the first one ends the iteration.
         """
-        open_iterators: dict[int, Iterator[Element]] = {}
-        for index, dataset in enumerate(self.datasets):
-            open_iterators[index] = dataset.elements()
-        choices = self.choices.elements()
+        *iterators, choices = self.iterations_of_inputs(elements_of)
+        open_iterators: dict[int, Iterator[Element]] = dict(enumerate(iterators))
         yield
         for choice_tensor in choices:
             choice = int(choice_tensor.numpy())
-            if not 0 <= choice < len(self.datasets):
+            if not 0 <= choice < self.count:
                 raise InvalidArgumentError(
                     None,
                     "DirectedInterleaveDataset",
-                    f"Selector index out of range: {choice} >= {len(self.datasets)}",
+                    f"Selector index out of range: {choice} >= {self.count}",
                 )
             if choice not in open_iterators:  # this dataset is exhausted
                 continue
@@ -65,7 +64,7 @@ class Choose(Dataset):
                 yield next(open_iterators[choice])
             except StopIteration:
                 del open_iterators[choice]
-            if len(open_iterators) < len(self.datasets) and (self.stop_on_empty or not open_iterators):
+            if len(open_iterators) < self.count and (self.stop_on_empty or not open_iterators):
                 return
 
 

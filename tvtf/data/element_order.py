@@ -14,7 +14,18 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import int_argument
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, map_known_size, method, started
+from tvtf.data.base import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Joining,
+    PassThrough,
+    elements_of,
+    handles_of,
+    map_known_size,
+    method,
+    started,
+)
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
@@ -109,6 +120,15 @@ class Repeat(PassThrough):
         if count == 0:
             self.size = 0
 
+    def _starts_once_more(self) -> bool:
+        """Returns whether a further iteration of the source begins after the last one, and takes seeds, as in TensorFlow.
+
+        TensorFlow leaves out a single repetition and fuses a shuffle with its repetition, but not in functions of elements.
+        """
+        if not (self.count > 0 and self.source.seed_generators):
+            return False
+        return self.is_inner or not (self.count == 1 or isinstance(self.source, Shuffle))
+
     @started
     def handles(self) -> Iterator[Any]:
         """Yields the source's handles ``count`` times, starting a new iteration each time; endlessly if negative."""
@@ -124,6 +144,8 @@ class Repeat(PassThrough):
                 yield handle
             if is_empty and is_endless:  # repeating nothing endlessly would never return
                 return
+        if self._starts_once_more():
+            self.source.handles()
 
 
 @method
@@ -204,12 +226,12 @@ def _common_size_of_batches(datasets: Iterable[Dataset]) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-class Concatenate(Dataset):
+class Concatenate(Joining):
     """The elements of one dataset followed by those of another."""
 
     def __init__(self, first: Dataset, second: Dataset) -> None:
         """Concatenates two datasets; the element spec leaves those dims unknown in which the datasets differ."""
-        self.parts = first, second
+        self.inputs = first, second
         unknown = UNKNOWN if UNKNOWN in (first.size, second.size) else None
         endless = INFINITE if INFINITE in (first.size, second.size) else unknown
         size = first.size + second.size if endless is None else endless
@@ -217,14 +239,15 @@ class Concatenate(Dataset):
 
     @started
     def handles(self) -> Iterator[Any]:
-        first, second = self.parts
-        elements = first.elements()
+        parts = self.iterations_of_inputs(elements_of)
+        first = next(parts)
         yield
-        yield from elements
-        yield from second.elements()
+        yield from first
+        for second in parts:
+            yield from second
 
     def size_of_batches(self) -> int | None:
-        return _common_size_of_batches(self.parts)
+        return _common_size_of_batches(self.inputs)
 
 
 @method
@@ -239,14 +262,14 @@ def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dat
     return Concatenate(self, dataset)
 
 
-class Zip(Dataset):
+class Zip(Joining):
     """The elements of several datasets side by side, in the nested structure of ``datasets``."""
 
     def __init__(self, datasets: Any) -> None:
         """Zips the datasets in a nest of tuples and dicts; the result ends with the shortest dataset."""
         self.datasets = datasets
-        self.flat = _flat(datasets)
-        for dataset in self.flat:
+        self.inputs = _flat(datasets)
+        for dataset in self.inputs:
             if isinstance(dataset, list):
                 raise TypeError(
                     "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects. "
@@ -257,24 +280,24 @@ class Zip(Dataset):
                     "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects but "
                     f"encountered object of type {type(dataset)}."
                 )
-        finite_sizes = [dataset.size for dataset in self.flat if dataset.size != INFINITE]
+        finite_sizes = [dataset.size for dataset in self.inputs if dataset.size != INFINITE]
         size = UNKNOWN if UNKNOWN in finite_sizes else min(finite_sizes, default=INFINITE)
         self.pack = nest.packer(_skeleton(datasets))
-        specs = [dataset.element_spec for dataset in self.flat]
+        specs = [dataset.element_spec for dataset in self.inputs]
         super().__init__(self.pack(iter(specs)), size)
 
     def size_of_batches(self) -> int | None:
-        return _common_size_of_batches(self.flat)
+        return _common_size_of_batches(self.inputs)
 
     def handles(self) -> Iterator[Any]:
-        return zip(*(d.handles() for d in self.flat))
+        return zip(*self.iterations_of_inputs(handles_of))
 
     def value(self, handle: Any) -> Element:
-        return self.pack(iter([d.value(h) for d, h in zip(self.flat, handle)]))
+        return self.pack(iter([d.value(h) for d, h in zip(self.inputs, handle)]))
 
     def batch_value(self, handles: Sequence[Any]) -> Element:
         columns = zip(*handles)
-        return self.pack(iter([d.batch_value(column) for d, column in zip(self.flat, columns)]))
+        return self.pack(iter([d.batch_value(column) for d, column in zip(self.inputs, columns)]))
 
 
 def _flat(datasets: Any) -> list[Any]:

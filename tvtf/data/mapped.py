@@ -157,6 +157,16 @@ class Traced(Eager):
 class DatasetFunction(Eager):
     """A user's function of elements that returns a dataset, run as Python."""
 
+    _has_marked = False
+    """Whether the datasets that the function captures are marked, which its first call does."""
+
+    def __call__(self, *elements: Element) -> Any:
+        dataset = super().__call__(*elements)
+        if not self._has_marked and isinstance(dataset, Dataset):
+            dataset.mark_as_inner()
+            self._has_marked = True
+        return dataset
+
     def traced_spec(self, specs: tuple[Any, ...]) -> Any:
         """Returns the element spec of the datasets that the function returns for elements with these specs.
 
@@ -732,10 +742,18 @@ class Cache(Dataset):
         yield
         for element in source:
             seen.append(element)
+            if len(seen) == self.source.size:
+                self._complete(seen)
             yield element
-        self.cached = seen
-        if self.path:
-            store(self.path, seen)
+        if len(seen) != self.source.size:
+            self._complete(seen)
+
+    def _complete(self, elements: list[Element]) -> None:
+        """Stores all elements, unless another iteration has done so before."""
+        if self.cached is None:
+            self.cached = elements
+            if self.path:
+                store(self.path, elements)
 
 
 @method

@@ -386,6 +386,18 @@ def hold(streams: Sequence[Stream], called: Any) -> None:
             stream.hand_to(states)
 
 
+def states_of_part(part: Hashable) -> StreamStates | None:
+    """Returns the states of a part of the running iteration over a dataset, or None if no iteration is running."""
+    user = _thread.drawing
+    return user.of_call(part) if isinstance(user, StreamStates) else None
+
+
+def in_function_of_elements() -> bool:
+    """Returns whether a function of a dataset's elements runs as Python now, for an element."""
+    user = _thread.drawing
+    return isinstance(user, RunningFunction) and user.trace is thread.trace and not isinstance(user.function, RemadeOps)
+
+
 def call_again(called: Any) -> None:
     """Has the next call of a traced function be the one that `hold` counted last, which had to stop before it did anything."""
     user = _thread.drawing

@@ -1,0 +1,181 @@
+"""Random numbers and orders of datasets that are used several times: twice in a pipeline, repeated, cached, in functions."""
+
+import numpy as np
+
+
+def programs(tf):
+    return _used_twice(tf) | _repeated(tf) | _in_functions(tf)
+
+
+def _number_maker(tf):
+    """A function of any element that draws an integer below 100."""
+
+    def number(*_):
+        return tf.random.uniform([], maxval=100, dtype=tf.int32)
+
+    return number
+
+
+def _values(tf, element):
+    return tf.nest.map_structure(lambda tensor: np.asarray(tensor).tolist(), element)
+
+
+def _iterated(tf, make, times=2):
+    """The program that iterates over a dataset several times."""
+
+    def run():
+        tf.random.set_seed(1)
+        dataset = make()
+        return [[_values(tf, element) for element in dataset] for _ in range(times)]
+
+    return run
+
+
+def _used_twice(tf):
+    data = tf.data.Dataset
+    number = _number_maker(tf)
+
+    def joined(first, second):
+        return first.concatenate(second)
+
+    sources = {
+        "map": lambda: data.range(4).map(number),
+        "filter": lambda: data.range(8).filter(lambda _: tf.random.uniform([]) < 0.5),
+        "scan": lambda: data.range(4).scan(0, lambda total, _: (total + number(), total)),
+        "flat_map": lambda: data.range(2).flat_map(lambda _: data.range(2).map(number)),
+        "Python": lambda: data.range(3).map(lambda x: tf.py_function(number, [x], tf.int32)),
+        "shuffle": lambda: data.range(6).shuffle(6),
+        "repeated shuffle": lambda: data.range(4).shuffle(4).repeat(2),
+        "batched shuffle": lambda: data.range(6).shuffle(6).batch(2),
+        "shuffle and map": lambda: data.range(4).shuffle(4).map(lambda x: (x, number())),
+        "cached shuffle": lambda: data.range(5).shuffle(5).cache(),
+        "random": lambda: data.random(seed=4, rerandomize_each_iteration=True).take(3),
+    }
+    uses = {
+        "zip": lambda d: data.zip((d, d, d)),
+        "concatenate": lambda d: joined(d, d),
+        "zip of concatenate": lambda d: data.zip((joined(d, d), joined(d, d))),
+        "choose": lambda d: data.choose_from_datasets([d, d], data.range(2).repeat(6)),
+        "sample": lambda d: data.sample_from_datasets([d, d], seed=3),
+        "flat_map": lambda d: data.range(2).flat_map(lambda _: d),
+        "interleave": lambda d: data.range(3).interleave(lambda _: d, cycle_length=2),
+        "repeat": lambda d: d.repeat(2),
+    }
+
+    def zipped_parallel_map():
+        numbers = data.range(4).map(number, num_parallel_calls=1).prefetch(2)
+        return data.zip((numbers, numbers))
+
+    return {"zip with one parallel map": _iterated(tf, zipped_parallel_map)} | {
+        f"{use} with one {source}": _iterated(tf, lambda make=make, combine=combine: combine(make()))
+        for source, make in sources.items()
+        for use, combine in uses.items()
+    }
+
+
+def _repeated(tf):
+    data = tf.data.Dataset
+
+    def shuffled(n=4):
+        return data.range(n).shuffle(n)
+
+    repeated = {
+        "shuffle": lambda: shuffled().repeat(2),
+        "batched shuffle": lambda: shuffled().batch(2).repeat(2),
+        "batched shuffle, once": lambda: shuffled().batch(4).repeat(1),
+        "batched shuffle, thrice": lambda: shuffled().batch(4).repeat(3),
+        "batched shuffle, without end": lambda: shuffled().batch(4).repeat().take(2),
+        "batched shuffle, not to its end": lambda: shuffled().batch(4).repeat(2).take(2),
+        "shuffle of a small buffer": lambda: data.range(8).shuffle(3).repeat(3),
+        "shuffle of a large buffer": lambda: data.range(4).shuffle(20).repeat(3),
+        "two shuffles": lambda: data.range(5).shuffle(3).shuffle(4).repeat(3),
+        "shuffle of a repeated shuffle": lambda: shuffled().batch(2).repeat(2).shuffle(4),
+        "shuffle in flat_map": lambda: data.range(3).flat_map(lambda _: shuffled(3).repeat(2)),
+        "shuffle in flat_map, once": lambda: data.range(3).flat_map(lambda _: shuffled(3).repeat(1)),
+        "window": lambda: data.range(6).window(3).flat_map(lambda rows: rows.batch(3).shuffle(3).repeat(2)),
+    }
+
+    def read_to_the_last():
+        tf.random.set_seed(1)
+        dataset = shuffled().cache()
+        return [[int(x) for x in dataset.take(4)] for _ in range(3)]
+
+    return {f"repeated {label}": _iterated(tf, make, 3) for label, make in repeated.items()} | {
+        "a cache that is read to its last element": read_to_the_last
+    }
+
+
+def _in_functions(tf):
+    data = tf.data.Dataset
+    number = _number_maker(tf)
+
+    def captured():
+        numbers = data.range(2).map(number)
+        return data.range(2).flat_map(lambda _: data.zip((numbers, numbers)))
+
+    def made(_):
+        numbers = data.range(2).map(number)
+        return data.zip((numbers, numbers))
+
+    def captured_twice():
+        numbers = data.range(2).map(number)
+        return data.range(2).interleave(lambda _: numbers.concatenate(numbers), cycle_length=2)
+
+    def captured_by_groups():
+        numbers = data.range(2).map(number)
+        return data.range(6).group_by_window(lambda x: x % 2, lambda _, rows: data.zip((numbers, numbers, rows)), 3)
+
+    def in_loops():
+        tf.random.set_seed(1)
+        numbers = data.range(3).map(number)
+
+        @tf.function
+        def of_captured():
+            total = 0
+            for a, b in data.zip((numbers, numbers)):
+                total = total * 100 + a - b
+            return total
+
+        @tf.function
+        def of_made():
+            total, inner = 0, data.range(3).map(number)
+            for a, b in data.zip((inner, inner)):
+                total = total * 100 + a - b
+            return total
+
+        @tf.function
+        def repeated(n):
+            total = tf.constant(0, tf.int64)
+            for x in data.range(n).shuffle(3).repeat(2):
+                total = 10 * total + x
+            for x in data.range(n).shuffle(3).batch(1).repeat(2):
+                total = 10 * total + x[0]
+            return total
+
+        size = tf.constant(3, tf.int64)
+        return [
+            int(f(*args)) for f, *args in [(of_captured,), (of_made,), (repeated, 3), (repeated, size)] for _ in "12"
+        ]
+
+    def reduced():
+        tf.random.set_seed(1)
+        numbers = data.range(3).map(number)
+        return [int(data.zip((numbers, numbers)).reduce(0, lambda total, x: total * 100 + x[0] - x[1])) for _ in "12"]
+
+    def iterators_in_turn():
+        tf.random.set_seed(1)
+        numbers = data.range(4).map(number)
+        pairs = data.zip((numbers, numbers))
+        first = _values(tf, next(iter(pairs)))
+        one, other = iter(pairs), iter(pairs)
+        return first, [_values(tf, next(each)) for each in (one, other, one, one, other)]
+
+    return {
+        "zip of a captured dataset": _iterated(tf, captured),
+        "zip in flat_map": _iterated(tf, lambda: data.range(2).flat_map(made)),
+        "concatenate of a captured dataset": _iterated(tf, captured_twice),
+        "zip of a dataset that groups capture": _iterated(tf, captured_by_groups),
+        "zip and repeat in loops": in_loops,
+        "zip of one dataset, reduced": reduced,
+        "iterators of a zip of one dataset": iterators_in_turn,
+    }
