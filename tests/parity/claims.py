@@ -87,8 +87,27 @@ def _claimed(tf):
         y.set_shape([2])
         y.set_shape([3])
 
+    def reshaped_before(size):
+        def run(x):
+            y = tf.boolean_mask(x, x > 1.0)
+            count = tf.shape(y)[0]
+            rows = tf.reshape(tf.repeat(x, count), [count, -1])
+            y.set_shape([size])
+            return rows, tf.zeros([6 // count]), tf.reshape(tf.range(6), [count, -1]), tf.range(count) + tf.size(y)
+
+        return run
+
+    def argument_of_none(x):
+        count = tf.size(x)
+        x.set_shape([0])
+        return tf.zeros([6 // count]), tf.reshape(tf.range(6), [count, -1]), x.shape
+
     x = tf.constant([1.0, 2.0, 3.0])
+    unknown = [tf.TensorSpec([None], tf.float32)]
     return {
+        "reshaped before 0 is claimed": lambda: tf.function(reshaped_before(0))(x),
+        "reshaped before 1 is claimed": lambda: tf.function(reshaped_before(1))(x),
+        "of an argument of no elements": lambda: tf.function(argument_of_none, input_signature=unknown)(x),
         "padded in a loop": lambda: tf.function(padded)(),
         "by while_loop": lambda: tf.function(by_while_loop)(),
         "with effects": lambda: tf.function(with_effects)(x, tf.Variable(1.0)),

@@ -253,6 +253,8 @@ class Hooks:
     set_rank: Rule = staticmethod(lambda *_: None)
     """``(tensor, shape) -> None``: does ``set_shape`` on a tensor of unknown rank. Set by
     ``frontend/function/deferred_call.py``."""
+    ensure_shape: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(tensor, dims) -> tensor``: binds a check of a tensor's shape, for ``set_shape``. Set by ``ops/array.py``."""
     call_python: Rule = staticmethod(lambda *_: NotImplemented)
     """``(function, inputs, specs) -> outputs``: binds a call of a Python function on eager tensors, for ops whose scalar
     arguments the program computes. Set by ``frontend/host/python_call.py``."""

@@ -103,13 +103,24 @@ def assume_dim(a: Dim, b: Dim) -> bool:
     return not (root.computes(a) or root.computes(b)) and _are_assumed_equal(a, b)
 
 
-def claim_dim(dim: Dim, size: int) -> bool:
-    """Returns whether a dim has a size that ``set_shape`` declares, or can be assumed to have it.
+def claim_dim(dim: Dim, size: int, is_parameter: bool) -> bool:
+    """Returns whether a dim has a size that ``set_shape`` declares, or can be assumed to have it for the whole trace.
 
-    A size that the program computes can: where it is computed, the program checks it.
+    A size that the program computes can be assumed only if it is a loop variable's: such a tensor ``is_parameter``.
     """
     root = state.trace and state.trace.root
-    return _are_assumed_equal(dim, size) if root is not None and root.computes(dim) else assume_dim(dim, size)
+    if root is None or not root.computes(dim):
+        return assume_dim(dim, size)
+    return same_dim(dim, size) or (is_parameter and _are_assumed_equal(dim, size))
+
+
+def is_calculated(dim: Dim) -> bool:
+    """Returns whether a dim is an expression of other dims: neither a number nor the size of a value itself."""
+    if isinstance(dim, int) or dim is None:
+        return False
+    from tvm import tirx
+
+    return not isinstance(dim, tirx.Var)
 
 
 def _are_assumed_equal(a: Dim, b: Dim) -> bool:

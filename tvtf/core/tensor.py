@@ -11,7 +11,7 @@ from tvtf import dtypes
 from tvtf.core import aligned_array
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import export, hooks, table
-from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets, claim_dim
+from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets, claim_dim, is_calculated
 from tvtf.core.thread_state import state
 from tvtf.dtypes import _BY_NUMPY, DType, type_name
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
@@ -425,8 +425,9 @@ class SymbolicTensor(Tensor):
     def set_shape(self, shape: Any) -> None:
         """Declares unknown dims to be those of ``shape``; for its arguments the compiled function checks them at each call.
 
-        A size that the program computes is checked where it is computed. In a branch, which may not be taken, the size of
-        an argument isn't checked, as in TensorFlow: ``x.shape`` shows the declared size, computations use the actual one.
+        A size that the program computes is checked here: the tensor becomes the result of the check, so that what the
+        program did with the size before keeps the actual one. In a branch, which may not be taken, the size of an argument
+        isn't checked, as in TensorFlow: ``x.shape`` shows the declared size, computations use the actual one.
 
         Raises:
           ValueError: a known dim differs from that of ``shape``.
@@ -434,9 +435,23 @@ class SymbolicTensor(Tensor):
         if isinstance(self._type.shape, AnyShape):
             return hooks.set_rank(self, as_shape(shape))
         merged = _merged_shape(self.shape, as_shape(shape))
-        dims = [a if b is None or not claim_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
+        is_parameter = any(self is param for param in self._trace.all_params)
+        dims = [a if b is None or not claim_dim(a, b, is_parameter) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(dims), self._type.dtype)
-        self.claimed = None if TensorShape(dims) == merged else merged
+        if TensorShape(dims) != merged and self._can_be_checked(is_parameter, dims, merged):
+            stated = tuple(a if b is None else b for a, b in zip(dims, merged))
+            self._trace.stand_for(self, hooks.ensure_shape(self.alias(), stated))
+        self.claimed = None if TensorShape(self._type.shape) == merged else merged
+
+    def _can_be_checked(self, is_parameter: bool, dims: Sequence[Any], declared: TensorShape) -> bool:
+        """Returns whether the program can check the declared sizes where it stands.
+
+        A loop's body states sizes that hold only in the end: TensorFlow trusts those that it calculates from others.
+        """
+        if self._trace is not state.trace:
+            return False
+        calculated = any(size is not None and is_calculated(dim) for dim, size in zip(dims, declared))
+        return self._trace.parent is None or not (is_parameter or calculated)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise NotImplementedError(

@@ -44,7 +44,8 @@ class TracedDims:
         what computes it. In a branch or a loop's body all dims are compared: it may not run.
         """
         a, b = self.root.known_dim(a), self.root.known_dim(b)
-        is_compared_at_run_time = self.is_in_branch or self.root.computes(a) or self.root.computes(b)
+        is_computed = self.root.computes(a) or self.root.computes(b)
+        is_compared_at_run_time = self.is_in_branch or is_computed or _has_zero(a, b)
         if not is_compared_at_run_time:
             return self.root.assume_equal(a, b)
         for trace in self.with_parents():
@@ -69,9 +70,12 @@ class TracedDims:
         if neither dim is a symbol, it is one with the factor 1 or -1 in the equation, as ``m`` in ``2 * n + m == 10``.
 
         Returns:
-          Whether the equation could be solved. If not, nothing is assumed.
+          Whether the equation could be solved. If not, nothing is assumed. That a size is 0 is never assumed: what the
+          program divides by it elsewhere could not be written down.
         """
         a, b = self.known_dim(a), self.known_dim(b)
+        if _has_zero(a, b):
+            return False
         argument_symbols = self._argument_symbols()
         for symbol, value in ((b, a), (a, b)):
             if not isinstance(symbol, tirx.Var) or is_among(symbol, symbols_of(value)):  # `n == n + 1` has no solution
@@ -135,6 +139,10 @@ class TracedDims:
                     break
             distinct += [operand_dim for operand_dim in operand_dims if not _is_dim_among(operand_dim, distinct)]
         return distinct
+
+
+def _has_zero(*dims: Any) -> bool:
+    return any(isinstance(dim, int) and dim == 0 for dim in dims)
 
 
 def _is_dim_among(dim: Any, dims: Iterable[Any]) -> bool:

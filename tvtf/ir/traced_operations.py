@@ -18,6 +18,14 @@ class TracedOperations:
     """What the trace has computed, in the order of tracing."""
     tensors: dict[relax.Var, SymbolicTensor]
     """The trace's tensors by Relax variable."""
+    params: list[SymbolicTensor]
+
+    def stand_for(self, tensor: SymbolicTensor, result: SymbolicTensor) -> None:
+        """Makes a tensor that the program has already the result of a later call: later uses of it are of this result."""
+        before = self.tensors[tensor._var] = tensor.alias()
+        self.params = [before if param is tensor else param for param in self.params]
+        self.tensors[result._var] = tensor
+        tensor._var, tensor._type = result._var, result._type
 
     def name_of(self, tensor: SymbolicTensor) -> str:
         return f"{getattr(tensor._var, 'name', 'Const')}:0"

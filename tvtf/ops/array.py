@@ -12,7 +12,7 @@ from tvtf.core import nest
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.deferred_shape import AnyShape
-from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.primitive import Sample, export, hooks, primitive
 from tvtf.core.shape import (
     Dim,
     TensorType,
@@ -59,16 +59,18 @@ def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     return TensorType(target, x.dtype)
 
 
-def _size_mismatch(size: Dim, requested: Dim) -> str:
+def _size_mismatch(size: int | str, requested: int | str) -> str:
     return f"Input to reshape is a tensor with {size} values, but the requested shape has {requested}"
 
 
-def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
+def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Any, ...]]:
     """Checks the number of elements at run time where the trace can't prove it."""
     size, requested = size_of(x._type.shape), size_of(filled(x._type.shape, shape))
     if same_dim(size, requested):
         return []
-    return [(bind.equal(scalar_of(size), scalar_of(requested)), _size_mismatch(size, requested))]
+    message = _size_mismatch(*(dim if isinstance(dim, int) else HOLE for dim in (size, requested)))
+    sizes_in_message = [scalar_of(dim) for dim in (size, requested) if not isinstance(dim, int)]
+    return [(bind.equal(scalar_of(size), scalar_of(requested)), message, *sizes_in_message)]
 
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -690,6 +692,13 @@ def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Any, ...]]
 def with_shape(x: Tensor, shape: tuple[Dim, ...]) -> Any:
     """Returns ``x`` with type shape ``shape``, after checking at run time that it has it."""
     return (x,), {"shape": shape}
+
+
+def _with_checked_dims(x: Tensor, dims: tuple[Dim, ...]) -> Any:
+    return bind.ensure_shape(x, shape=dims)
+
+
+hooks.ensure_shape = _with_checked_dims
 
 
 @export("ensure_shape")

@@ -231,6 +231,11 @@ class GraphTrace(Trace):
                 dependent.add(binding.var)
         return not dependent.isdisjoint(uses)
 
+    def stand_for(self, tensor: SymbolicTensor, result: SymbolicTensor) -> None:
+        if tensor._var in self.names:
+            self.names[result._var] = self.names[tensor._var]
+        super().stand_for(tensor, result)
+
     def name_of(self, tensor: SymbolicTensor) -> str:
         return self.names.get(tensor._var) or f"{getattr(tensor._var, 'name', 'Const')}:0"
 
