@@ -36,6 +36,12 @@ def programs(tf):
         "another nest": lambda c: c.assertAllClose({"a": [1.0]}, {"b": [1.0]}),
         "half": lambda c: c.assertAllCloseAccordingToType(np.float16([1.0]), np.float16([1.001])),
         "single": lambda c: c.assertAllCloseAccordingToType(np.float32([1.0]), np.float32([1.001])),
+        "by the types of a list": lambda c: c.assertAllCloseAccordingToType(
+            [tf.constant(1.0, tf.float64), tf.constant(2.0)], [1.0, 2.0]
+        ),
+        "by the type of numbers": lambda c: c.assertAllCloseAccordingToType(
+            np.float64([1.0]), [1.0 + 1e-5], float_rtol=1e-3
+        ),
         "differ": lambda c: c.assertNotAllClose([1.0], [2.0]),
         "differ not": lambda c: c.assertNotAllEqual([1.0], [1.0]),
         "greater": lambda c: c.assertAllGreater([1.0, 2.0], 0.5),
@@ -48,6 +54,7 @@ def programs(tf):
         "arrays not near": lambda c: c.assertArrayNear([1.0, 2.0], [1.0, 2.5], 0.2),
         "shapes": lambda c: c.assertShapeEqual(np.zeros([2, 3]), tf.zeros([2, 3])),
         "dtypes": lambda c: c.assertDTypeEqual(tf.zeros([1]), np.float32),
+        "dtype of a list": lambda c: c.assertDTypeEqual([1.0], np.float64),
         "an error of an op": lambda c: _raising(c.assertRaisesOpError("axis|index|slice"), lambda: tf.constant([1])[5]),
         "an error that fits": lambda c: _raising(c.assertRaisesWithPredicateMatch(ValueError, "b.d"), _bad),
         "one that does not": lambda c: _raising(c.assertRaisesWithPredicateMatch(ValueError, lambda e: False), _bad),

@@ -211,7 +211,7 @@ class TestCase(_Case):  # type: ignore[misc]
             "float16": (half_rtol, half_atol), "bfloat16": (bfloat16_rtol, bfloat16_atol),
             "float32": (float_rtol, float_atol), "complex64": (float_rtol, float_atol),
         }  # fmt: skip
-        for name in (convert_to_tensor(a).dtype.name, convert_to_tensor(b).dtype.name):
+        for name in (self._GetNdArray(a).dtype.name, self._GetNdArray(b).dtype.name):
             dtype_rtol, dtype_atol = tolerances.get(name, (rtol, atol))
             rtol, atol = max(rtol, dtype_rtol), max(atol, dtype_atol)
         self.assertAllClose(a, b, rtol, atol, msg)
@@ -279,7 +279,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self.assertEqual(tuple(_shape(input_a)), tuple(_shape(input_b)), msg)
 
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
-        self.assertEqual(as_dtype(convert_to_tensor(target).dtype), as_dtype(expected_dtype))
+        self.assertEqual(as_dtype(self._GetNdArray(target).dtype), as_dtype(expected_dtype))
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
         """Asserts that two numbers differ by at most ``err``."""
