@@ -144,6 +144,16 @@ def _internal(tf):
         owner.hide(tf.Variable(2.0))
         return sorted(owner._trackable_children()), isinstance(owner, tf.__internal__.tracking.Trackable)
 
+    def tracked_and_not():
+        owner = tf.__internal__.tracking.AutoTrackable()
+        flags = [owner._setattr_tracking]
+        owner.seen, owner.gone = tf.Variable(1.0), tf.Variable(2.0)
+        owner._setattr_tracking = False
+        owner.hidden = tf.Variable(3.0)
+        flags.append(owner._setattr_tracking)
+        owner._delete_tracking("gone")
+        return flags, sorted(owner._trackable_children()), owner.gone
+
     def eager():
         with tf.__internal__.eager_context.eager_mode():
             return tf.executing_eagerly(), isinstance(tf.constant(1), tf.__internal__.EagerTensor)
@@ -154,6 +164,7 @@ def _internal(tf):
         "a graph for shapes, of tensors of another": of_another_graph,
         "a graph for shapes, of tensors of one inside": of_an_inner_graph,
         "not tracked": tracked,
+        "not tracked for a while": tracked_and_not,
         "eager mode while tracing": lambda: [tf.function(lambda: tf.constant(all(eager())))(), eager()],
         "smart cond": lambda: [smart(c, lambda: 1, lambda: 2) for c in (True, 0, tf.constant(False))],
         "smart cond, traced": lambda: tf.function(lambda c: smart(c, lambda: 1, lambda: 2))(tf.constant(False)),

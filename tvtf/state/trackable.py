@@ -79,6 +79,15 @@ class Trackable:
         return tracking
 
     @property
+    def _setattr_tracking(self) -> bool:
+        """Whether attributes that are assigned are tracked. Keras 2's layers read and set it by this name, TensorFlow's."""
+        return getattr(self, "_self_setattr_tracking", True)
+
+    @_setattr_tracking.setter
+    def _setattr_tracking(self, value: bool) -> None:
+        self._self_setattr_tracking = value
+
+    @property
     def _deferred_dependencies(self) -> dict[str, list[DeferredRestore]]:
         return self._tracking.deferred
 
@@ -187,6 +196,10 @@ class Trackable:
 
     def _untrack(self, name: str) -> None:
         self._tracking.children.pop(name, None)
+
+    def _delete_tracking(self, name: str) -> None:
+        """Calls :meth:`_untrack`. Keras 2's models call the method by this name, TensorFlow's."""
+        self._untrack(name)
 
     def _restore_deferred(self, trackable: Trackable, name: str) -> None:
         """Runs the restores that waited for the child ``name``, on ``trackable``.
