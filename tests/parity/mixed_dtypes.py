@@ -8,7 +8,7 @@ FORMS = {"array": np.array, "tensor": None, "list": np.ndarray.tolist}
 
 
 def programs(tf):
-    return _losses(tf) | _products(tf) | _masks(tf)
+    return _losses(tf) | _products(tf) | _masks(tf) | _arrays_first(tf)
 
 
 def _outcome(tf, call):
@@ -83,4 +83,37 @@ def _masks(tf):
         "rows masked by ragged ints": lambda: _outcome(
             tf, lambda: tf.ragged.boolean_mask(rows, tf.ragged.constant([[1, 0], [1], []]))
         ),
+    }
+
+
+def _arrays_first(tf):
+    """Ops of a NumPy array of doubles and a tensor of float32, which decides the dtype though it comes second."""
+    images = np.arange(18.0).reshape(1, 3, 3, 2)
+    vector, matrix, square = np.arange(2.0), np.arange(6.0).reshape(3, 2), np.eye(3) * 2
+
+    def single(*shape):
+        return tf.ones(shape, tf.float32)
+
+    calls = {
+        "conv2d": lambda: tf.nn.conv2d(images, single(2, 2, 2, 1), 1, "VALID"),
+        "conv2d_transpose": lambda: tf.nn.conv2d_transpose(images, single(2, 2, 1, 2), [1, 4, 4, 1], 1, "VALID"),
+        "dilation2d": lambda: tf.nn.dilation2d(images, single(2, 2, 2), [1] * 4, "VALID", "NHWC", [1] * 4),
+        "cholesky_solve": lambda: tf.linalg.cholesky_solve(square, single(3, 2)),
+        "set_diag": lambda: tf.linalg.set_diag(square, single(3)),
+        "pad": lambda: tf.pad(vector, [[1, 1]], constant_values=single()),
+        "einsum": lambda: tf.einsum("ij,jk->ik", matrix, single(2, 3)),
+        "einsum of ints": lambda: tf.einsum("ij,jk->ik", matrix.astype(np.int64), single(2, 3)),
+        "einsum of three": lambda: tf.einsum("ij,jk,kl->il", matrix, single(2, 3), matrix),
+        "dynamic_stitch": lambda: tf.dynamic_stitch([[0], [1]], [matrix[:1], single(1, 2)]),
+        "divide_no_nan": lambda: tf.math.divide_no_nan(vector, single(2)),
+    }
+    eagerly = {
+        "bias_add": lambda: tf.nn.bias_add(matrix, single(2)),
+        "betainc": lambda: tf.math.betainc(vector + 1, single(2), vector / 4),
+        "histogram": lambda: tf.histogram_fixed_width(vector, tf.constant([0.0, 2.0]), 2),
+        "einsum of arrays": lambda: tf.einsum("ij,jk->ik", matrix, np.float32(matrix.T)),
+        "einsum and a variable": lambda: tf.einsum("ij,jk->ik", matrix, tf.Variable(single(2, 3))),
+    }
+    return {f"array first: {label}": lambda call=call: _outcome(tf, call) for label, call in calls.items()} | {
+        f"array first, eagerly: {label}": call for label, call in eagerly.items()
     }

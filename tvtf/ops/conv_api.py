@@ -30,8 +30,7 @@ def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tenso
 
     ``rank`` is the number of spatial axes. The input may have more than one batch axis.
     """
-    x = convert_to_tensor(x)
-    _, w = operands(x, w)
+    x, w = operands(x, w)
     if x.ndim < rank + 2:
         raise _rank_error(x, "input", rank + 2, op)
     if w.ndim != rank + 2:

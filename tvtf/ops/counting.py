@@ -15,7 +15,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.concat_split import stack
 from tvtf.ops.indexing import in_range
-from tvtf.ops.operands import attributes, one_of, operand, scalar_int
+from tvtf.ops.operands import attributes, one_of, operand, operands, scalar_int
 from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
 from tvtf.ops.value_checks import required
@@ -147,9 +147,8 @@ def histogram_fixed_width(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/histogram_fixed_width
     """
-    x = convert_to_tensor(values)
-    limits = operand(value_range, x.dtype, 1)
-    limits = _checked_limits(limits)
+    x, _ = operands(values, value_range)
+    limits = _checked_limits(operand(value_range, x.dtype, 1))
     bins = _flat(histogram_fixed_width_bins(x, limits, nbins))
     count_dtype: DType = as_dtype(dtype)
     ones = cast(ones_like(bins), count_dtype)

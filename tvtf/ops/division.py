@@ -16,6 +16,7 @@ from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.elementwise import binary_op, conj, nodes, operands
 from tvtf.ops.math import as_quotient
+from tvtf.ops.operands import operands_of_list
 from tvtf.ops.rules import bind, full_like, number, unbroadcast, zeros_like
 
 MSG_DIVISION = "Integer division by zero"
@@ -233,7 +234,7 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/divide_no_nan
     """
-    x, y = operands(x, y)
+    x, y = operands_of_list((x, y))
     if x.dtype.is_integer and y.dtype.is_integer:
         x, y = as_quotient(x), as_quotient(y)
     return float_divide_no_nan.bind(x, y)

@@ -13,10 +13,11 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
-from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, NUMERIC, int32
 from tvtf.ops.broadcast_dims import common, stretched
 from tvtf.ops.linalg import conjugate
+from tvtf.ops.operands import operands_of_list
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import upcast
 
@@ -367,7 +368,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     unexpected = set(kwargs) - {"optimize", "name"}
     if unexpected:
         raise TypeError(f"einsum: invalid keyword arguments for this function: {', '.join(sorted(unexpected))}")
-    tensors = [convert_to_tensor(x) for x in inputs]
+    tensors = operands_of_list(inputs)
     terms, output = _parsed(equation, len(tensors))
     try:
         return _checked_evaluation(tensors, terms, output)

@@ -11,8 +11,9 @@ from tvtf.core.primitive import Sample, export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64
-from tvtf.ops.elementwise import binary_op, like, operands, scaled, shifted, tensor_of
+from tvtf.ops.elementwise import binary_op, operands, scaled, shifted, tensor_of
 from tvtf.ops.host import host_primitive
+from tvtf.ops.operands import operands_of_list
 from tvtf.ops.rules import (
     batch_elementwise,
     bind,
@@ -192,8 +193,7 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/betainc
     """
-    a = convert_to_tensor(a)
-    return (a, like(b, a.dtype), like(x, a.dtype)), {}
+    return tuple(operands_of_list((a, b, x))), {}
 
 
 @export("math.lbeta")

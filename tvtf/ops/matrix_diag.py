@@ -16,7 +16,7 @@ from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, dim_min, scalar_of
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, operands
 from tvtf.ops.rules import bind
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
@@ -334,7 +334,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
     """
-    x, diagonals = convert_to_tensor(input), convert_to_tensor(diagonal, convert_to_tensor(input).dtype)
+    x, diagonals = operands(input, diagonal)
     if (number := _symbolic_diagonal_number(x, k, align)) is not None and diagonals.ndim:
         rows, columns = x._type.shape[-2:]
         # The faster form for symbolic sizes needs square matrices, whose diagonal's length is known in terms of them.

@@ -241,8 +241,7 @@ def dilation2d(
             f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}"
         )
     strides, dilations = _spatial_attribute(strides, "strides"), _spatial_attribute(dilations, "rates")
-    x = convert_to_tensor(input)
-    weights: Any = operands(x, filters)[1]
+    x, weights = operands(input, filters)
     if x.ndim != 4:
         raise ArgumentError(f"input must be 4-dimensional: {brackets(x.shape)}", ValueError).for_op("Dilation2D")
     if weights.ndim != 3:

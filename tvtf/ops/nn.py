@@ -7,8 +7,9 @@ from typing import Any
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
-from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import NUMERIC
+from tvtf.ops.operands import operands
 from tvtf.ops.rules import bind, draw, require_dtype, require_same_dtype, scalar, stretch
 
 
@@ -111,8 +112,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     """
     if data_format is not None and not data_format.startswith(("NC", "N")):
         raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
-    x = convert_to_tensor(value)
-    bias_tensor = convert_to_tensor(bias, dtype_hint=x.dtype)
+    x, bias_tensor = operands(value, bias)
     if data_format is None or not data_format.startswith("NC"):
         return bind.bias_add(x, bias_tensor)
     return _bias_add_channels_first(x, bias_tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -269,6 +269,16 @@ def operands(*values: Any) -> list[Tensor]:
         dtype_source = next((value for value in values if is_tensor(value)), dtype_source)
     dtype = convert_to_tensor(dtype_source).dtype
     return [_as_operand(value, dtype) for value in values]
+
+
+def operands_of_list(values: Iterable[Any]) -> list[Tensor]:
+    """Converts the operands of an op that takes a list of them, or one of either order, to tensors of one dtype.
+
+    Other values get the dtype of the first tensor among them, also while tracing; without one, that of the first value.
+    """
+    values = list(values)
+    dtype_sources = [value for value in values if is_tensor(value)] or values
+    return [_as_operand(value, convert_to_tensor(dtype_sources[0]).dtype) for value in values]
 
 
 def _as_operand(value: Any, dtype: DType) -> Tensor:

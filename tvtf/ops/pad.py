@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, may_be_same, same_dim, simplify_dim, size_of
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import COMPILED, int32, int64
@@ -19,7 +19,7 @@ from tvtf.ops.cast import cast_tensor
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
-from tvtf.ops.operands import integer_tensor, integers
+from tvtf.ops.operands import integer_tensor, integers, operands
 from tvtf.ops.rules import (
     bind,
     dims_value,
@@ -140,7 +140,8 @@ def pad(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/pad
     """
-    x, mode_name = convert_to_tensor(tensor), mode.upper()
+    mode_name = mode.upper()
+    x = operands(tensor, constant_values)[0] if is_tensor(constant_values) else convert_to_tensor(tensor)
     if mode_name not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
         expected = '"CONSTANT", "REFLECT", or "SYMMETRIC"'
         raise ValueError(f"Value of argument `mode` expected to be one of {expected}. Received `mode` = {mode_name}")
@@ -148,7 +149,7 @@ def pad(
     if mode_name == "CONSTANT":
         if x.dtype is bool_dtype and type(constant_values) is int and constant_values == 0:
             constant_values = False  # the default 0 must serve every dtype, though bool takes no other number
-        return bind.pad(x, convert_to_tensor(constant_values, x.dtype), paddings=pairs)
+        return bind.pad(*operands(x, constant_values), paddings=pairs)
     for axis, (before, after) in enumerate(pairs):
         x = _mirror_padded(x, axis, before, after, int(mode_name == "REFLECT"))
     return x

@@ -22,7 +22,7 @@ from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, nonzero_indices
-from tvtf.ops.operands import attributes, integers, operand, positive
+from tvtf.ops.operands import attributes, integers, operand, operands_of_list, positive
 from tvtf.ops.rules import (
     attribute_int,
     attribute_ints,
@@ -179,7 +179,7 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_stitch
     """
     index_tensors = [convert_to_tensor(i, int32) for i in variadic_inputs(indices, "indices", "dynamic_stitch")]
-    data_tensors = [convert_to_tensor(values) for values in variadic_inputs(data, "data", "dynamic_stitch")]
+    data_tensors = operands_of_list(variadic_inputs(data, "data", "dynamic_stitch"))
     if len(data_tensors) != len(index_tensors):
         for rows, name in ((indices, "indices"), (data, "data")):  # rows of a tensor that do not fit
             listed(rows, name, "dynamic_stitch")

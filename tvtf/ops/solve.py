@@ -453,6 +453,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/cholesky_solve
     """
-    factor = convert_to_tensor(chol)
-    half = bind.matrix_triangular_solve(factor, convert_to_tensor(rhs, factor.dtype), lower=True)
+    factor, right_side = operands(chol, rhs)
+    half = bind.matrix_triangular_solve(factor, right_side, lower=True)
     return bind.matrix_triangular_solve(adjoint(factor), half, lower=False)

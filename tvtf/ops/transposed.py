@@ -9,8 +9,9 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, show_shape
-from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import Tensor
 from tvtf.ops.conv import group_count
+from tvtf.ops.operands import operands
 from tvtf.ops.rules import bind, static_dims
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 
@@ -20,8 +21,7 @@ def _checked(x: Any, filters: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
 
     Both have ``rank`` spatial axes and two others. ``op`` is the name of TensorFlow's op in errors.
     """
-    x = convert_to_tensor(x)
-    filters = convert_to_tensor(filters, dtype_hint=x.dtype)
+    filters, x = operands(filters, x)  # in the order of the op that TensorFlow calls
     for tensor, name in ((x, "input"), (filters, "filter")):
         if tensor.ndim != rank + 2:
             raise ArgumentError(
