@@ -340,7 +340,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if replacements:
             captures = [replacements.get(id(capture), capture) for capture in captures]
         values = [capture._as_tensor() if isinstance(capture, Variable) else capture for capture in captures]
+        binding_count = len(trace.bindings)
         computed = inlined(self.graph.module(), tensors, captures, values)
+        kind = "StatefulPartitionedCall" if captures or variables else "PartitionedCall"
+        trace.note_call(kind, [*tensors, *captures], computed, binding_count)
         if python_calls.barriers:
             trace.root.python.barriers += 1
         return self.results.assemble_values(computed, tensors, values, variables, replacements)

@@ -49,6 +49,20 @@ def test_training_in_a_loop_of_ones_own():
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("loss", "activation"), [("BinaryCrossentropy", "sigmoid"), ("CategoricalCrossentropy", "softmax")]
+)
+def test_a_loss_in_a_function_finds_the_logits_of_an_op(loss, activation):
+    """In a function, Keras takes the loss of the op's input. A called function's op is the call, which hides it."""
+    labels, logits = tf.constant([[0.0, 1.0], [1.0, 0.0]]), tf.constant([[30.0, -40.0], [2.0, 60.0]])
+    activate, compute = getattr(tf.nn, activation), getattr(tf.keras.losses, loss)()
+    called = tf.function(activate)
+    of_logits = getattr(tf.keras.losses, loss)(from_logits=True)(labels, logits)
+    assert float(tf.function(lambda: compute(labels, activate(logits)))()) == float(of_logits)
+    of_probabilities = compute(labels, activate(logits))
+    assert float(tf.function(lambda: compute(labels, called(logits)))()) == float(of_probabilities) < float(of_logits)
+
+
 def test_recurrent_layers_with_masks():
     layers = tf.keras.layers
     tf.keras.utils.set_random_seed(1)

@@ -428,9 +428,33 @@ def _inspection(tf):
         "pretty_printed_signature nested": lambda: concrete(
             lambda x, *r, k=None, **kw: 0, [1, (2.0, None)], {"b": spec([]), "a": "x"}, Pair(1, []), k=[True], z={}
         ).pretty_printed_signature(),
+        "ops of traced tensors": lambda: _operations(tf),
         "concrete call": lambda: concrete(lambda x: x + 1, spec([None]))(tf.constant([1.0, 2.0])),
         "concrete of values": lambda: concrete(lambda x, y: x + y, spec([]), 2.0)(tf.constant(1.0)),
     }
+
+
+def _operations(tf):
+    """The types of the ops that compute traced tensors, and their inputs, which losses of Keras look at."""
+    scale = tf.Variable(2.0)
+    called = tf.function(tf.sigmoid)
+    of_variable = tf.function(lambda x: tf.sigmoid(x * scale))
+    pair = tf.function(lambda x: (tf.nn.softmax(x), x + 1.0))
+    found = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+    def look(x):
+        y = tf.sigmoid(x)
+        tensors = [y, tf.nn.softmax(y), x, called(x), of_variable(x), *pair(x), called(y) + 1.0]
+        for tensor in tensors:
+            found.append((tensor.op.type, len(tensor.op.inputs)))
+        found.append((y.op.inputs[0] is x, called(y).op.inputs[0] is y))
+        product = tf.matmul(x, [[1.0], [2.0]])
+        found.append((product.op.type, [each.shape.as_list() for each in product.op.inputs]))
+        return y + product
+
+    look(tf.ones([3, 2]))
+    return found
 
 
 def _concrete(tf):

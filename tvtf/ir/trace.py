@@ -64,7 +64,7 @@ class Trace(GraphBuilder):
         self.specialization = parent.specialization if parent else specialization or Specialization()
         self._names = {"main": 0}
         # The program.
-        self.bindings, self.tensors = [], {}
+        self.bindings, self.tensors, self.results_of_calls = [], {}, {}
         self.subgraphs = {}
         self.functions = {}
         self.pure, self.holds_texts = True, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import relax
@@ -19,6 +20,8 @@ class TracedOperations:
     tensors: dict[relax.Var, SymbolicTensor]
     """The trace's tensors by Relax variable."""
     params: list[SymbolicTensor]
+    results_of_calls: dict[relax.Var, tuple[str, list[Any]]]
+    """The results of functions that were called, and so inlined: the type of TensorFlow's op, and the call's arguments."""
 
     def stand_for(self, tensor: SymbolicTensor, result: SymbolicTensor) -> None:
         """Makes a tensor that the program has already the result of a later call: later uses of it are of this result."""
@@ -27,13 +30,27 @@ class TracedOperations:
         self.tensors[result._var] = tensor
         tensor._var, tensor._type = result._var, result._type
 
+    def note_call(self, kind: str, arguments: Sequence[Any], results: Sequence[Any], binding_count: int) -> None:
+        """Records that what was bound since there were ``binding_count`` bindings is a call of a function.
+
+        Args:
+          kind: the type of the op that is the call in TensorFlow.
+          arguments: the call's tensors.
+          results: the function's results; those that are arguments are no results of the op.
+          binding_count: how many bindings the trace had before the call.
+        """
+        bound = {binding.var for binding in self.bindings[binding_count:]}
+        for result in results:
+            if isinstance(result, SymbolicTensor) and result._var in bound:
+                self.results_of_calls[result._var] = (kind, list(arguments))
+
     def name_of(self, tensor: SymbolicTensor) -> str:
         return f"{getattr(tensor._var, 'name', 'Const')}:0"
 
     def operation_of(self, tensor: SymbolicTensor) -> Operation:
         """Returns the op that computes a tensor."""
         values = {binding.var: binding.value for binding in self.bindings}
-        return self._operation(tensor, values.get(tensor._var))
+        return self._operation(tensor, values)
 
     def consumers_of(self, tensor: SymbolicTensor) -> list[Operation]:
         """Returns the ops that take a tensor as an input, in the order of tracing."""
@@ -64,14 +81,26 @@ class TracedOperations:
     def operations(self) -> list[Operation]:
         """Returns the ops that compute the trace's tensors, in the order of tracing."""
         values = {binding.var: binding.value for binding in self.bindings}
-        return [self._operation(tensor, values.get(var)) for var, tensor in self.tensors.items()]
+        return [self._operation(tensor, values) for tensor in self.tensors.values()]
 
-    def _operation(self, tensor: SymbolicTensor, value: Any) -> Operation:
-        """Returns the op that computes ``tensor``, given the expression bound to it (None for a parameter)."""
+    def _operation(self, tensor: SymbolicTensor, values: Mapping[relax.Var, Any]) -> Operation:
+        """Returns the op that computes ``tensor``, given the expressions by bound variable (parameters have none)."""
         name = self.name_of(tensor).removesuffix(":0")
-        is_call = value is not None and dialect.is_dialect(value)
-        kind = dialect.read(value).primitive.tf_name if is_call else "Placeholder"
-        return Operation.of(name, kind, self, [], [tensor])
+        called = self.results_of_calls.get(tensor._var)
+        if called is not None:
+            return Operation.of(name, called[0], self, called[1], [tensor])
+        value = values.get(tensor._var)
+        if isinstance(value, relax.TupleGetItem):  # one of several results
+            value = values.get(value.tuple_value)
+        if value is None or not dialect.is_dialect(value):
+            return Operation.of(name, "Placeholder", self, [], [tensor])
+        call = dialect.read(value)
+        return Operation.of(name, call.primitive.tf_name, self, list(map(self._tensor_of, call.inputs)), [tensor])
+
+    def _tensor_of(self, operand: Any) -> SymbolicTensor:
+        """Returns the tensor that an operand of a call stands for, a variable or a constant."""
+        known = self.tensors.get(operand)
+        return SymbolicTensor(operand, dialect.from_relax_type(operand.ty), self) if known is None else known
 
 
 def _is_result(binding: relax.VarBinding, call_var: relax.Var) -> bool:
