@@ -14,6 +14,11 @@ def programs(room, tf):
     return importlib.import_module(f"parity.{room}").programs(tf)
 
 
+def in_sweep(room, label):
+    """Whether only the sweeps run a program: a room may say so of programs whose mechanism its other programs have."""
+    return getattr(importlib.import_module(f"parity.{room}"), "in_sweep", lambda label: False)(label)
+
+
 def golden(room):
     return goldens.read(f"parity_{room}")
 

@@ -8,7 +8,11 @@ import pytest
 import tvtf as tf
 
 ROOMS = [room for room in parity_support.ROOMS if room != "tensor"]  # tests/core/test_tensor.py has that one
-CASES = [(room, label) for room in ROOMS for label in parity_support.programs(room, tf)]
+CASES = [
+    pytest.param(room, label, marks=[pytest.mark.sweep] if parity_support.in_sweep(room, label) else [])
+    for room in ROOMS
+    for label in parity_support.programs(room, tf)
+]
 
 
 @pytest.fixture(scope="module")

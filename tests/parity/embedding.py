@@ -11,6 +11,18 @@ def programs(tf):
     return calls(tf, _lookups(tf) | _pools(tf)) | _sequences(tf) | _partitions(tf) | _errors(tf)
 
 
+def in_sweep(label):
+    """Traced pools over random windows: each kind of window, and each kind of gradient, is run once by default."""
+    return label in (
+        "max, traced",
+        "max, overlapping, gradient, traced",
+        "max, whole ratio, gradient, traced",
+        "avg, overlapping, traced",
+        "avg, gradient, traced",
+        "avg, whole ratio, traced",
+    )
+
+
 def _ids(tf, *values):
     places = [[0, 0], [0, 2], [1, 1], [2, 0], [2, 1], [2, 2]]
     return tf.SparseTensor(places, tf.constant(values, tf.int64), [4, 3])

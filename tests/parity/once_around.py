@@ -7,6 +7,18 @@ def programs(tf):
     return _around(tf) | _deep(tf) | _of_other_sizes(tf) | _queues(tf)
 
 
+def in_sweep(label):
+    """The room ``once`` has second derivatives of these bodies, and of loops in loops, made inside a function."""
+    return label in (
+        "factor, second",
+        "noted, second",
+        "cond_in_while, second",
+        "while_in_while, second",
+        "three_deep, second",
+        "other sizes, deep, outside",
+    )
+
+
 def logged(tf, run):
     """What ``run(noted)`` gives, and what ``noted`` was called with."""
     # Where the rank is known, gradients know what Python gives.

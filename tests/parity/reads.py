@@ -111,6 +111,18 @@ def programs(tf):
     return found
 
 
+ANY_SIZE = (
+    "an element", "a row", "a column", "a window", "gathered columns", "gathered places", "a fixed row", "rows if",
+    "one or other", "pairs", "a chain", "until",
+)  # fmt: skip
+
+
+def in_sweep(label):
+    """By default each kind of index is read in a tensor of unknown size once, in a loop or under a condition."""
+    name, _, form = label.rpartition(", ")
+    return form == "of any size" and name not in ANY_SIZE
+
+
 def _by(tf, f, variable):
     with tf.GradientTape() as tape:
         y = f(variable)

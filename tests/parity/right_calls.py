@@ -341,3 +341,16 @@ def programs(tf):
         | _values(tf)
         | _axes(tf)
     )
+
+
+def in_sweep(label):
+    """Other programs here, and the rooms ``ctc`` and ``computed``, have the same mechanism."""
+    return label in (
+        "blank of unknown classes",
+        "matrices",
+        "ragged weights, as a sparse one",
+        "joined along a computed axis",
+        "lifted at a computed axis",
+        "cut along a computed axis",
+        "rolled along computed axes",
+    )
