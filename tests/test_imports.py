@@ -16,14 +16,20 @@ def modules():
             yield ".".join([package, *(part for part in parts if part != "__init__")]), path
 
 
+def statements(node):
+    """What a statement, a handler of exceptions or a case holds in its blocks: expressions have no imports."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        yield from getattr(node, field, ())
+
+
 def imported(node):
     """The dotted names that a file imports; of ``from a import b`` both ``a.b`` and ``a``, as ``b`` may be a module."""
-    for child in ast.iter_child_nodes(node):
+    for child in statements(node):
         if isinstance(child, ast.Import):
             yield from ((alias.name, alias.name) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
             yield from ((f"{child.module}.{alias.name}", child.module) for alias in child.names)
-        elif not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+        elif not (isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING"):
             yield from imported(child)
 
 

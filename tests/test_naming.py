@@ -34,6 +34,9 @@ SAVED = word_set("apart shown told_dims waiting")
 """Names of primitives, their attributes and keys in saved models, which must load in later versions."""
 
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
 @cache
 def is_vague(name):
     """Whether a name in snake case or camel case has a banned word, or is nothing but a vague one."""
@@ -44,7 +47,7 @@ def is_vague(name):
 def defined_names(tree):
     """The functions, classes, arguments, variables and attributes that a module defines."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, DEFINITIONS):
             yield node.name
         elif isinstance(node, ast.arg):
             yield node.arg

@@ -37,7 +37,8 @@ def attributes_of(prim):
 def bound_calls():
     """Yields the place, the primitive and the attributes' names of each call of ``bind.name(...)`` in the source."""
     for file in (path for folder in ("tvtf", "frontend", "passes") for path in sorted((ROOT / folder).rglob("*.py"))):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        for node in ast.walk(ast.parse(text)) if "bind." in text else ():
             is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
             if is_call and isinstance(node.func.value, ast.Name) and node.func.value.id == "bind":
                 names = {keyword.arg for keyword in node.keywords} - {None}
