@@ -154,9 +154,10 @@ def _fold_reinterpret(call: ir.Call) -> ir.Expr:
     (value,) = call.args
     if not isinstance(value, (tirx.FloatImm, tirx.IntImm)):
         return call
-    source, result = (np.dtype(str(expr.ty.dtype)) for expr in (value, call))
-    bits = np.asarray(value.value).astype(source).view(result).item()
-    return tirx.const(bits, str(result))
+    value_dtype = np.dtype(str(value.ty.dtype))
+    result_dtype = np.dtype(str(call.ty.dtype))
+    array = np.asarray(value.value).astype(value_dtype)
+    return tirx.const(array.view(result_dtype).item(), str(result_dtype))
 
 
 def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
@@ -165,27 +166,26 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
     Raises:
         CudaError: there is no nvcc, or it rejects the code.
     """
-    virtual = arch.replace("sm_", "compute_")
-    code_types = f"[{arch},{virtual}]" if form == "fatbin" else virtual if form == "ptx" else arch
     with scratch_folder() as folder:
-        code, out = folder / "kernels.cu", folder / f"kernels.{form}"
-        code.write_text(source)
-        command = [
-            nvcc(),
-            f"--{form}",
-            "-gencode",
-            f"arch={virtual},code={code_types}",
-            *FLAGS,
-            "-o",
-            str(out),
-            str(code),
-        ]
+        source_path = folder / "kernels.cu"
+        output_path = folder / f"kernels.{form}"
+        source_path.write_text(source)
+        command = [nvcc(), *_architecture_flags(arch, form), *FLAGS, "-o", str(output_path), str(source_path)]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
         if completed.returncode != 0:
-            raise CudaError(
-                f"nvcc can't compile the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}"
-            )
-        return out.read_bytes()
+            message = completed.stderr.strip() or completed.stdout.strip()
+            raise CudaError(f"nvcc can't compile the code for {arch}: {message}")
+        return output_path.read_bytes()
+
+
+def _architecture_flags(arch: str, form: str) -> list[str]:
+    """Returns the flags of nvcc for the GPU architecture, such as ``sm_90``, and the form of the output.
+
+    PTX is made for a virtual architecture, such as ``compute_90``, and machine code for a real one.
+    """
+    virtual = arch.replace("sm_", "compute_")
+    codes = {"fatbin": f"[{arch},{virtual}]", "ptx": virtual, "cubin": arch}
+    return [f"--{form}", "-gencode", f"arch={virtual},code={codes[form]}"]
 
 
 @lru_cache(maxsize=1)

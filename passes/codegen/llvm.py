@@ -227,13 +227,6 @@ class _Objects:
     ) -> None:
         """Prepares the compilation of kernels, without object files yet.
 
-        Attributes:
-          code: the object files, by name.
-          subroutine_code: the object code of subroutines that kernels share, by name.
-          claimed: the names of subroutines that a thread compiles or has compiled.
-          kernel_code: the object code of kernels by their keys, as soon as a thread has begun with it.
-          claims: guards ``claimed``, ``kernel_code`` and the progress, which the threads share.
-
         Args:
           target: the target of the kernels, whose host runs the library.
           finish: schedules and lowers kernels whose code isn't stored; None if they are lowered already.
@@ -241,18 +234,28 @@ class _Objects:
           subroutines: compiles the subroutines, or finds their code; by default a new one.
           progress: shows how many parts are compiled; by default nothing is shown.
         """
-        self.target, self.host = target, host_target(target)
-        self.finish, self.stored = finish, stored
-        self.progress = progress or CompileProgress()
-        self.modules: list[tvm.runtime.Module] = []
+        self.target = target
+        self.host = host_target(target)
+        self.finish = finish
+        self.stored = stored
         self.options = dict(tvm.transform.PassContext.current().config)
-        self.code: dict[str, bytes] = {}
-        self.costs: list[KernelCost] = []
+        """TVM's options of this thread, which the pool's threads use, too."""
         self.subroutines = subroutines or SubroutineCompiler(self.host, self.options, stored)
-        self.subroutine_code: dict[str, bytes] = {}
-        self.claimed: set[str] = set()
-        self.kernel_code: dict[str, Future[bytes]] = {}
+
+        self.modules: list[tvm.runtime.Module] = []
+        self.code: dict[str, bytes] = {}
+        """The object files, by name."""
+        self.costs: list[KernelCost] = []
+
         self.claims = Lock()
+        """Guards the following attributes, which the threads share."""
+        self.progress = progress or CompileProgress()
+        self.claimed: set[str] = set()
+        """The names of subroutines that a thread compiles or has compiled."""
+        self.subroutine_code: dict[str, bytes] = {}
+        """The object code of subroutines that kernels share, by name."""
+        self.kernel_code: dict[str, Future[bytes]] = {}
+        """The object code of kernels by their keys, from the moment at which a thread begins to compile it."""
 
     def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
         """Compiles kernels on several threads, and stores their object files in `code`.
@@ -265,18 +268,20 @@ class _Objects:
         # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
         self.modules = [native(IRModule(), self.host)]
         self.progress.total = len(parts)
+        # Largest first: otherwise one thread might be left with a large part at the end.
+        sizes = [sum(map(_statement_count, part.values())) for part in parts]
+        largest_first = sorted(range(len(parts)), key=lambda index: -sizes[index])
         with ThreadPoolExecutor(threads) as pool:
-            # Largest first: otherwise one thread might be left with a large part at the end.
-            sizes = [sum(map(_statement_count, part.values())) for part in parts]
-            largest_first = sorted(range(len(parts)), key=lambda index: -sizes[index])
             jobs = {index: pool.submit(self._object_code_of, parts[index]) for index in largest_first}
             try:
-                # Another job may still be compiling an equal kernel.
-                self.code = {f"kernels{index}.o": jobs[index].result().wait() for index in range(len(parts))}
-                self.code |= {f"{name}.o": self.subroutine_code[name] for name in sorted(self.subroutine_code)}
+                for index in range(len(parts)):
+                    pending_code = jobs[index].result()
+                    self.code[f"kernels{index}.o"] = pending_code.wait()  # another job may compile an equal kernel
             except BaseException:  # an error in one part, or Ctrl-C: the remaining parts aren't begun
                 pool.shutdown(cancel_futures=True)
                 raise
+        for name in sorted(self.subroutine_code):
+            self.code[f"{name}.o"] = self.subroutine_code[name]
 
     def _object_code_of(self, part: Functions) -> _PendingCode:
         """Compiles the functions of one part, or finds their code, and returns their object code.
