@@ -20,7 +20,7 @@ from tvm import ir, relax, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.target import Target
-from tvm.tirx import PrimFunc, Var
+from tvm.tirx import PrimFunc, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.ir.dialect import bindings_of
@@ -28,6 +28,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.lower.runtime_sizes_of_sums import sum_with_sizes
 from tvtf.passes.lower.size_parameters import (
+    Matrices,
     SizedKernel,
     buffers_of,
     cycles_of,
@@ -131,17 +132,18 @@ def _count_reductions(func: PrimFunc) -> int:
 def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKernel | None:
     """Returns an elementwise kernel with the numbers of its rows, and of vectors in a row, as parameters, or None."""
     stages = [stage for stage in kernel.stages if isinstance(stage, Stage)]
-    element_counts = element_counts_of(stages)
-    matrices = None if element_counts is None else matrices_of(element_counts)
-    lanes = target.lanes(min(stage.item_bytes for stage in stages))
-    if matrices is None or matrices.columns % lanes or matrices.columns < MIN_VECTORS * lanes:
-        return None
     buffers = buffers_of(func, kernel)
-    if set(buffers) != set(matrices.element_counts) or not all(map(matrices.is_aligned_elementwise, stages)):
+    lanes = target.lanes(min(stage.item_bytes for stage in stages))
+    matrices = _elementwise_matrices(stages, buffers, lanes)
+    if matrices is None:
+        return None
+    has_rows = any(map(matrices.is_row, buffers))
+    on_matrices = [stage for stage in stages if matrices.is_matrix(stage.buffer)]
+    is_parallel = target.cores > 1 and cycles_of(kernel, on_matrices, lanes) > MIN_PARALLEL_CYCLES
+    if is_parallel and has_rows and not keeps_cores_busy(matrices.rows, target):
         return None
     row, column = Var("row", "int64"), Var("column", "int64")
     rows, vectors = Var("rows", "int64"), Var("vectors", "int64")
-    has_rows = any(map(matrices.is_row, buffers))
     extents = {row: rows, column: vectors * emit.index(lanes)}
     sizes = {rows: matrices.rows} if has_rows else {}
     sizes[vectors] = matrices.columns // lanes
@@ -157,14 +159,25 @@ def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -
         rank = len(new[load.source].ty.shape)
         return tirx.BufferLoad(new[load.source], axes_of(load.source) or [emit.index(0)] * rank)
 
-    nests = [
-        loop_nest(
-            new[stage.buffer], axes_of(stage.buffer), [], extents, structural_map(stage.value, (TensorLoad, new_load))
-        )
-        for stage in stages
-    ]
-    on_matrices = [stage for stage in stages if matrices.is_matrix(stage.buffer)]
-    is_parallel = target.cores > 1 and cycles_of(kernel, on_matrices, lanes) > MIN_PARALLEL_CYCLES
-    if is_parallel and has_rows and not keeps_cores_busy(matrices.rows, target):
+    def new_nest(stage: Stage) -> Stmt:
+        value = structural_map(stage.value, (TensorLoad, new_load))
+        return loop_nest(new[stage.buffer], axes_of(stage.buffer), [], extents, value)
+
+    nests = [new_nest(stage) for stage in stages]
+    local_buffers = [new[buffer] for buffer in kernel.local]
+    return sized_kernel(func, new, nests, local_buffers, sizes, is_parallel)
+
+
+def _elementwise_matrices(stages: list[Stage], buffers: list[Var], lanes: int) -> Matrices | None:
+    """Returns the tensors of an elementwise kernel as matrices, rows and scalars of common sizes.
+
+    Returns None if they aren't, if a stage reads other elements than those that belong to the one it stores, or if the
+    rows aren't enough full vectors of ``lanes`` elements.
+    """
+    element_counts = element_counts_of(stages)
+    matrices = None if element_counts is None else matrices_of(element_counts)
+    if matrices is None or matrices.columns % lanes or matrices.columns < MIN_VECTORS * lanes:
         return None
-    return sized_kernel(func, new, nests, [new[buffer] for buffer in kernel.local], sizes, is_parallel)
+    if set(buffers) != set(matrices.element_counts):
+        return None
+    return matrices if all(map(matrices.is_aligned_elementwise, stages)) else None

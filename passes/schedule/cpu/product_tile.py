@@ -98,52 +98,86 @@ def call_product_tile(
     """
     stage = column.stage
     factors = _factors_of_sum(stage)
-    if factors is None or stage.broadcast_axis is not None or stage.edges or len(ranges) > MAX_RANGES:
+    if factors is None or not _has_common_form(stage, factors, ranges) or _calls_take_long(column, ranges, epilogue):
         return None
-    # In the body of another subroutine, strides don't follow from shapes.
-    if any(len(load.source.ty.strides) for load in (_result_load(stage), *factors)):
-        return None
-    if any(range_.is_unrolled for range_ in ranges) or _calls_take_long(column, ranges, epilogue):
-        return None
-    first_indices = {**column.tile.base, **{range_.axis.var: range_.start for range_ in ranges}}
+    result_load = _result_load(stage)
     stores_in_call = epilogue.stores == (stage,) and not epilogue.shifts and start in (None, stage)
     if stores_in_call:
-        has_vectors = access.load_stride(_result_load(stage), column.vector.var) == 1
-        result_strides = _strides(_result_load(stage), column.order) if has_vectors else None
+        sums = result_load
+        has_vectors = access.load_stride(result_load, column.vector.var) == 1
+        result_strides = _strides(result_load, column.order) if has_vectors else None
     elif start is None:
+        sums = column.accumulators.load(index(0), 0, 0)
         result_strides = column.accumulators.row_strides(column.sizes)
     else:
         return None
     strides = _array_strides(column, ranges, result_strides, factors)
     if strides is None:
         return None
-    width, rows = column.tile.sizes[column.vector.var], tuple(column.sizes)
-    key = _TileKey(
-        stage.dtype,
-        column.lanes,
-        width,
-        column.padded if width % column.lanes else 0,
-        rows,
-        start is not None,
-        is_streamed,
-        len(ranges) + _missing_axes(ranges),
-        tuple(_strides_to_compile_in(array_strides, len(rows)) for array_strides in strides),
-    )
-    sums = _result_load(stage) if stores_in_call else column.accumulators.load(index(0), 0, 0)
+    key = _tile_key(column, ranges, strides, is_continued=start is not None, is_streamed=is_streamed)
+    name = _product(key)
+
+    first_terms = {range_.axis.var: range_.start for range_ in ranges}
+    first_indices = {**column.tile.base, **first_terms}
     addresses = [substitute(load, first_indices) for load in (sums, *factors)]
     term_counts = [*[1] * _missing_axes(ranges), *(range_.extent for range_ in ranges)]
-    passed_strides = [
+    call = subroutine.call(name, addresses, [*term_counts, *_strides_to_pass(strides, key)])
+
+    row_strides = column.accumulators.row_strides(column.sizes)
+    are_passed = all(stride is None for stride in key.strides[0][:-1])
+    _SUMS[name] = TileOfSums(key.sizes, row_strides if are_passed else None, key.width, len(term_counts))
+    return call if stores_in_call else column.with_epilogue(call, epilogue)
+
+
+def _has_common_form(stage: Stage, factors: Sequence[TensorLoad], ranges: Sequence[Range]) -> bool:
+    """Returns whether a sum of products, over some ranges of terms, has a form that shared subroutines can compute."""
+    if stage.broadcast_axis is not None or stage.edges:
+        return False
+    if len(ranges) > MAX_RANGES or any(range_.is_unrolled for range_ in ranges):
+        return False
+    # In the body of another subroutine, strides don't follow from shapes.
+    return not any(len(load.source.ty.strides) for load in (_result_load(stage), *factors))
+
+
+def _tile_key(
+    column: ColumnTile,
+    ranges: Sequence[Range],
+    strides: list[tuple[int, ...]],
+    *,
+    is_continued: bool,
+    is_streamed: bool,
+) -> _TileKey:
+    """Returns the properties that distinguish a tile's subroutine from those of other tiles.
+
+    Args:
+        column: the register tile.
+        ranges: the terms to sum.
+        strides: the strides of the result and of all factors, see `_array_strides`.
+        is_continued: whether the sums continue partial results.
+        is_streamed: whether to prefetch the factor of which vectors are loaded.
+    """
+    width, rows = column.tile.sizes[column.vector.var], tuple(column.sizes)
+    return _TileKey(
+        dtype=column.stage.dtype,
+        lanes=column.lanes,
+        width=width,
+        padded=column.padded if width % column.lanes else 0,
+        sizes=rows,
+        is_continued=is_continued,
+        is_streamed=is_streamed,
+        terms=len(ranges) + _missing_axes(ranges),
+        strides=tuple(_strides_to_compile_in(array_strides, len(rows)) for array_strides in strides),
+    )
+
+
+def _strides_to_pass(strides: list[tuple[int, ...]], key: _TileKey) -> list[int]:
+    """Returns those of the strides of all arrays that aren't compiled into the subroutine with the given key."""
+    return [
         stride
         for array_strides, compiled_in in zip(strides, key.strides, strict=True)
         for stride, fixed_stride in zip(array_strides, compiled_in)
         if fixed_stride is None
     ]
-    name = _product(key)
-    row_strides = column.accumulators.row_strides(column.sizes)
-    are_passed = all(stride is None for stride in key.strides[0][:-1])
-    _SUMS[name] = TileOfSums(rows, row_strides if are_passed else None, width, len(term_counts))
-    call = subroutine.call(name, addresses, [*term_counts, *passed_strides])
-    return call if stores_in_call else column.with_epilogue(call, epilogue)
 
 
 def _calls_take_long(column: ColumnTile, ranges: Sequence[Range], epilogue: Epilogue) -> bool:

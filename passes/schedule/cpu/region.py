@@ -275,18 +275,8 @@ class Region:
             part: the part of the outermost loop that the call does; None for all of it.
         """
         extents = self._extents_to_pass(part)
-        left = set(extents) | self.fixed
-        # Stride 1 isn't passed: LLVM vectorizes only accesses that it knows to be contiguous.
-        moving = [
-            (array, loop.loop_var, array.strides[loop.loop_var])
-            for array in self.arrays
-            for loop in self.loops
-            if loop.loop_var in left
-            and loop.kind != ForKind.VECTORIZED
-            and array.strides.get(loop.loop_var, 0) not in (0, 1)
-        ]
-        far = self._distances_to_pass()
-        numbers_of_calls = [number for call, _ in self.calls for number in subroutine.arguments(call)[2]]
+        strides = self._strides_to_pass(set(extents) | self.fixed)
+        distances = self._distances_to_pass()
 
         def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
             """Returns the subroutine's body, given its arrays and its numbers.
@@ -295,24 +285,55 @@ class Region:
             """
             remaining = iter(numbers)
             new_extents = {var: next(remaining) for var in extents}
-            strides = {(id(array), var): next(remaining) for array, var, _ in moving}
-            distances = {key: next(remaining) for key in far}
+            new_strides = {array_and_var: next(remaining) for array_and_var in strides}
+            new_distances = {array_and_distance: next(remaining) for array_and_distance in distances}
             new_arrays = dict(zip(map(id, self.arrays), arrays, strict=True))
-            return _Body(self, new_arrays, new_extents, strides, distances, remaining).statement(self.stmt)
+            return _Body(self, new_arrays, new_extents, new_strides, new_distances, remaining).statement(self.stmt)
 
-        passed_distances = [distance for _, distance in far]
-        passed = [*extents.values(), *(stride for *_, stride in moving), *passed_distances, *numbers_of_calls]
-        name = subroutine.subroutine(
-            [Array(DTYPE)] * len(self.arrays), len(passed), emit_body, self._are_distinct(overlapping), self.results
-        )
+        passed_distances = [distance for _array_id, distance in distances]
+        passed_numbers = [*extents.values(), *strides.values(), *passed_distances, *self._numbers_of_calls()]
+        array_types = [Array(DTYPE)] * len(self.arrays)
+        are_distinct = self._are_distinct(overlapping)
+        name = subroutine.subroutine(array_types, len(passed_numbers), emit_body, are_distinct, self.results)
+        return subroutine.call(name, self._first_elements(part), passed_numbers)
+
+    def _strides_to_pass(self, loop_vars: set[Var]) -> dict[tuple[int, Var], int]:
+        """Returns the strides that are arguments of the subroutine, by the ``id`` of the array and the loop's variable.
+
+        ``loop_vars`` are the variables of the subroutine's loops. Strides 0 and 1 aren't passed: LLVM vectorizes only
+        accesses that it knows to be contiguous.
+        """
+        strides = {}
+        for array in self.arrays:
+            for loop in self.loops:
+                stride = array.strides.get(loop.loop_var, 0)
+                is_argument = loop.loop_var in loop_vars and loop.kind != ForKind.VECTORIZED
+                if is_argument and stride not in (0, 1):
+                    strides[id(array), loop.loop_var] = stride
+        return strides
+
+    def _numbers_of_calls(self) -> list[ir.Expr]:
+        """Returns the numbers that the region passes to other subroutines, call after call."""
+        numbers_of_calls: list[ir.Expr] = []
+        for call, _loops in self.calls:
+            _name, _elements, numbers = subroutine.arguments(call)
+            numbers_of_calls += numbers
+        return numbers_of_calls
+
+    def _first_elements(self, part: Part | None) -> list[TensorLoad]:
+        """Returns the load of each array's first element, whose address is passed to the subroutine.
+
+        With a ``part`` of the outermost loop, it is the first element that this part accesses.
+        """
         starts = {loop.loop_var: emit.index(0) for loop in self.loops}
         if part is not None:
             starts[self.loops[0].loop_var] = part.start
-        first_elements = [
-            emit.load(array.source, [emit.simplified(substitute(index, starts)) for index in array.indices])
-            for array in self.arrays
-        ]
-        return subroutine.call(name, first_elements, passed)
+
+        def first_element(array: _Array) -> TensorLoad:
+            indices = [emit.simplified(substitute(index, starts)) for index in array.indices]
+            return emit.load(array.source, indices)
+
+        return [first_element(array) for array in self.arrays]
 
     def _distances_to_pass(self) -> list[tuple[int, int]]:
         """Returns the large distances of accesses from the first element of their array, each with the array's ``id``.

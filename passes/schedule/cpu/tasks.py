@@ -74,7 +74,8 @@ def emit_tasks(
         parallel: whether the tasks are parallel.
         fixed: the values of some result axes, over which the caller loops.
     """
-    tile_sizes, fixed = tiled_sizes(planned), fixed or {}
+    fixed = fixed or {}
+    tile_sizes = tiled_sizes(planned)
     untiled = [axis for axis in planned.stage.spatial if axis.var not in tile_sizes and axis.var not in fixed]
     tiled = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
     # The vector axis comes first here: it is the outermost loop over the tiles of a block.
@@ -83,37 +84,31 @@ def emit_tasks(
     # With a large filter, cores process all images with one panel before the next, not the complete filter for each image.
     # So that the panel stays in the cache, the loop over blocks is outside of that over images (an untiled axis).
     keeps_panel = not fixed and vector_operand_bytes(planned.stage, planned.plan.vector) > planned.target.level2_bytes
-    block_counts = (
-        _block_counts(planned, tiled, task_axes) if parallel or keeps_panel else {axis.var: 1 for axis in tiled}
-    )
-    # Among the blocks, the index along the vector axis changes fastest.
-    block_order = sorted(tiled, key=lambda axis: axis.var.same_as(planned.plan.vector.var))
-
+    if parallel or keeps_panel:
+        block_counts = _block_counts(planned, tiled, task_axes)
+    else:
+        block_counts = {axis.var: 1 for axis in tiled}
     if parallel and task_axes and prod(block_counts.values()) > 1:
         keeps_panel = choice("panels outside", keeps_panel, lambda: (False, True))
+    # Among the blocks, the index along the vector axis changes fastest.
+    block_axes = sorted(tiled, key=lambda axis: axis.var.same_as(planned.plan.vector.var))
+    outer_axes = [*block_axes, *task_axes] if keeps_panel else [*task_axes, *block_axes]
 
-    def emit_task(indices: list[ir.Expr]) -> Stmt:
-        """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops.
-
-        ``indices`` are the block's indices and those along ``task_axes``, in the order of ``extents`` below.
-        """
-        if keeps_panel:
-            indices_of_block, task_indices = indices[: len(block_order)], indices[len(block_order) :]
-        else:
-            task_indices, indices_of_block = indices[: len(task_axes)], indices[len(task_axes) :]
-        block_indices = by_axis(block_order, indices_of_block)
-        outer_indices = {**fixed, **by_axis(task_axes, task_indices)}
+    def emit_task(outer_indices: list[ir.Expr]) -> Stmt:
+        """Emits one parallel task: all register tiles of one block of results, for all indices of the inner loops."""
+        index_of = by_axis(outer_axes, outer_indices)
+        block_indices = {axis.var: index_of[axis.var] for axis in block_axes}
+        task_indices = {axis.var: index_of[axis.var] for axis in task_axes}
 
         def emit_tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
-            base = {**outer_indices, **by_axis(loop_axes, loop_indices)}
+            base = {**fixed, **task_indices, **by_axis(loop_axes, loop_indices)}
             return emit_tiles(planned, ranges, tiled, block_counts, block_indices, base)
 
         return emit.nest([axis.extent for axis in loop_axes], emit_tiles_at)
 
-    task_extents = [axis.extent for axis in task_axes]
-    block_extents = [index(block_counts[axis.var]) for axis in block_order]
-    extents = [*block_extents, *task_extents] if keeps_panel else [*task_extents, *block_extents]
-    return emit.fused_loops(extents, emit_task, parallel)
+    extents = {axis.var: axis.extent for axis in task_axes}
+    extents |= {axis.var: index(block_counts[axis.var]) for axis in block_axes}
+    return emit.fused_loops([extents[axis.var] for axis in outer_axes], emit_task, parallel)
 
 
 def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:

@@ -257,9 +257,8 @@ def _choose_register_tile(
 ) -> RegisterTile:
     """Returns the register tile: the number of vectors along the column axis, and the extent along each row axis.
 
-    The default is the tile with the fewest estimated cycles. After a short sum, storing many results at once stalls the
-    next tile. A smaller tile is then preferred if it is almost as fast. `far_operands` are the contiguous operands,
-    whose rows may be far from each other in memory.
+    The default is the tile with the fewest estimated cycles, or a smaller one that is almost as fast. Tuning tries other
+    fast tiles. `far_operands` are the contiguous operands, whose rows may be far from each other in memory.
     """
     lanes = _lanes_for_row(stage, column, target.lanes(stage.item_bytes))
     has_distant_rows = any(_has_distant_rows(stage, operand, column, lanes) for operand in far_operands)
@@ -272,42 +271,68 @@ def _choose_register_tile(
         for vectors in {tile.vectors for tile in tiles}
     }
 
-    def estimate(tile: RegisterTile) -> tuple[float, int]:
-        """Estimates the cycles per term; of tiles with equal estimates, the one with fewer results is better."""
+    def estimated(tile: RegisterTile) -> _EstimatedTile:
         cycles = _cycles_per_term(tile, row_axes, column, lanes, loads[tile.vectors])
         clipped_shares = [clip.saved_share(tile.row_sizes.get(clip.result.var, 1)) for clip in stage.clips]
-        return cycles * prod(1 - share for share in clipped_shares), _vectors_of_results(tile)
+        return _EstimatedTile(tile, cycles * prod(1 - share for share in clipped_shares))
 
-    estimates = {id(tile): estimate(tile) for tile in tiles}
+    by_cost = sorted(map(estimated, tiles), key=lambda candidate: candidate.cost)
+    best = _best_tile(stage, by_cost, column, lanes, has_distant_rows, target)
+    return choice(
+        "tile",
+        best,
+        lambda: [candidate.tile for candidate in by_cost[:TILES_TO_TRY]],
+        lambda tile: _tile_label([*tile.row_sizes.values(), tile.vectors]),
+    )
 
-    def estimate_of(tile: RegisterTile) -> tuple[float, int]:
-        return estimates[id(tile)]
 
-    fastest = min(tiles, key=estimate_of)
-    max_cycles = MAX_SLOWDOWN_OF_SMALL_TILE * estimate_of(fastest)[0]
-    nearly_as_fast = [tile for tile in tiles if estimate_of(tile)[0] <= max_cycles]
+@dataclass(frozen=True)
+class _EstimatedTile:
+    """A register tile and its estimated cycles per term of the sums."""
+
+    tile: RegisterTile
+    cycles: float
+
+    @property
+    def cost(self) -> tuple[float, int]:
+        """The cycles; of tiles with equal cycles, the one with fewer results is better."""
+        return self.cycles, _vectors_of_results(self.tile)
+
+
+def _best_tile(
+    stage: Stage, by_cost: list[_EstimatedTile], column: Axis, lanes: int, has_distant_rows: bool, target: CpuTarget
+) -> RegisterTile:
+    """Returns the fastest register tile, or a tile that is almost as fast and better for another reason.
+
+    After a short sum, storing many results at once stalls the next tile, so a smaller tile is preferred. A sum that
+    reuses no operand waits for memory, so the tile with the least code is preferred.
+
+    Args:
+        stage: the reduction.
+        by_cost: the possible tiles, the fastest first.
+        column: the axis along which results are vectors of `lanes` elements.
+        lanes: the number of elements of a vector.
+        has_distant_rows: whether rows of an operand are far from each other in memory.
+        target: the processor.
+    """
+    fastest = by_cost[0]
+    max_cycles = MAX_SLOWDOWN_OF_SMALL_TILE * fastest.cycles
+    nearly_as_fast = [candidate.tile for candidate in by_cost if candidate.cycles <= max_cycles]
     is_store_bound = _has_few_terms(stage, MAX_TERMS_OF_STORE_BOUND_SUM)
     small_tiles: list[RegisterTile] = []
     if has_distant_rows or is_store_bound:
         max_size = _max_vectors_of_results(stage, target)
         small_tiles = [tile for tile in nearly_as_fast if _vectors_of_results(tile) <= max_size]
-    best = fastest
+    # `min` returns the first of equal tiles, which is the fastest of them.
     if small_tiles and is_store_bound:
-        # The number of full cache lines that a tile stores decides, then the cycles.
-        best = min(small_tiles, key=lambda tile: (-min(tile.vectors, CACHE_LINE_VECTORS), estimate_of(tile)))
-    elif small_tiles:
-        best = min(small_tiles, key=estimate_of)
-    elif not has_reused_operand(stage):
-        # Memory sets the pace, for which four vectors suffice: of such tiles, the one with the least code is taken.
-        enough = min(fastest.vectors, VECTORS_TO_SATURATE_MEMORY)
-        candidates = [tile for tile in nearly_as_fast if tile.vectors >= enough]
-        best = min(candidates, key=lambda tile: (_vectors_in_code(tile, column, lanes), estimate_of(tile)))
-    return choice(
-        "tile",
-        best,
-        lambda: sorted(tiles, key=estimate_of)[:TILES_TO_TRY],
-        lambda tile: _tile_label([*tile.row_sizes.values(), tile.vectors]),
-    )
+        return min(small_tiles, key=lambda tile: -min(tile.vectors, CACHE_LINE_VECTORS))  # most full cache lines
+    if small_tiles:
+        return small_tiles[0]
+    if not has_reused_operand(stage):
+        enough_vectors = min(fastest.tile.vectors, VECTORS_TO_SATURATE_MEMORY)
+        candidates = [tile for tile in nearly_as_fast if tile.vectors >= enough_vectors]
+        return min(candidates, key=lambda tile: _vectors_in_code(tile, column, lanes))
+    return fastest.tile
 
 
 def _vectors_in_code(tile: RegisterTile, column: Axis, lanes: int) -> int:
