@@ -138,25 +138,34 @@ class Evaluation:
         Returns None if the primitive has to be bound again. A copy takes a fifth of that time: no attribute is decoded or
         encoded, and no type is inferred.
         """
-        prim, trace = dialect.primitive_of(call), state.trace
+        prim = dialect.primitive_of(call)
+        trace = state.trace
         if trace is None or state.tapes or not self.may_copy(prim):
             return None
-        args, result_types = call.args[:], dialect.static_types(call.ty)
+        args = call.args[:]
+        result_types = dialect.static_types(call.ty)
         if result_types is None or not all(isinstance(x, ir.Constant) or _is_static(x) for x in args):
             return None
         if prim.value is not None and not result_types.dtype.is_floating:
             return None  # tracing may infer the elements of an integer result; a copy would lose them
-        new_args = list(args)
-        for i, arg in enumerate(args):
-            if isinstance(arg, relax.Var):
-                operand = self.value(arg)
-                # Only symbolic tensors of this trace are Relax variables that a copied call can refer to.
-                if type(operand) is not SymbolicTensor or not trace.owns(operand):
-                    return None
-                if not operand._var.ty.same_as(arg.ty):
-                    return None
-                new_args[i] = operand._var
+        new_args = []
+        for arg in args:
+            new_arg = self._operand_in_trace(arg, trace) if isinstance(arg, relax.Var) else arg
+            if new_arg is None:
+                return None
+            new_args.append(new_arg)
         return trace.copy_call(call, prim, new_args, result_types)
+
+    def _operand_in_trace(self, var: relax.Var, trace: Any) -> relax.Var | None:
+        """Returns the active trace's Relax variable for a variable of the function.
+
+        Returns None if the variable's value has another type there, or isn't a symbolic tensor of this trace: a copied
+        call can refer to no other value.
+        """
+        operand = self.value(var)
+        if type(operand) is not SymbolicTensor or not trace.owns(operand):
+            return None
+        return operand._var if operand._var.ty.same_as(var.ty) else None
 
     def attribute(self, value: Any) -> Any:
         """Evaluates a primitive's attribute.

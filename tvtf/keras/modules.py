@@ -117,20 +117,20 @@ class LayerModule(tvtf.Module):
         return None if specs is None else called_on(self, specs)
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
-        """Returns what a saved model of a Keras layer contains in addition to the layer's attributes, as in TensorFlow.
+        """Returns the additional parts of a saved model of a Keras layer: lists of variables, and functions, by name.
 
-        These are lists of variables, and functions that call the layer. The functions are left out if the specs of the
-        layer's inputs are not known.
+        They are those that TensorFlow saves. The functions call the layer. They are left out if the specs of the layer's
+        inputs are not known.
         """
         layer: Any = self
-        lists = {
-            "variables": wrap([variable.handle for variable in layer.variables]),
-            "trainable_variables": wrap([variable.handle for variable in layer.trainable_variables]),
-        }
+        variables = [variable.handle for variable in layer.variables]
+        trainable_variables = [variable.handle for variable in layer.trainable_variables]
+        lists = {"variables": wrap(variables), "trainable_variables": wrap(trainable_variables)}
         specs = input_specs(self)
         if not specs:
             return lists
-        return {DEFAULT_FUNCTION: called_on(self, specs), "__call__": traced_on(self, specs), **lists}
+        functions = {DEFAULT_FUNCTION: called_on(self, specs), "__call__": traced_on(self, specs)}
+        return {**functions, **lists}
 
 
 def _as_python_containers(value: Any) -> Any:

@@ -88,12 +88,16 @@ def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) ->
         raise ValueError(f"batch shape from indices {indices_batch} does not match params shape {params.shape}")
     if batch_dims > 1:  # below the outermost axis, the same with one batch dim less
         rows, row_indices = _as_ragged(params), _as_ragged(indices)
-        return rows.with_values(_gather(rows.values, row_indices.values, axis - 1, batch_dims - 1))
+        gathered_values = _gather(rows.values, row_indices.values, axis - 1, batch_dims - 1)
+        return rows.with_values(gathered_values)
     if axis > 1:  # the indices of each batch item are repeated for each of its rows: one batch dim more
         rows = _as_ragged(params)
-        row_numbers = rows.with_values(rows.value_rowids())
-        return _gather_in_batches(rows, _gather(indices, cast_values(row_numbers), 0, 0), axis, 2)
-    return _gather(_merge_outer_axes(params), _offset_indices(params, indices, indices.shape.rank), axis - 1, 0)
+        item_of_each_row = rows.with_values(rows.value_rowids())
+        repeated_indices = _gather(indices, cast_values(item_of_each_row), 0, 0)
+        return _gather_in_batches(rows, repeated_indices, axis, 2)
+    all_rows = _merge_outer_axes(params)
+    row_indices = _offset_indices(params, indices, indices.shape.rank)
+    return _gather(all_rows, row_indices, axis - 1, 0)
 
 
 def cast_values(ragged: RaggedTensor) -> RaggedTensor:

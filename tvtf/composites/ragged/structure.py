@@ -207,12 +207,8 @@ def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
     Dense inner axes are removed from the innermost values by ``function``, the ``squeeze`` of dense tensors. A ragged axis
     is removed by dropping its row splits.
     """
+    _require_size_one(ragged, axes)
     rank = ragged.ragged_rank
-    for axis, lengths in enumerate(ragged.nested_row_lengths(), 1):
-        if axis in axes:
-            _require_single(bind.reduce_all(bind.equal(lengths, lengths * 0 + 1), axis=(0,), keepdims=False), axis)
-    if 0 in axes:
-        _require_single(bind.equal(ragged.nrows(int64), EagerTensor(np.array(1))), 0)
     values = ragged.flat_values
     dense_axes = [axis - rank for axis in axes if axis > rank]
     if dense_axes:
@@ -227,8 +223,20 @@ def _squeeze_axes(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
     return function(result, [0]) if removes_all_outer_axes else result
 
 
-def _require_single(holds: Tensor, axis: int) -> None:
-    Assert(holds, [f"the given axis (axis = {axis}) is not squeezable!"])
+def _require_size_one(ragged: RaggedTensor, axes: list[int]) -> None:
+    """Asserts that a ragged tensor has size 1 along those of the axes that are ragged, and along axis 0 if it is one."""
+    for axis, lengths in enumerate(ragged.nested_row_lengths(), 1):
+        if axis in axes:
+            ones = lengths * 0 + 1
+            are_ones = bind.equal(lengths, ones)
+            _assert_squeezable(bind.reduce_all(are_ones, axis=(0,), keepdims=False), axis)
+    if 0 in axes:
+        has_one_row = bind.equal(ragged.nrows(int64), EagerTensor(np.array(1)))
+        _assert_squeezable(has_one_row, 0)
+
+
+def _assert_squeezable(has_size_one: Tensor, axis: int) -> None:
+    Assert(has_size_one, [f"the given axis (axis = {axis}) is not squeezable!"])
 
 
 # -- shape, reshape, fill
@@ -285,8 +293,10 @@ def _cumsum(
 ) -> Any:
     """Implements ``tf.cumsum`` for ragged tensors; along a ragged axis it sums the padded dense tensor."""
     sum_axis = _nonnegative_axis(axis, x.shape.rank)
-    if sum_axis > x.ragged_rank:
-        return x.with_flat_values(function(x.flat_values, sum_axis - x.ragged_rank, exclusive, reverse))
+    is_dense_axis = sum_axis > x.ragged_rank
+    if is_dense_axis:
+        axis_of_values = sum_axis - x.ragged_rank
+        return x.with_flat_values(function(x.flat_values, axis_of_values, exclusive, reverse))
     sums = function(x.to_tensor(), sum_axis, exclusive, reverse)
     return RaggedTensor.from_tensor(sums, lengths=x.nested_row_lengths())
 

@@ -230,17 +230,19 @@ class RaggedTensor(CompositeTensor):
 
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
         """Returns the length of each row along ``axis``: a vector for axis 1, a ragged tensor for an inner axis."""
+        if axis not in (0, 1) and self.shape.rank is not None:
+            axis = positive_axis(axis, self.shape.rank)
         if axis == 0:
             return self.nrows()
         if axis == 1:
             return self.row_limits() - self.row_starts()
-        axis = axis if self.shape.rank is None else positive_axis(axis, self.shape.rank)
-        if axis < 2:
-            return self.row_lengths(axis)
-        inner = self._values
-        if isinstance(inner, RaggedTensor):
-            return self.with_values(inner.row_lengths(axis - 1))
-        return self.with_values(cast(positions(inner) * 0 + dim(inner, axis - 1), self._row_splits.dtype))
+        values = self._values
+        if isinstance(values, RaggedTensor):
+            return self.with_values(values.row_lengths(axis - 1))
+        # Along a dense axis, all rows have the same length.
+        zeros = positions(values) * 0
+        lengths = zeros + dim(values, axis - 1)
+        return self.with_values(cast(lengths, self._row_splits.dtype))
 
     def value_rowids(self, name: Any = None) -> Tensor:
         """Returns the row id of each value."""

@@ -274,17 +274,31 @@ def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
 
     Static dims are compared now, others at run time: then the result has the check as a dependency.
     """
-    expected = inputs[0].dense_shape
-    for i, sp in enumerate(inputs[1:], 1):
-        for dim, (expected_dim, found_dim) in enumerate(zip(inputs[0].shape, sp.shape)):
-            if dim != axis and None not in (expected_dim, found_dim) and expected_dim != found_dim:
-                message = f"Input shapes must match: expected {expected_dim} for dimension {dim} but got {found_dim} at position {i}"
-                raise ArgumentError(message).for_op("SparseConcat")
-        if known_vector(expected) is None or known_vector(sp.dense_shape) is None:
-            is_same = bind.equal(expected, sp.dense_shape)
-            all_fit = all_of(bind.logical_or(is_same, EagerTensor(np.arange(len(sp.shape)) == axis)))
-            expected = bind.checked(expected, all_fit, message=f"Input shapes must match: at position {i} they don't")
+    first, *others = inputs
+    expected = first.dense_shape
+    for position, found in enumerate(others, 1):
+        _check_static_shapes(first, found, axis, position)
+        if known_vector(expected) is None or known_vector(found.dense_shape) is None:
+            is_equal = bind.equal(expected, found.dense_shape)
+            is_concat_axis = EagerTensor(np.arange(len(found.shape)) == axis)
+            is_fitting = bind.logical_or(is_equal, is_concat_axis)
+            message = f"Input shapes must match: at position {position} they don't"
+            expected = bind.checked(expected, all_of(is_fitting), message=message)
     return expected
+
+
+def _check_static_shapes(first: SparseTensor, found: SparseTensor, axis: int, position: int) -> None:
+    """Raises an error if the known dims of two sparse tensors differ, except along ``axis``.
+
+    ``position`` is that of ``found`` among the inputs of a concatenation.
+    """
+    for dim, (expected_size, found_size) in enumerate(zip(first.shape, found.shape)):
+        are_known = expected_size is not None and found_size is not None
+        if dim != axis and are_known and expected_size != found_size:
+            raise ArgumentError(
+                f"Input shapes must match: expected {expected_size} for dimension {dim} but got {found_size} "
+                f"at position {position}"
+            ).for_op("SparseConcat")
 
 
 def _static_concat_shape(inputs: list[SparseTensor], axis: int, is_expanded: bool) -> TensorShape:
