@@ -24,7 +24,7 @@ from tvtf.ops.rules import bind, number, zeros_like
 
 
 def cond_vjp(
-    cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = ()
+    cotangents: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> Any:
     """Computes the cotangents of a cond's operands. The cotangent of the condition is None.
 
@@ -41,16 +41,18 @@ def cond_vjp(
     attrs = {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
     if state.trace is None:  # eagerly it is known which branch was taken
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
-        return (None, *chosen.sweep(cts, chosen.inputs))
-    if is_mapped(cts):
+        return (None, *chosen.sweep(cotangents, chosen.inputs))
+    if is_mapped(cotangents):
         # A trace of one element has no batched tensors. Its cond is then batched by a rule.
-        return by_element(lambda *element_cts: cond_vjp(element_cts, outputs, pred, *captured, **attrs), cts)
-    return traced_cond_vjp(cts, outputs, pred, *captured, **attrs)
+        return by_element(
+            lambda *element_cotangents: cond_vjp(element_cotangents, outputs, pred, *captured, **attrs), cotangents
+        )
+    return traced_cond_vjp(cotangents, outputs, pred, *captured, **attrs)
 
 
 def traced_cond_vjp(
-    cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = (),
-    shared: SharedTensors | None = None,
+    cotangents: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any,
+    shapes: Any = (), shared: SharedTensors | None = None,
 ) -> Any:  # fmt: skip
     """Emits a cond over the backward sweeps of both branches, and returns the cotangents of the cond's operands.
 
@@ -59,11 +61,11 @@ def traced_cond_vjp(
     """
     branches = [_Branch(then_branch, shared), _Branch(else_branch, shared)]
     for branch in branches:
-        branch.sweep(cts, captured)
+        branch.sweep(cotangents, captured)
     if not all(branch.rows_fit(captured) for branch in branches):
         for branch in branches:
             branch.shared = None
-            branch.sweep(cts, captured)
+            branch.sweep(cotangents, captured)
     return _by_cond(pred, captured, branches, shared)
 
 
@@ -91,9 +93,9 @@ class _Branch:
         ]
         return tuple(cotangents)
 
-    def sweep(self, cts: Any, captured: Sequence[Tensor]) -> None:
-        """Traces the backward sweep of the branch; ``cts`` are the cotangents of the branch's results."""
-        self.traced = TracedFunction("cond_grad", lambda: self.swept(cts, captured), is_branch=True)
+    def sweep(self, cotangents: Any, captured: Sequence[Tensor]) -> None:
+        """Traces the backward sweep of the branch, from the cotangents of its results."""
+        self.traced = TracedFunction("cond_grad", lambda: self.swept(cotangents, captured), is_branch=True)
         self.cotangents = self.traced.structure
 
     def rows_fit(self, captured: Sequence[Tensor]) -> bool:
@@ -153,22 +155,22 @@ def _by_cond(
     return (None, *(cotangents.get(i) for i in range(len(captured))))
 
 
-def with_shape_of_result(ct: Any, like: Tensor) -> Any:
+def with_shape_of_result(cotangent: Any, like: Tensor) -> Any:
     """Returns a cotangent with the shape of ``like``, which is the same result inside a branch or loop body.
 
     A cond or loop and its functions may have different symbolic dims for the same size. None stays None.
     """
-    if ct is None or same_shape(ct._type.shape, like._type.shape):
-        return ct
-    return bind.ensure_shape(state.trace.own(ct), shape=like._type.shape)
+    if cotangent is None or same_shape(cotangent._type.shape, like._type.shape):
+        return cotangent
+    return bind.ensure_shape(state.trace.own(cotangent), shape=like._type.shape)
 
 
-def _or_zeros(inner: TracedFunction, ct: Any, like: Tensor) -> Any:
-    """Returns the cotangent ``ct``, or zeros in the shape of ``like`` if ``ct`` is None.
+def _or_zeros(inner: TracedFunction, cotangent: Any, like: Tensor) -> Any:
+    """Returns a cotangent, or zeros in the shape of ``like`` if it is None.
 
     The zeros are emitted into the trace of ``inner``, a branch of the cond.
     """
-    if ct is not None:
-        return ct
+    if cotangent is not None:
+        return cotangent
     with tracing(inner.trace):
         return inner.trace.own(zeros_like(like))

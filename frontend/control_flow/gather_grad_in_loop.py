@@ -132,14 +132,14 @@ class _RowRead:
     def __init__(self, shared: SharedTensors, depth: int, name: str) -> None:
         self.shared, self.depth, self.name = shared, depth, name
 
-    def vjp(self, ct: Tensor, y: Tensor, x: Tensor, *operands: Tensor, **attrs: Any) -> tuple[None, ...]:
-        """Appends ``ct``, the cotangent of the rows read from ``x``, to the shared tensors' list of row cotangents.
+    def vjp(self, cotangent: Tensor, y: Tensor, x: Tensor, *operands: Tensor, **attrs: Any) -> tuple[None, ...]:
+        """Appends the cotangent of the rows that were read from ``x`` to the shared tensors' list of row cotangents.
 
         Returns no cotangent for ``x``: the loop adds up the row cotangents itself.
         """
         key, shape = self.shared.stand_ins[id(x)]
         indices = READS[self.name].indices(x, *operands, **attrs)
-        values = bind.reshape(ct, shape=(*indices._type.shape, *shape[self.depth :]))
+        values = bind.reshape(cotangent, shape=(*indices._type.shape, *shape[self.depth :]))
         self.shared.rows.append(RowCotangents(key, self.depth, indices, values))
         return (None,)
 
@@ -152,8 +152,8 @@ class _CondWithReads:
     def __init__(self, shared: SharedTensors, vjp: Callable[..., Any]) -> None:
         self.shared, self.run = shared, vjp
 
-    def vjp(self, cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-        return self.run(cts, outputs, *inputs, shared=self.shared, **attrs)
+    def vjp(self, cotangents: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+        return self.run(cotangents, outputs, *inputs, shared=self.shared, **attrs)
 
 
 # -- what primitives read: how many axes precede the rows, and the rows' indices along the flattened axes

@@ -47,7 +47,7 @@ from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff.reverse_mode import with_all_cotangents
 
 
-def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+def while_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """Computes the cotangents of a while loop's inputs.
 
     The forward loop saves the values that the gradient needs on stacks. A second loop reads the stacks backward.
@@ -58,35 +58,37 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
       inputs: the loop variables before the loop, then the loop invariants.
       attrs: the attributes of the loop.
     """
-    if state.trace is None or is_mapped(cts):
-        return _vjp_by_element(while_vjp, cts, outputs, inputs, attrs)
+    if state.trace is None or is_mapped(cotangents):
+        return _vjp_by_element(while_vjp, cotangents, outputs, inputs, attrs)
     has_loop_effects = has_effects(attrs["condition"], attrs["body"])
     # Other loops may run twice: the first run counts the iterations.
     runs_once = has_loop_effects or attrs.get("arrays") or attrs.get("shapes")
     loop_class = _LoopOnce if runs_once else _Loop
-    return loop_class(inputs, outputs, has_loop_effects, **attrs).backward(cts, outputs)
+    return loop_class(inputs, outputs, has_loop_effects, **attrs).backward(cotangents, outputs)
 
 
 def _vjp_by_element(
-    vjp: Callable[..., Any], cts: Any, outputs: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]
+    vjp: Callable[..., Any], cotangents: Any, outputs: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]
 ) -> Any:
     """Computes the cotangents of a loop's inputs by a trace for one element of batched cotangents.
 
     The backward loop can be emitted only in a trace. The trace for one element then runs for all elements at once.
     """
     vjp_of_element = with_all_cotangents(vjp)
-    return by_element(lambda *element_cts: vjp_of_element(element_cts, outputs, *inputs, **attrs), cts)
+    return by_element(
+        lambda *element_cotangents: vjp_of_element(element_cotangents, outputs, *inputs, **attrs), cotangents
+    )
 
 
-def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+def effect_while_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """Computes the cotangents of the inputs of a while loop that has side effects.
 
     The effects must happen once, so the loop is not run again to count its iterations. The arguments are those of
     :func:`while_vjp`.
     """
-    if state.trace is None or is_mapped(cts):
-        return _vjp_by_element(effect_while_vjp, cts, outputs, inputs, attrs)
-    return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
+    if state.trace is None or is_mapped(cotangents):
+        return _vjp_by_element(effect_while_vjp, cotangents, outputs, inputs, attrs)
+    return _LoopOnce(inputs, outputs, True, **attrs).backward(cotangents, outputs)
 
 
 class _Loop:
@@ -195,7 +197,7 @@ class _Loop:
         first_sum = 1 + len(active_cts)
         return self.cotangents_by_input(iteration, results[1:first_sum], results[first_sum:])
 
-    def cotangents_by_input(self, iteration: _Sweep, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
+    def cotangents_by_input(self, iteration: _Sweep, cotangents: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
         """Returns the cotangents in the order of the loop's inputs, None for inputs without a cotangent.
 
         Args:
@@ -203,18 +205,18 @@ class _Loop:
           cts: the results of the backward loop for the differentiable loop variables.
           sums: the results of the backward loop for the invariants: sums over all iterations.
         """
-        ct_of_variable = dict(zip(self.active, cts))
-        start_cts = []
+        cotangent_of_variable = dict(zip(self.active, cotangents))
+        start_cotangents = []
         for i, before in enumerate(self.start):
             # The backward loop carries cotangents of the extended start, of which the first rows belong to the start.
             in_shape_of_start = _of_shape if self.varies(i) else _first_rows
-            start_cts.append(in_shape_of_start(ct_of_variable.get(i), before))
-        ct_of_invariant = self.zeros()
+            start_cotangents.append(in_shape_of_start(cotangent_of_variable.get(i), before))
+        cotangent_of_invariant = self.zeros()
         for index, total in zip(iteration.summed, sums):
             # A sum may be a buffer of rows, with leading axes flattened.
-            ct_of_invariant[index] = bind.reshape(total, shape=self.invariants[index]._type.shape)
-        invariant_cts = [ct_of_invariant.get(index) for index in range(len(self.invariants))]
-        return [*start_cts, *invariant_cts]
+            cotangent_of_invariant[index] = bind.reshape(total, shape=self.invariants[index]._type.shape)
+        invariant_cotangents = [cotangent_of_invariant.get(index) for index in range(len(self.invariants))]
+        return [*start_cotangents, *invariant_cotangents]
 
     def zeros(self) -> dict[int, Any]:
         """Returns a dict of zero cotangents for the differentiable invariants that the loop reads, by index.
@@ -407,18 +409,18 @@ class _LoopOnce(_Loop):
         return self.stacks.written(stacks, index, values)
 
 
-def _first_rows(ct: Any, before: Tensor) -> Any:
-    """Returns the cotangent of a growing TensorArray before the loop: the first rows of ``ct``.
+def _first_rows(cotangent: Any, before: Tensor) -> Any:
+    """Returns the cotangent of a growing TensorArray before the loop: the first rows of ``cotangent``.
 
     Args:
       ct: the cotangent of the array with its final number of rows, or None.
       before: the array before the loop.
     """
-    if ct is None or same_shape(ct._type.shape, before._type.shape):
-        return ct
+    if cotangent is None or same_shape(cotangent._type.shape, before._type.shape):
+        return cotangent
     rows = before._type.shape[0]
     # A function, which is called if the cotangent is needed.
-    return partial(lambda: bind.ensure_shape(ct[: scalar_of(rows)], shape=before._type.shape))
+    return partial(lambda: bind.ensure_shape(cotangent[: scalar_of(rows)], shape=before._type.shape))
 
 
 class _Sweep:
@@ -447,14 +449,16 @@ class _Sweep:
         with tracing(temporary_trace("while_plan")) as abstract:
             self.starts, end_types = loop.types(), loop.types()
             values = [abstract.add_param(tensor_type) for tensor_type in self.starts]
-            cts = [abstract.add_param(end_types[i]) for i in loop.active]
+            cotangents = [abstract.add_param(end_types[i]) for i in loop.active]
             saved = {key: abstract.add_param(tensor_type) for key, tensor_type in self.saved.items()}
-            new_cts, invariant_cts, row_cotangents, residuals = self.swept(values, cts, saved)
+            new_cotangents, invariant_cotangents, row_cotangents, residuals = self.swept(values, cotangents, saved)
         # Reads of one invariant at different depths are added to one buffer, of the smallest rows.
         for rows in row_cotangents:
             self.depths[rows.key] = max(rows.depth, self.depths.get(rows.key, 0))
-        self.summed = [index for index in self.summed if invariant_cts[index] is not None or index in self.depths]
-        results = [*new_cts, *(ct for ct in invariant_cts if ct is not None)]
+        self.summed = [
+            index for index in self.summed if invariant_cotangents[index] is not None or index in self.depths
+        ]
+        results = [*new_cotangents, *(cotangent for cotangent in invariant_cotangents if cotangent is not None)]
         for rows in row_cotangents:
             results += [rows.indices, rows.values]
         used = variables_used_by(abstract, results)
@@ -516,7 +520,7 @@ class _Sweep:
         return new_cts, invariant_cts, shared.rows, replay.evaluation.residuals
 
     def run(
-        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
+        self, values: Sequence[Tensor], cotangents: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
     ) -> tuple[list[Any], list[Any]]:
         """Sweeps one iteration backward, and adds the invariants' cotangents to their sums over all iterations.
 
@@ -529,7 +533,7 @@ class _Sweep:
         Returns:
           the cotangents of the differentiable loop variables at the start, and the new sums.
         """
-        new_cts, invariant_cts, row_cotangents, _ = self.swept(values, cts, saved)
+        new_cotangents, invariant_cotangents, row_cotangents, _ = self.swept(values, cotangents, saved)
         totals = dict(zip(self.summed, sums))
         for rows in row_cotangents:
             index = rows.key
@@ -537,15 +541,15 @@ class _Sweep:
             rows = rows.split_into_rows_at(self.loop.invariants[index]._type.shape, self.depths[index])
             totals[index] = bind.stack_add_rows(totals[index], rows.indices, rows.values)
         for index, total in totals.items():
-            ct = invariant_cts[index]
-            if ct is not None:
-                totals[index] = bind.add(total, bind.reshape(ct, shape=total._type.shape))
-        return new_cts, [totals[index] for index in self.summed]
+            cotangent = invariant_cotangents[index]
+            if cotangent is not None:
+                totals[index] = bind.add(total, bind.reshape(cotangent, shape=total._type.shape))
+        return new_cotangents, [totals[index] for index in self.summed]
 
 
-def _of_shape(ct: Any, like: Tensor) -> Any:
+def _of_shape(cotangent: Any, like: Tensor) -> Any:
     """Returns a cotangent in the shape of ``like``, with a check of its sizes at run time. None stays None."""
-    return ct if ct is None else bind.ensure_shape(ct, shape=like._type.shape)
+    return cotangent if cotangent is None else bind.ensure_shape(cotangent, shape=like._type.shape)
 
 
 def _int(value: int) -> Tensor:

@@ -546,7 +546,7 @@ def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Se
     return hooks.call_python(lambda *tensors: list(call(tensors)), inputs, specs)
 
 
-def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
+def _vjp(cotangent: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     """Returns the cotangents of a deferred call's inputs: runs the function under a tape, and sweeps the tape backward.
 
     Args:
@@ -559,7 +559,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
         raise UnknownRank("a gradient")
     call = calls[key]
     if call.vjp is not None:
-        return call.vjp(ct, y, inputs)  # type: ignore[no-any-return]
+        return call.vjp(cotangent, y, inputs)  # type: ignore[no-any-return]
     recorder = Recorder()
     # One tensor may be several operands, each with a cotangent of its own.
     operands = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
@@ -571,7 +571,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
         outputs = call(operands)
     finally:
         state.tapes = outer_tapes
-    return sweep(recorder.records, zip(outputs, as_tuple(ct)), operands)
+    return sweep(recorder.records, zip(outputs, as_tuple(cotangent)), operands)
 
 
 def _with_new_identity(x: Tensor) -> Tensor:

@@ -190,11 +190,11 @@ class GraphFunction:
     def _module(self) -> ir.IRModule:
         return self.graph.speculative_module() if self.speculative else self.graph.module()
 
-    def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
-        """Returns the cotangents of the inputs for the cotangents ``cts`` of the outputs (the vector-Jacobian product)."""
+    def vjp(self, cotangents: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
+        """Returns the cotangents of the inputs for given cotangents of the outputs (the vector-Jacobian product)."""
         if self._backward is None:
             self._backward = Backward(self)
-        return self._backward(inputs, cts)
+        return self._backward(inputs, cotangents)
 
 
 class ForwardBackward:
@@ -382,11 +382,11 @@ class Backward:
             self.gradients = Gradients(range(len(params)), cotangents)
         self.function = GraphFunction(trace.finish(self.gradients.tensors))
 
-    def __call__(self, inputs: Sequence[Tensor], cts: Sequence[Tensor]) -> list[Any]:
-        """Returns a cotangent per input, None for inputs without one; ``cts`` are the outputs' cotangents."""
+    def __call__(self, inputs: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Any]:
+        """Returns a cotangent for each input, or None, given the cotangents of the outputs."""
         if not self.gradients.connected:  # no input has a gradient
             return [None] * len(inputs)
-        return self.gradients.of(inputs, self.function(*inputs, *(cts[i] for i in self.seeded)))
+        return self.gradients.of(inputs, self.function(*inputs, *(cotangents[i] for i in self.seeded)))
 
 
 class Gradients:
@@ -394,10 +394,10 @@ class Gradients:
 
     def __init__(self, indices: Sequence[int], cotangents: Sequence[Any]) -> None:
         """Flattens ``cotangents``; ``indices`` are the positions of their inputs among all inputs."""
-        found_at = {i: ct for i, ct in zip(indices, cotangents) if ct is not None}
+        found_at = {i: cotangent for i, cotangent in zip(indices, cotangents) if cotangent is not None}
         self.connected = list(found_at)
-        self.rows = {i for i, ct in found_at.items() if isinstance(ct, IndexedSlices)}
-        self.tensors = [x for ct in found_at.values() for x in _cotangent_tensors(ct)]
+        self.rows = {i for i, cotangent in found_at.items() if isinstance(cotangent, IndexedSlices)}
+        self.tensors = [x for cotangent in found_at.values() for x in _cotangent_tensors(cotangent)]
 
     def of(self, inputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Any]:
         """Packs the tensors that the backward code returned into a gradient per input, None for inputs without one.
@@ -415,12 +415,15 @@ class Gradients:
         return gradients
 
 
-def _cotangent_tensors(ct: Any) -> list[Any]:
+def _cotangent_tensors(cotangent: Any) -> list[Any]:
     """Returns a cotangent as a list of tensors that compiled code can return.
 
     An ``IndexedSlices`` becomes its values and indices. Its dense shape is the shape of the input.
     """
-    return [ct.values, bind.identity(state.trace.own(ct.indices))] if isinstance(ct, IndexedSlices) else [ct]
+    if not isinstance(cotangent, IndexedSlices):
+        return [cotangent]
+    indices = state.trace.own(cotangent.indices)
+    return [cotangent.values, bind.identity(indices)]
 
 
 def _have_sizes(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:

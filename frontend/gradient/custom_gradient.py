@@ -69,37 +69,37 @@ class _Call:
         """Returns the function's result with its tensors replaced by ``outputs``."""
         return nest.pack_sequence_as(self.result, _with_tensors_replaced(nest.flatten(self.result), outputs))
 
-    def backward(self, cts: Sequence[Any]) -> list[Any]:
+    def backward(self, cotangents: Sequence[Any]) -> list[Any]:
         """Calls the user's gradient function, and returns the cotangents of the inputs.
 
-        ``cts`` are the cotangents of the results.
+        ``cotangents`` are those of the results.
 
         Raises:
           ValueError: the gradient function didn't return one cotangent per input.
         """
-        result_cts = _with_tensors_replaced(nest.flatten(self.result), cts)
+        result_cotangents = _with_tensors_replaced(nest.flatten(self.result), cotangents)
         if self.variables:
-            argument_grads, variable_grads = self.grad_fn(*result_cts, variables=self.variables)
+            argument_grads, variable_grads = self.grad_fn(*result_cotangents, variables=self.variables)
         else:
-            argument_grads, variable_grads = self.grad_fn(*result_cts), []
+            argument_grads, variable_grads = self.grad_fn(*result_cotangents), []
         if len(variable_grads) != len(self.variables):
             raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
-        input_cts = [part for grad in nest.flatten(argument_grads) for part in _parts_of_gradient(grad)]
+        input_cotangents = [part for grad in nest.flatten(argument_grads) for part in _parts_of_gradient(grad)]
         count = len(_parts(self.args))
-        if len(input_cts) != count:
+        if len(input_cotangents) != count:
             raise ValueError(
                 f"custom_gradient function {self.name!r} expected to return {count} gradients, one for each argument, "
-                f"but returned {len(input_cts)}"
+                f"but returned {len(input_cotangents)}"
             )
-        return [*input_cts, *variable_grads]
+        return [*input_cotangents, *variable_grads]
 
-    def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
+    def vjp(self, cotangents: Any, outputs: Any, *inputs: Any) -> list[Any]:
         """Computes the cotangents of the op that tapes record for a call.
 
         Its operands are the results and the inputs.
         """
         # The results, passed through, have no cotangents.
-        return [*[None] * len(cts), *self.backward(cts)]
+        return [*[None] * len(cotangents), *self.backward(cotangents)]
 
 
 class _VariableWatcher(Recorder):
@@ -295,7 +295,9 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
     token = _tracing.set((*functions_being_traced, call.function))
     try:
         types = [x._type for x in outputs]
-        inner = TracedFunction(f"{call.name}_gradient", lambda *cts: call.backward(cts), types, is_branch=True)
+        inner = TracedFunction(
+            f"{call.name}_gradient", lambda *cotangents: call.backward(cotangents), types, is_branch=True
+        )
     finally:
         _tracing.reset(token)
     assigned = assigned_variables([inner])

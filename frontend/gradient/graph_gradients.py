@@ -306,7 +306,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     @custom_gradient
     def with_identity_gradient(*args: Any, **kwargs: Any) -> Any:
         """Returns the result of ``f``, and a gradient function that passes the cotangents to the arguments."""
-        return f(*args, **kwargs), lambda *cts: cts[0] if len(args) == 1 else cts
+        return f(*args, **kwargs), lambda *cotangents: cotangents[0] if len(args) == 1 else cotangents
 
     return with_identity_gradient
 

@@ -97,14 +97,14 @@ def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -
     return repack(traced.structure, outputs[:count])
 
 
-def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
+def recompute_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
     """Computes the cotangents of a recomputed function's inputs by running the function again under a tape.
 
     The second run reads its inputs through the op ``apart``, an optimization barrier. Without it, common subexpression
     elimination would merge the second run with the first, and keep the intermediate results in memory.
     """
     copies = [bind.apart(x) for x in inputs]
-    return _cotangents_of_rerun(lambda: call(forward, copies)[:count], copies, cts)
+    return _cotangents_of_rerun(lambda: call(forward, copies)[:count], copies, cotangents)
 
 
 # -- eager
@@ -174,28 +174,30 @@ class _RecomputedCall:
         self.count = count
         self.outer = outer
 
-    def vjp(self, cts: Sequence[Any], outputs: Any, *inputs: Tensor) -> list[Any]:
+    def vjp(self, cotangents: Sequence[Any], outputs: Any, *inputs: Tensor) -> list[Any]:
         """Computes the cotangents of the inputs: the tensor arguments, then captured tensors and Variables."""
         copies = [bind.apart(x) for x in inputs[: self.count]]
         return _cotangents_of_rerun(
-            lambda: nest.flatten(self.run(copies), expand_composites=True), [*copies, *self.outer], cts
+            lambda: nest.flatten(self.run(copies), expand_composites=True), [*copies, *self.outer], cotangents
         )
 
 
-def _cotangents_of_rerun(run: Callable[[], Sequence[Any]], sources: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+def _cotangents_of_rerun(
+    run: Callable[[], Sequence[Any]], sources: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
     """Runs a function under a gradient tape, and returns the cotangents of ``sources``.
 
-    ``cts`` are the cotangents of the function's results. A source that the results don't depend on gets zeros, as in
+    ``cotangents`` are those of the function's results. A source that the results don't depend on gets zeros, as in
     TensorFlow. A source whose dtype has no gradients, such as an integer, gets None.
     """
     watched = [x for x in sources if x.dtype.is_differentiable]
     with GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(watched)
         results = list(map(convert_to_tensor, run()))
-    targets, target_cts = [], []
-    for result, ct in zip(results, cts):
+    targets, target_cotangents = [], []
+    for result, cotangent in zip(results, cotangents):
         if result.dtype.is_differentiable:
             targets.append(result)
-            target_cts.append(ct)
-    remaining = iter(tape.gradient(targets, watched, target_cts, unconnected_gradients="zero"))
+            target_cotangents.append(cotangent)
+    remaining = iter(tape.gradient(targets, watched, target_cotangents, unconnected_gradients="zero"))
     return [next(remaining) if x.dtype.is_differentiable else None for x in sources]

@@ -76,10 +76,12 @@ class PythonCall(Call):
             effects.ranks.setdefault(self.key, set()).add(tuple(result.ndim for result in results))
         return tuple(map(EagerTensor, results))
 
-    def vjp(self, ct: Any, y: Any, inputs: Sequence[Any]) -> Any:  # type: ignore[override]
+    def vjp(self, cotangent: Any, y: Any, inputs: Sequence[Any]) -> Any:  # type: ignore[override]
         """Returns the cotangents of the inputs, by the vjp of ``call_python``, whose last result numbers the call."""
         attrs = {"differentiable": self.differentiable, "backward": False}
-        return table["call_python"].vjp(as_tuple(ct), (*as_tuple(y), convert_to_tensor(0, int64)), *inputs, **attrs)  # type: ignore[misc]
+        call_number = convert_to_tensor(0, int64)
+        cotangents, results = as_tuple(cotangent), (*as_tuple(y), call_number)
+        return table["call_python"].vjp(cotangents, results, *inputs, **attrs)  # type: ignore[misc]
 
 
 def _dims(spec: TensorSpec, rank: int | None = None) -> Any:

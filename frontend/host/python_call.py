@@ -339,9 +339,9 @@ def _with_gradient(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[
             tape.watch(floating)
             results = _results(func(*inputs), specs, op)
 
-        def backward(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
+        def backward(*cotangents: np.ndarray) -> tuple[np.ndarray, ...]:
             """Computes the cotangents of the floating-point inputs. A persistent tape can do so several times."""
-            grads = tape.gradient(results, floating, list(map(EagerTensor, cts)), unconnected_gradients="zero")
+            grads = tape.gradient(results, floating, list(map(EagerTensor, cotangents)), unconnected_gradients="zero")
             return tuple(grad.eager_array() for grad in grads)
 
         return tuple(result.eager_array() for result in results), backward

@@ -250,7 +250,7 @@ def _loss_and_gradient(
     likelihood = where(equal(lengths, 0), empty, total_score)
     loss = where(likelihood < LOG_ZERO / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
-    def gradient(ct: Tensor) -> tuple[Any, ...]:
+    def gradient(cotangent: Tensor) -> tuple[Any, ...]:
         """Computes the gradient by the logits: the probability of each class minus the posterior of the alignments."""
         first_frame = first + state_scores[0]  # type: ignore[index]
         later_frames = scan(
@@ -266,7 +266,7 @@ def _loss_and_gradient(
         class_of_state = one_hot(paths.gradient_class, _number(classes), dtype=dtype)
         class_posteriors = product(transpose(posteriors, [1, 0, 2]), class_of_state)
         is_in_sequence = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
-        weights = bind.reshape(is_in_sequence * ct, shape=(count, batch, 1))
+        weights = bind.reshape(is_in_sequence * cotangent, shape=(count, batch, 1))
         return (bind.exp(scores) - transpose(class_posteriors, [1, 0, 2])) * weights, None, None, None
 
     return cast(loss, dtype), gradient

@@ -110,13 +110,13 @@ def _quantized(
         limits = _limits(x, low, high, range_given, slice_axis)
         rounded = _rounded_to_steps(x, *limits, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
 
-        def gradient(ct: Tensor) -> Tensor:
-            """Returns the cotangent of ``x``: ``ct`` for numbers in the range, 0 for others unless ``passes_all``."""
+        def gradient(cotangent: Tensor) -> Tensor:
+            """Returns the cotangent of ``x``: the result's for numbers in the range, 0 for others unless ``passes_all``."""
             if passes_all:
-                return ct
+                return cotangent
             range_min, range_max = _limits(x, low, high, True, slice_axis)
             within = public_names()["logical_and"](x >= range_min, x <= range_max)
-            return ct * cast(within, ct.dtype)  # type: ignore[no-any-return]
+            return cotangent * cast(within, cotangent.dtype)  # type: ignore[no-any-return]
 
         return rounded, gradient
 
@@ -200,17 +200,24 @@ def quantize_and_dequantize(
 
 
 def _depthwise_conv_gradient(
-    images: Tensor, filters: Tensor, operand_index: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
+    images: Tensor,
+    filters: Tensor,
+    operand_index: int,
+    cotangent: Any,
+    strides: Any,
+    padding: Any,
+    format: Any,
+    rates: Any,
 ) -> Tensor:
     """Computes the gradient of a depthwise convolution by its images (``operand_index`` 0) or its filter (1).
 
-    The values of this operand don't matter, only its shape. ``ct`` is the cotangent of the convolution's result.
+    The values of this operand don't matter, only its shape. ``cotangent`` is that of the convolution's result.
     """
     operands = (images, filters)
     with GradientTape() as tape:
         tape.watch(operands[operand_index])
         y = depthwise_conv2d(images, filters, strides, padding, format, None if rates is None else _pair(rates, format))
-    return tape.gradient(y, operands[operand_index], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
+    return tape.gradient(y, operands[operand_index], output_gradients=convert_to_tensor(cotangent, y.dtype))  # type: ignore[no-any-return]
 
 
 def _pair(rates: Sequence[int], format: Any) -> list[int]:

@@ -99,4 +99,7 @@ def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[i
     state.tapes = []
     targets = [output for output in outputs if output.dtype.is_differentiable]
     cotangents = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
-    return [*outputs, *(zeros_like(params[i]) if ct is None else as_dense(ct) for i, ct in zip(wrt, cotangents))]
+    gradients = []
+    for i, cotangent in zip(wrt, cotangents):
+        gradients.append(zeros_like(params[i]) if cotangent is None else as_dense(cotangent))
+    return [*outputs, *gradients]

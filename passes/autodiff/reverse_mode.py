@@ -85,16 +85,19 @@ def sweep(
         needed = needed_by(records, sources)
     source_ids = {id(s) for s in sources}
     cotangents: dict[int, Any] = {}
-    for target, ct in seeds:
+    for target, cotangent in seeds:
         if (id(target) in needed or id(target) in source_ids) and target.dtype.is_differentiable:
-            _accumulate(cotangents, target, ct)
+            _accumulate(cotangents, target, cotangent)
     for record in reversed(records):
         _, inputs, outputs, _ = record
-        ct = _output_cotangents(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
-        if ct is None or not any(id(x) in needed for x in inputs):
+        cotangent = _output_cotangents(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
+        if cotangent is None or not any(id(x) in needed for x in inputs):
             continue
-        parts = _sparse_input_cotangents(record, ct) if type(ct) is IndexedSlices else _input_cotangents(record, ct)
-        for x, part in zip(inputs, parts if isinstance(parts, (tuple, list)) else (parts,)):
+        compute = _sparse_input_cotangents if type(cotangent) is IndexedSlices else _input_cotangents
+        parts = compute(record, cotangent)
+        if not isinstance(parts, (tuple, list)):
+            parts = (parts,)
+        for x, part in zip(inputs, parts):
             if part is None or id(x) not in needed:
                 continue
             if type(part) is partial:
@@ -105,10 +108,10 @@ def sweep(
     return [cotangents.get(id(s)) for s in sources]
 
 
-def _accumulate(cotangents: dict[int, Any], tensor: Any, ct: Any) -> None:
-    """Adds ``ct`` to the cotangent of a tensor; ``cotangents`` has the sums so far, by the tensors' ids."""
+def _accumulate(cotangents: dict[int, Any], tensor: Any, cotangent: Any) -> None:
+    """Adds ``cotangent`` to the cotangent of a tensor; ``cotangents`` has the sums so far, by the tensors' ids."""
     known = cotangents.get(id(tensor))
-    cotangents[id(tensor)] = ct if known is None else total(known, ct)
+    cotangents[id(tensor)] = cotangent if known is None else total(known, cotangent)
 
 
 def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
@@ -125,18 +128,18 @@ def _output_cotangents(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> 
 
     Returns None if no output has a cotangent. Gradient rules expect a cotangent for each output.
     """
-    cts = [cotangents.get(id(y)) for y in outputs]
-    if all(ct is None for ct in cts):
+    known = [cotangents.get(id(y)) for y in outputs]
+    if all(cotangent is None for cotangent in known):
         return None
-    return tuple([zeros_like(y) if ct is None else as_dense(ct) for ct, y in zip(cts, outputs)])
+    return tuple([zeros_like(y) if cotangent is None else as_dense(cotangent) for cotangent, y in zip(known, outputs)])
 
 
 ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 """Ops whose gradient passes IndexedSlices through unchanged, as TensorFlow's do; for others these are made dense."""
 
 
-def _input_cotangents(record: Record, ct: Any) -> Any:
-    """Computes the cotangents of a recorded primitive's inputs from the cotangents ``ct`` of its outputs.
+def _input_cotangents(record: Record, cotangent: Any) -> Any:
+    """Computes the cotangents of a recorded primitive's inputs from that of its output, or those of its outputs.
 
     If the primitive's gradient rule needs a value that isn't known while tracing, the rule is deferred to a call of its
     own.
@@ -145,9 +148,9 @@ def _input_cotangents(record: Record, ct: Any) -> Any:
     if prim.vjp is None:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
     try:
-        return prim.vjp(ct, outputs, *inputs, **attrs)
+        return prim.vjp(cotangent, outputs, *inputs, **attrs)
     except Unspecialized as unspecialized:
-        return hooks.defer_call(with_all_cotangents(prim.vjp), (ct, outputs, *inputs), attrs, unspecialized)
+        return hooks.defer_call(with_all_cotangents(prim.vjp), (cotangent, outputs, *inputs), attrs, unspecialized)
 
 
 def with_all_cotangents(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
@@ -176,15 +179,15 @@ def _evaluate_lazy(cotangent: partial[Any]) -> Any:
         return hooks.defer_call(cotangent.func, cotangent.args, cotangent.keywords, unspecialized)
 
 
-def _sparse_input_cotangents(record: Record, ct: IndexedSlices) -> Any:
+def _sparse_input_cotangents(record: Record, cotangent: IndexedSlices) -> Any:
     """Computes the cotangents of a recorded primitive's inputs from an output cotangent that is IndexedSlices.
 
     Ops in ``ROW_BY_ROW`` keep the indices; for other ops, the cotangent is converted to a dense tensor.
     """
     primitive, *_ = record
     if primitive.tf_name not in ROW_BY_ROW:
-        return _input_cotangents(record, as_dense(ct))
-    return IndexedSlices(_input_cotangents(record, ct.values), ct.indices, ct.dense_shape)
+        return _input_cotangents(record, as_dense(cotangent))
+    return IndexedSlices(_input_cotangents(record, cotangent.values), cotangent.indices, cotangent.dense_shape)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:

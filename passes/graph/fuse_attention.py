@@ -372,7 +372,7 @@ def _match_gradient(graph: Graph, site: Site, probabilities: relax.Var, other_us
         else:
             raise NoMatch
     # Both parts of the sweep must start at one cotangent: the fused kernel takes one.
-    _require(all(ct.same_as(cotangents[0]) for ct in cotangents))
+    _require(all(cotangent.same_as(cotangents[0]) for cotangent in cotangents))
     return site._replace(out_cotangent=cotangents[0], backward=backward)
 
 

@@ -14,15 +14,17 @@ from tvtf.ops.elementwise import like, nodes, scaled, shifted, tensor_of, unary_
 from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar, static_value, zeros_like
 
 
-def _relu_grad_array(ct: np.ndarray, y: np.ndarray, *, slope: float | None, most: float | None) -> np.ndarray:
+def _relu_grad_array(cotangent: np.ndarray, y: np.ndarray, *, slope: float | None, most: float | None) -> np.ndarray:
     is_linear = y > 0 if most is None else (y > 0) & (y < most)
-    return np.where(is_linear, ct, ct.dtype.type(0) if slope is None else ct * ct.dtype.type(slope))
+    return np.where(
+        is_linear, cotangent, cotangent.dtype.type(0) if slope is None else cotangent * cotangent.dtype.type(slope)
+    )
 
 
-def _relu_grad_kernel(t: Any, ct: Any, y: Any, *, slope: float | None, most: float | None) -> Any:
+def _relu_grad_kernel(t: Any, cotangent: Any, y: Any, *, slope: float | None, most: float | None) -> Any:
     """Selects the cotangent where ``0 < y < most``, else ``slope`` times it; None stands for slope 0 or no bound."""
-    outside = t.const(0, ct) if slope is None else t.times(ct, slope)
-    within = ct if most is None else t.select(y < t.const(most, y), ct, outside)
+    outside = t.const(0, cotangent) if slope is None else t.times(cotangent, slope)
+    within = cotangent if most is None else t.select(y < t.const(most, y), cotangent, outside)
     return t.select(y > t.const(0, y), within, outside)
 
 
@@ -38,7 +40,7 @@ def _relu_grad_onnx(
     type=binary(REAL),
     numpy=widened(_relu_grad_array),
     lower=scalar(_relu_grad_kernel),
-    vjp=lambda ct, dx, g, y, **attrs: (bind.relu_grad(ct, y, **attrs), partial(zeros_like, y)),
+    vjp=lambda cotangent, dx, g, y, **attrs: (bind.relu_grad(cotangent, y, **attrs), partial(zeros_like, y)),
     batch=batch_elementwise("relu_grad"),
     onnx=_relu_grad_onnx,
     samples=lambda: [
@@ -46,20 +48,20 @@ def _relu_grad_onnx(
         for s, slope, most in (((3,), None, None), ((2, 4), None, 6), ((), 0.3, None), ((0, 2), 0.3, None))
     ],
 )
-def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) -> Any:
-    """Returns ``ct`` where ``y`` is between 0 and ``most``, and ``slope`` times it elsewhere: a rectifier's gradient.
+def relu_grad(cotangent: Tensor, y: Tensor, slope: float | None, most: float | None) -> Any:
+    """Returns a rectifier's gradient: ``cotangent`` where ``y`` is between 0 and ``most``, else ``slope`` times it.
 
     It is an op rather than a select on flags so that it has a gradient by ``y``: as in TensorFlow, a rectifier's second
     derivative is zeros, not None.
     """
-    return (ct, y), {"slope": slope, "most": most}
+    return (cotangent, y), {"slope": slope, "most": most}
 
 
 @unary_op(
     domain=REAL,
     numpy=lambda x: np.maximum(x, x.dtype.type(0)),
     lower=lambda t, x: t.maximum(x, t.const(0, x)),
-    vjp=lambda ct, y, x: bind.relu_grad(ct, y, slope=None, most=None),
+    vjp=lambda cotangent, y, x: bind.relu_grad(cotangent, y, slope=None, most=None),
     onnx=lambda emitter, inputs, outputs, types: emitter.node(
         "Identity" if types[0][0].dtype.is_unsigned else "Relu", inputs, outputs
     ),
@@ -83,7 +85,7 @@ def relu(features: Any, name: str | None = None) -> Any:
     domain=REAL,
     numpy=lambda x: np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6)),
     lower=lambda t, x: t.minimum(t.maximum(x, t.const(0, x)), t.const(6, x)),
-    vjp=lambda ct, y, x: bind.relu_grad(ct, y, slope=None, most=6),
+    vjp=lambda cotangent, y, x: bind.relu_grad(cotangent, y, slope=None, most=6),
     onnx=nodes(("Min", ("Max", 0, 0.0), 6.0)),
     samples=(-3.0, 9.0),
     public=("nn.relu6",),
@@ -98,7 +100,7 @@ def relu6(features: Any, name: str | None = None) -> Any:
     domain=FLOATING,
     numpy=widened(lambda x, *, alpha: np.where(x > 0, x, x * x.dtype.type(alpha))),
     lower=lambda t, x, *, alpha: t.select(x > t.const(0, x), x, t.times(x, alpha)),
-    vjp=lambda ct, y, x, *, alpha: bind.relu_grad(ct, x, slope=alpha, most=None),
+    vjp=lambda cotangent, y, x, *, alpha: bind.relu_grad(cotangent, x, slope=alpha, most=None),
     batch=lambda size, inputs, batched, *, alpha: bind.leaky_relu(inputs[0], alpha=alpha),
     onnx=lambda emitter, inputs, outputs, types, *, alpha: emitter.node("LeakyRelu", inputs, outputs, alpha=alpha),
     samples=lambda: [Sample((draw(i, s),), {"alpha": 0.3}, FLOATING) for i, s in enumerate(((3,), (), (2, 4), (0, 2)))],
@@ -124,7 +126,9 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
     domain=FLOATING,
     numpy=widened(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)),
     lower=lambda t, x: t.select(x < t.const(0, x), t.expm1(t.minimum(x, t.const(0, x))), x),
-    vjp=lambda ct, y, x: bind.select(bind.less(y, number(0, y)), bind.multiply(ct, shifted(y, 1)), ct),
+    vjp=lambda cotangent, y, x: bind.select(
+        bind.less(y, number(0, y)), bind.multiply(cotangent, shifted(y, 1)), cotangent
+    ),
     onnx="Elu",
     public=("nn.elu",),
 )
@@ -158,8 +162,10 @@ def _selu_lower(t: Any, x: Any) -> Any:
     domain=FLOATING,
     numpy=widened(_selu),
     lower=_selu_lower,
-    vjp=lambda ct, y, x: bind.select(
-        bind.less(y, number(0, y)), bind.multiply(ct, shifted(y, SELU_SCALE * SELU_ALPHA)), scaled(ct, SELU_SCALE)
+    vjp=lambda cotangent, y, x: bind.select(
+        bind.less(y, number(0, y)),
+        bind.multiply(cotangent, shifted(y, SELU_SCALE * SELU_ALPHA)),
+        scaled(cotangent, SELU_SCALE),
     ),
     onnx=lambda emitter, inputs, outputs, types: emitter.node(
         "Selu", inputs, outputs, alpha=SELU_ALPHA, gamma=SELU_SCALE
@@ -182,7 +188,7 @@ def selu(features: Any, name: str | None = None) -> Any:
     domain=FLOATING,
     numpy=widened(lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))),
     lower=lambda t, x: t.maximum(x, t.const(0, x)) + t.log1p(t.exp(-t.magnitude(x))),
-    vjp=lambda ct, y, x: bind.multiply(ct, bind.sigmoid(x)),
+    vjp=lambda cotangent, y, x: bind.multiply(cotangent, bind.sigmoid(x)),
     onnx=nodes(("Add", ("Max", 0, 0.0), ("Log", ("Add", ("Exp", ("Neg", ("Abs", 0))), 1.0)))),
     public=("nn.softplus", "math.softplus"),
     shows=("tf.nn.softplus([0., 100.]).numpy()", "array([  0.6931472, 100.       ], dtype=float32)"),
@@ -196,7 +202,7 @@ def softplus(features: Any, name: str | None = None) -> Any:
     domain=FLOATING,
     numpy=widened(lambda x: x / (np.abs(x) + 1)),
     lower=lambda t, x: x / (t.magnitude(x) + t.const(1, x)),
-    vjp=lambda ct, y, x: bind.divide(ct, bind.square(shifted(bind.abs(x), 1))),
+    vjp=lambda cotangent, y, x: bind.divide(cotangent, bind.square(shifted(bind.abs(x), 1))),
     onnx=nodes(("Div", 0, ("Add", ("Abs", 0), 1.0))),
     public=("nn.softsign", "math.softsign"),
 )

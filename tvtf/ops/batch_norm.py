@@ -56,8 +56,8 @@ def _variance_type(x: TensorType, mean: TensorType, *, axis: tuple[int, ...]) ->
     return result
 
 
-def _variance_vjp(ct: Tensor, y: Tensor, x: Tensor, mean: Tensor, *, axis: tuple[int, ...]) -> tuple[Any, None]:
-    share = bind.multiply(shared(ct, x, axis), number(2, x))
+def _variance_vjp(cotangent: Tensor, y: Tensor, x: Tensor, mean: Tensor, *, axis: tuple[int, ...]) -> tuple[Any, None]:
+    share = bind.multiply(shared(cotangent, x, axis), number(2, x))
     return bind.multiply(bind.subtract(x, mean), share), None
 
 

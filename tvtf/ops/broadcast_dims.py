@@ -199,7 +199,7 @@ def _summed(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     numpy=_summed,
     lower=kernel("reduce.sum_to"),
     guard=lambda x, *, shape: stretching_guard(shape, x._type.shape),
-    vjp=lambda ct, y, x, *, shape: bind.broadcast_to(ct, shape=x._type.shape),
+    vjp=lambda cotangent, y, x, *, shape: bind.broadcast_to(cotangent, shape=x._type.shape),
     batch=lambda size, inputs, batched, *, shape: bind.sum_to(inputs[0], shape=(size, *shape)),
     why_not={"onnx": "which axes it sums is known when the program runs, and ONNX's sizes are equal"},
     samples=lambda: [

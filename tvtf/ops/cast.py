@@ -70,9 +70,9 @@ def _to_uint64(values: np.ndarray) -> np.ndarray:
     return np.where(high, upper, _to_signed(values, np.int64).astype(np.uint64))
 
 
-def _cast_vjp(ct: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | None:
+def _cast_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | None:
     source = x._type.dtype
-    return bind.cast(ct, dtype=source) if source.is_differentiable and dtype.is_differentiable else None
+    return bind.cast(cotangent, dtype=source) if source.is_differentiable and dtype.is_differentiable else None
 
 
 def _cast_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
@@ -231,7 +231,7 @@ def _bitcast_samples() -> list[Sample]:
     type=_bitcast_type,
     numpy=_bitcast_numpy,
     lower=kernel("bits.bitcast"),
-    vjp=lambda ct, y, x, *, dtype: None,
+    vjp=lambda cotangent, y, x, *, dtype: None,
     batch=lambda size, inputs, batched, *, dtype: bind.bitcast(inputs[0], dtype=dtype),
     why_not={"onnx": "ONNX has no operator that reads or sets the bits of a float"},
     samples=_bitcast_samples,

@@ -55,7 +55,7 @@ def _any(x: Tensor) -> Tensor:
     type=_type,
     numpy=_numpy,
     lower=lambda x, *, message: scalar(lambda t, value: value)(x),
-    vjp=lambda ct, y, x, *, message: bind.check_numerics(ct, message=MSG_GRADIENT),
+    vjp=lambda cotangent, y, x, *, message: bind.check_numerics(cotangent, message=MSG_GRADIENT),
     batch=batch_elementwise("check_numerics"),
     guard=_guard,
     onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs, outputs),

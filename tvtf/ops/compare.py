@@ -270,10 +270,10 @@ def _select_value(condition: Any, x: Any, y: Any) -> np.ndarray | None:
     value=_select_value,
     numpy=_select_array,
     lower=scalar(lambda t, condition, x, y: t.select(condition, x, y)),
-    vjp=lambda ct, z, condition, x, y: (
+    vjp=lambda cotangent, z, condition, x, y: (
         None,
-        unbroadcast(bind.select(condition, ct, zeros_like(ct)), x),
-        unbroadcast(bind.select(condition, zeros_like(ct), ct), y),
+        unbroadcast(bind.select(condition, cotangent, zeros_like(cotangent)), x),
+        unbroadcast(bind.select(condition, zeros_like(cotangent), cotangent), y),
     ),
     batch=batch_elementwise("select"),
     broadcasts=True,

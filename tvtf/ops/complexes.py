@@ -40,7 +40,10 @@ def _complex_type(real: TensorType, imag: TensorType) -> TensorType:
     numpy=lambda real, imag: _complex_array(real, imag),
     lower=None,
     host=True,
-    vjp=lambda ct, z, real, imag: (unbroadcast(bind.real(ct), real), unbroadcast(bind.imag(ct), imag)),
+    vjp=lambda cotangent, z, real, imag: (
+        unbroadcast(bind.real(cotangent), real),
+        unbroadcast(bind.imag(cotangent), imag),
+    ),
     onnx=None,
     why_not=WHY_NOT,
     public=("complex", "dtypes.complex"),
@@ -83,27 +86,29 @@ def _complex_op(name: str, numpy: np.ufunc | Callable[..., Any], vjp: Callable[.
     )
 
 
-@_complex_op("real", np.real, lambda ct, y, x: bind.complex(ct, zeros_like(ct)), type=_part_type)
+@_complex_op("real", np.real, lambda cotangent, y, x: bind.complex(cotangent, zeros_like(cotangent)), type=_part_type)
 def real_part(x: Any) -> Any:
     """Returns the real part of a complex tensor."""
     return tensor_of(x)
 
 
-@_complex_op("imag", np.imag, lambda ct, y, x: bind.complex(zeros_like(ct), ct), type=_part_type)
+@_complex_op("imag", np.imag, lambda cotangent, y, x: bind.complex(zeros_like(cotangent), cotangent), type=_part_type)
 def imaginary_part(x: Any) -> Any:
     """Returns the imaginary part of a complex tensor."""
     return tensor_of(x)
 
 
-@_complex_op("conj", np.conj, lambda ct, y, x: bind.conj(ct))
+@_complex_op("conj", np.conj, lambda cotangent, y, x: bind.conj(cotangent))
 def conjugate(x: Any) -> Any:
     """Returns the conjugate of a complex tensor."""
     return tensor_of(x)
 
 
-def _magnitude_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+def _magnitude_vjp(cotangent: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """Differentiates the magnitude: the direction of ``x``, and 0 where ``x`` is 0."""
-    return bind.divide_no_nan(bind.multiply(bind.complex(ct, zeros_like(ct)), x), bind.complex(y, zeros_like(y)))
+    return bind.divide_no_nan(
+        bind.multiply(bind.complex(cotangent, zeros_like(cotangent)), x), bind.complex(y, zeros_like(y))
+    )
 
 
 @unary_op(

@@ -84,8 +84,8 @@ def _require_concatenable(first: tuple[Dim, ...], shape: tuple[Dim, ...], axis: 
             raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {shapes}")
 
 
-def _concat_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
-    return bind.split(ct, sizes=tuple(p._type.shape[axis] for p in parts), axis=axis)
+def _concat_vjp(cotangent: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
+    return bind.split(cotangent, sizes=tuple(p._type.shape[axis] for p in parts), axis=axis)
 
 
 def _with_batch_axis(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
@@ -186,8 +186,8 @@ def _stack_type(*parts: TensorType, axis: int) -> TensorType:
     return TensorType((*first[:axis], len(parts), *first[axis:]), parts[0].dtype)
 
 
-def _stack_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
-    pieces = bind.split(ct, sizes=(1,) * len(parts), axis=axis)
+def _stack_vjp(cotangent: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
+    pieces = bind.split(cotangent, sizes=(1,) * len(parts), axis=axis)
     return tuple(bind.reshape(piece, shape=x._type.shape) for piece, x in zip(pieces, parts))
 
 
@@ -388,7 +388,7 @@ def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[
     type=_split_type,
     numpy=_split_arrays,
     lower=kernel("array.split"),
-    vjp=lambda cts, ys, x, *, sizes, axis: bind.concat(*cts, axis=axis),
+    vjp=lambda cotangents, ys, x, *, sizes, axis: bind.concat(*cotangents, axis=axis),
     batch=lambda size, inputs, batched, *, sizes, axis: bind.split(inputs[0], sizes=sizes, axis=axis + 1),
     onnx=lambda emitter, inputs, outputs, types, *, sizes, axis: emitter.node(
         "Split", [inputs[0], emitter.shape(sizes)], outputs, axis=axis

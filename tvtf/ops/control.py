@@ -391,7 +391,7 @@ def _initialized_batch(size: Dim, inputs: Any, batched: Any, *, message: str) ->
     type=lambda x, ran, *, message: x,
     numpy=_initialized_numpy,
     lower=lambda x, ran, *, message: scalar(lambda t, value: value)(x),
-    vjp=lambda ct, y, x, ran, *, message: (ct, None),
+    vjp=lambda cotangent, y, x, ran, *, message: (cotangent, None),
     batch=_initialized_batch,
     guard=lambda x, ran, *, message: [(ran, message)],
     onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs[:1], outputs),

@@ -465,9 +465,9 @@ def _filter_grad_samples() -> list[Sample]:
     type=_conv_type,
     numpy=_conv_array,
     lower=kernel("conv.conv_nd"),
-    vjp=lambda ct, y, x, w, **attrs: (
-        partial(bind.conv_input_grad, ct, w, shape=x._type.shape, **attrs),
-        partial(bind.conv_filter_grad, x, ct, shape=w._type.shape, **attrs),
+    vjp=lambda cotangent, y, x, w, **attrs: (
+        partial(bind.conv_input_grad, cotangent, w, shape=x._type.shape, **attrs),
+        partial(bind.conv_filter_grad, x, cotangent, shape=w._type.shape, **attrs),
     ),
     batch=_conv_batch,
     onnx=_conv_onnx,

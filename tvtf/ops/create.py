@@ -426,13 +426,15 @@ def _one_hot_array(indices: np.ndarray, on: np.ndarray, off: np.ndarray, *, dept
     return np.where(np.expand_dims(indices.astype(np.int64), axis) == steps, on, off)
 
 
-def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int) -> Any:
+def _one_hot_vjp(
+    cotangent: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int
+) -> Any:
     """Sums the cotangent over the elements that are ``on``, and over those that are ``off``."""
     one, zero = EagerTensor(np.asarray(1, on.dtype.np)), EagerTensor(np.asarray(0, on.dtype.np))
-    ct_of_on = bind.multiply(ct, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
-    ct_of_off = bind.multiply(ct, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
-    all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    return None, bind.reduce_sum(ct_of_on, **all_axes), bind.reduce_sum(ct_of_off, **all_axes)
+    cotangent_of_on = bind.multiply(cotangent, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
+    cotangent_of_off = bind.multiply(cotangent, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
+    all_axes = {"axis": tuple(range(cotangent.ndim)), "keepdims": False}
+    return None, bind.reduce_sum(cotangent_of_on, **all_axes), bind.reduce_sum(cotangent_of_off, **all_axes)
 
 
 def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:

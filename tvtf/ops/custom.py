@@ -22,10 +22,10 @@ def _numpy(*arrays: np.ndarray, count: int, **_: Any) -> tuple[np.ndarray, ...]:
     return arrays[:count]
 
 
-def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, given: Any, error_text: str) -> Any:
+def _vjp(cotangents: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, given: Any, error_text: str) -> Any:
     if error_text:
         raise LookupError(error_text)
-    results = call(backward, [*cts, *inputs[used_from(len(inputs), backward, count) :]])
+    results = call(backward, [*cotangents, *inputs[used_from(len(inputs), backward, count) :]])
     return gradients_of(inputs, results, given)
 
 

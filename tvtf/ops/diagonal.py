@@ -70,7 +70,7 @@ def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int
     type=_take_type,
     numpy=lambda x, *, first, second: np.moveaxis(np.diagonal(x, axis1=first, axis2=second), -1, first),
     lower=kernel("contract.take_diagonal"),
-    vjp=lambda ct, y, x, *, first, second: bind.put_diagonal(ct, first=first, second=second),
+    vjp=lambda cotangent, y, x, *, first, second: bind.put_diagonal(cotangent, first=first, second=second),
     batch=_batch("take_diagonal"),
     onnx=_take_onnx,
     samples=lambda: [
@@ -88,7 +88,7 @@ def take_diagonal(x: Tensor, first: int, second: int) -> Any:
     type=lambda x, *, first, second: TensorType((*x.shape[:second], x.shape[first], *x.shape[second:]), x.dtype),
     numpy=_put_array,
     lower=kernel("contract.put_diagonal"),
-    vjp=lambda ct, y, x, *, first, second: bind.take_diagonal(ct, first=first, second=second),
+    vjp=lambda cotangent, y, x, *, first, second: bind.take_diagonal(cotangent, first=first, second=second),
     batch=_batch("put_diagonal"),
     onnx=_put_onnx,
     samples=lambda: [

@@ -103,9 +103,9 @@ _integer_op = partial(binary_op, domain=REAL, guard=_guard, samples=(1.0, 4.0), 
 
 def _remainder_vjp(quotient: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     """Returns the vjp of the remainder that a quotient leaves."""
-    return lambda ct, z, x, y: (
-        unbroadcast(ct, x),
-        unbroadcast(bind.negative(bind.multiply(ct, quotient(x, y))), y),
+    return lambda cotangent, z, x, y: (
+        unbroadcast(cotangent, x),
+        unbroadcast(bind.negative(bind.multiply(cotangent, quotient(x, y))), y),
     )
 
 
@@ -113,7 +113,7 @@ def _remainder_vjp(quotient: Callable[[Tensor, Tensor], Tensor]) -> Callable[...
     tf_name="FloorDiv",
     numpy=_numpy_by_dtype(np.floor_divide, lambda x, y: np.floor(x / y)),
     lower=lambda t, x, y: t.floor_divide(x, y),
-    vjp=lambda ct, z, x, y: (None, None),
+    vjp=lambda cotangent, z, x, y: (None, None),
     onnx=_onnx_by_dtype(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
     value=_known_quotient(lambda x, y: x // y),
     public=("math.floordiv", "floordiv"),
@@ -158,7 +158,7 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     tf_name="TruncateDiv",
     numpy=_numpy_by_dtype(_truncated, lambda x, y: np.trunc(x / y)),
     lower=lambda t, x, y: t.truncate_divide(x, y),
-    vjp=lambda ct, z, x, y: (None, None),
+    vjp=lambda cotangent, z, x, y: (None, None),
     onnx=_onnx_by_dtype(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
     public=("truncatediv",),
     shows=("tf.truncatediv([7, -7], 2).numpy()", "array([ 3, -3], dtype=int32)"),
@@ -197,8 +197,8 @@ def _is_zero(x: Tensor) -> Tensor:
     return bind.equal(x, number(0, x))
 
 
-def _divide_no_nan_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    by_x = bind.divide_no_nan(ct, conj(y))
+def _divide_no_nan_vjp(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    by_x = bind.divide_no_nan(cotangent, conj(y))
     return unbroadcast(by_x, x), unbroadcast(bind.negative(bind.multiply(by_x, conj(z))), y)
 
 
@@ -245,9 +245,9 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
     domain=FLOATING_AND_COMPLEX,
     numpy=lambda x, y: np.where(y == 0, np.zeros((), x.dtype), np.multiply(x, y)),
     lower=lambda t, x, y: t.select(t.is_value(y, 0), t.const(0, x), x * y),
-    vjp=lambda ct, z, x, y: (
-        unbroadcast(bind.multiply_no_nan(ct, conj(y)), x),
-        unbroadcast(bind.multiply_no_nan(conj(x), ct), y),
+    vjp=lambda cotangent, z, x, y: (
+        unbroadcast(bind.multiply_no_nan(cotangent, conj(y)), x),
+        unbroadcast(bind.multiply_no_nan(conj(x), cotangent), y),
     ),
     onnx=nodes(("Where", ("Equal", 1, 0.0), 0.0, ("Mul", 0, 1))),
     public=("math.multiply_no_nan",),
@@ -285,9 +285,9 @@ def _zero_with_x(
         computed = np.float32 if x.dtype.itemsize == 2 else x.dtype
         return np.where(x == 0, np.zeros((), computed), numpy(x.astype(computed), y.astype(computed)))
 
-    def vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        ct_of_x = bind.multiply(ct, conj(_unless_zero(x, by_x(y))))
-        return unbroadcast(ct_of_x, x), unbroadcast(bind.multiply(ct, conj(by_y(x, y))), y)
+    def vjp(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        cotangent_of_x = bind.multiply(cotangent, conj(_unless_zero(x, by_x(y))))
+        return unbroadcast(cotangent_of_x, x), unbroadcast(bind.multiply(cotangent, conj(by_y(x, y))), y)
 
     def declare(front: Callable[..., Any]) -> Any:
         """Declares the elementwise op with the public function ``front``: ``lower(x, y)``, or 0 where ``x`` is 0."""
@@ -350,7 +350,7 @@ def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
     tf_name="NextAfter",
     numpy=np.nextafter,
     lower=lambda t, x, y: t.libm("nextafter", x, y),
-    vjp=lambda ct, z, x1, x2: (unbroadcast(ct, x1), zeros_like(x2)),
+    vjp=lambda cotangent, z, x1, x2: (unbroadcast(cotangent, x1), zeros_like(x2)),
     onnx=None,
     gradient=False,
     why_not={"onnx": "ONNX has no operator that reads or sets the bits of a float"},

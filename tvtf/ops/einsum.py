@@ -86,13 +86,15 @@ def _as_matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any
     return transposed.reshape(tuple(merged_sizes))
 
 
-def _contract_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, equation: str) -> tuple[Tensor | None, Tensor | None]:
+def _contract_vjp(
+    cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor, *, equation: str
+) -> tuple[Tensor | None, Tensor | None]:
     """Contracts the cotangent with the other operand, by the equation with result and operand swapped."""
     left, right, result = _parts(equation)
     if not a.dtype.is_differentiable:
         return None, None
-    ct_of_a = bind.contract(ct, conjugate(b), equation=f"{result},{right}->{left}")
-    return ct_of_a, bind.contract(conjugate(a), ct, equation=f"{left},{result}->{right}")
+    cotangent_of_a = bind.contract(cotangent, conjugate(b), equation=f"{result},{right}->{left}")
+    return cotangent_of_a, bind.contract(conjugate(a), cotangent, equation=f"{left},{result}->{right}")
 
 
 def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, equation: str) -> Tensor:

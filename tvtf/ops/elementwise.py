@@ -238,16 +238,16 @@ def conj(x: Tensor) -> Tensor:
 
 
 def chain(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Returns the vjp of a function of one variable: ``ct`` times the conjugate of ``derivative(y, x)``."""
-    return lambda ct, y, x: bind.multiply(ct, conj(derivative(y, x)))
+    """Returns the vjp of a function of one variable: ``cotangent`` times the conjugate of ``derivative(y, x)``."""
+    return lambda cotangent, y, x: bind.multiply(cotangent, conj(derivative(y, x)))
 
 
 def chain_of_root(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Returns a vjp like :func:`chain`, but 0 where ``ct`` is 0 even if the derivative is infinite.
+    """Returns a vjp like :func:`chain`, but 0 where ``cotangent`` is 0 even if the derivative is infinite.
 
     TensorFlow's SqrtGrad, RsqrtGrad and InvGrad do that.
     """
-    return lambda ct, y, x: bind.multiply_no_nan(conj(derivative(y, x)), ct)
+    return lambda cotangent, y, x: bind.multiply_no_nan(conj(derivative(y, x)), cotangent)
 
 
 def scaled(x: Tensor, factor: float) -> Tensor:

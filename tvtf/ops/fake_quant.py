@@ -88,7 +88,7 @@ _SAMPLE = Sample(
 @host_primitive(
     type=_edges_type,
     numpy=_edges_array,
-    vjp=lambda ct, y, *inputs, **_: (None, None),
+    vjp=lambda cotangent, y, *inputs, **_: (None, None),
     batch=batch_elementwise("fake_quant_edges"),
     samples=lambda: [_SAMPLE],
 )
@@ -97,7 +97,9 @@ def fake_quant_edges(low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
     return (low, high), {"bits": bits, "narrow": narrow}
 
 
-def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> tuple[Tensor, ...]:
+def _vjp(
+    cotangent: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool
+) -> tuple[Tensor, ...]:
     """Returns the cotangents of ``x``, ``low`` and ``high`` of fake quantization.
 
     A number inside the range passes its cotangent on to ``x``. A clipped number passes it on to the end of the range to
@@ -105,13 +107,13 @@ def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int,
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
-    zero = number(0, ct)
+    zero = number(0, cotangent)
     is_below, is_above = bind.less(x, first), bind.greater(x, last)
     is_clipped = bind.logical_or(is_below, is_above)
-    x_ct = bind.select(is_clipped, zero, ct)
-    low_ct = bind.select(is_below, ct, zero)
-    high_ct = bind.select(is_above, ct, zero)
-    return x_ct, unbroadcast(low_ct, low), unbroadcast(high_ct, high)
+    x_cotangent = bind.select(is_clipped, zero, cotangent)
+    low_cotangent = bind.select(is_below, cotangent, zero)
+    high_cotangent = bind.select(is_above, cotangent, zero)
+    return x_cotangent, unbroadcast(low_cotangent, low), unbroadcast(high_cotangent, high)
 
 
 @host_primitive(
@@ -230,15 +232,15 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
     backprop_wrt_max: Tensor
 
 
-def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
+def _gradients(cotangent: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
     """Checks the operands of a gradient op, and returns the cotangents of the input and of both limits."""
     _require_bits(bits)
-    ct, x = operand(ct, float32, 0), operand(x, float32, 1)
+    cotangent, x = operand(cotangent, float32, 0), operand(x, float32, 1)
     low, high = operand(low, float32, 2), operand(high, float32, 3)
-    if not agree_shape(ct._type.shape, x._type.shape):
-        shapes = f"{show_shape(ct._type.shape)} and {show_shape(x._type.shape)}"
+    if not agree_shape(cotangent._type.shape, x._type.shape):
+        shapes = f"{show_shape(cotangent._type.shape)} and {show_shape(x._type.shape)}"
         raise ArgumentError(f"gradients and inputs must have one shape, but have {shapes}")
-    return _vjp(ct, x, x, low, high, bits=bits, narrow=narrow)
+    return _vjp(cotangent, x, x, low, high, bits=bits, narrow=narrow)
 
 
 @export("quantization.fake_quant_with_min_max_args_gradient")

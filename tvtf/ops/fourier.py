@@ -76,7 +76,9 @@ def _samples(dtypes: Any, *cases: tuple[tuple[int, ...], dict[str, Any]]) -> lis
     tf_name="FFT",
     type=_fourier_type,
     numpy=_fourier_array,
-    vjp=lambda ct, y, x, axes, inverse, norm: bind.fourier(ct, axes=axes, inverse=not inverse, norm=_DUAL[norm]),
+    vjp=lambda cotangent, y, x, axes, inverse, norm: bind.fourier(
+        cotangent, axes=axes, inverse=not inverse, norm=_DUAL[norm]
+    ),
     batch=lambda size, inputs, batched, **attrs: bind.fourier(*inputs, **attrs),
     why_not=NO_ONNX,
     samples=lambda: _samples(
@@ -124,12 +126,12 @@ def _empty_result(x: np.ndarray, axis: int, size: int) -> np.ndarray:
     return np.zeros(shape, complex)
 
 
-def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
-    """Returns the cotangent of a real transform's input: pads ``ct`` to the whole spectrum, and transforms back."""
+def _half_vjp(cotangent: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
+    """Returns the cotangent of a real transform's input: pads that of the spectrum, and transforms it back."""
     last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
-    missing = simplify_dim(size - ct._type.shape[last])
+    missing = simplify_dim(size - cotangent._type.shape[last])
     paddings = tuple((0, missing) if i == last else (0, 0) for i in range(x.ndim))
-    spectrum = bind.pad(ct, number(0, ct), paddings=paddings)
+    spectrum = bind.pad(cotangent, number(0, cotangent), paddings=paddings)
     return bind.real(bind.fourier(spectrum, axes=axes, inverse=True, norm=_DUAL[norm]))
 
 
@@ -166,8 +168,8 @@ def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> 
     return _scipy("irfftn")(x, lengths, axes=axes, norm=norm)
 
 
-def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
-    """Returns the cotangent of an inverse real FFT's input: the weighted real FFT of the result's cotangent ``ct``.
+def _whole_vjp(cotangent: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
+    """Returns the cotangent of an inverse real FFT's input: the weighted real FFT of the result's cotangent.
 
     The input is a half spectrum, in which a frequency stands for its mirror image, too. So the weight is 2. It is 1 for
     frequency 0 and, if ``size`` is even, the middle frequency, which have no mirror image.
@@ -181,7 +183,7 @@ def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: An
     weights_shape = [1] * x.ndim
     weights_shape[axes[-1]] = len(weights)  # to broadcast along the last transformed axis
     aligned_weights = weights.reshape(weights_shape).astype(x.dtype.np)
-    spectrum = bind.half_spectrum(ct, axes=axes, norm=_DUAL[norm])
+    spectrum = bind.half_spectrum(cotangent, axes=axes, norm=_DUAL[norm])
     return bind.multiply(spectrum, convert_to_tensor(aligned_weights))
 
 

@@ -109,7 +109,7 @@ def _attention_array(
 
 
 def _grad_array(
-    ct: np.ndarray,
+    cotangent: np.ndarray,
     out: np.ndarray,
     log: np.ndarray,
     q: np.ndarray,
@@ -132,30 +132,30 @@ def _grad_array(
       The cotangents of query, key and value.
     """
     order = rows_first(q.ndim)
-    ct, out = upcast(ct).transpose(order), upcast(out).transpose(order)
+    cotangent, out = upcast(cotangent).transpose(order), upcast(out).transpose(order)
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
-    ct_probabilities = np.matmul(ct, np.swapaxes(upcast(v), -1, -2))
+    cotangent_probabilities = np.matmul(cotangent, np.swapaxes(upcast(v), -1, -2))
     # The softmax's gradient is p * (ct_p - sum(ct_p * p)), and this sum is that of ct * out.
-    ct_scores = probabilities * (ct_probabilities - np.sum(ct * out, -1, keepdims=True))
-    ct_scores = ct_scores * probabilities.dtype.type(scale)
+    cotangent_scores = probabilities * (cotangent_probabilities - np.sum(cotangent * out, -1, keepdims=True))
+    cotangent_scores = cotangent_scores * probabilities.dtype.type(scale)
     for mask in masks:
-        ct_scores = np.where(mask, ct_scores, 0) if mask.dtype == bool else ct_scores
-    ct_q = np.matmul(ct_scores, upcast(k))
-    ct_k = np.matmul(np.swapaxes(ct_scores, -1, -2), upcast(q))
-    ct_v = np.matmul(np.swapaxes(probabilities, -1, -2), ct)
-    return ct_q.transpose(order), ct_k.transpose(order), ct_v.transpose(order)
+        cotangent_scores = np.where(mask, cotangent_scores, 0) if mask.dtype == bool else cotangent_scores
+    cotangent_q = np.matmul(cotangent_scores, upcast(k))
+    cotangent_k = np.matmul(np.swapaxes(cotangent_scores, -1, -2), upcast(q))
+    cotangent_v = np.matmul(np.swapaxes(probabilities, -1, -2), cotangent)
+    return cotangent_q.transpose(order), cotangent_k.transpose(order), cotangent_v.transpose(order)
 
 
 def _grad_type(
-    ct: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType, *masks: TensorType,
-    scale: float, fill: float, causal: int | None,
+    cotangent: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType,
+    *masks: TensorType, scale: float, fill: float, causal: int | None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
     """Checks the operands of attention's gradient, and returns the types of the cotangents of q, k and v.
 
-    ``ct`` is the cotangent of the output ``out``, and ``log`` the second result of attention.
+    ``cotangent`` is that of the output ``out``, and ``log`` is the second result of attention.
     """
     output, row_logs = _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
-    require_shape(ct, output.shape, "ct")
+    require_shape(cotangent, output.shape, "ct")
     require_shape(out, output.shape, "out")
     require_shape(log, row_logs.shape, "log")
     return tuple(TensorType(_rows_before_heads(x.shape), x.dtype) for x in (q, k, v))
@@ -167,9 +167,9 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs
 
 
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    ct, out, log = (stretch(size, x, b) for x, b in zip(inputs[:3], batched))
+    cotangent, out, log = (stretch(size, x, b) for x, b in zip(inputs[:3], batched))
     operands = _with_batch_axis(size, inputs[3:], batched[3:])
-    grads = bind.attention_grad(_reordered(ct), _reordered(out), log, *operands, **attrs)
+    grads = bind.attention_grad(_reordered(cotangent), _reordered(out), log, *operands, **attrs)
     return tuple(map(_reordered, grads))
 
 
@@ -259,8 +259,8 @@ def attention(
     why_not=WHY_NOT,
 )
 def attention_grad(
-    ct: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
+    cotangent: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
     scale: float, fill: float, causal: int | None,
 ) -> Any:  # fmt: skip
     """Returns the cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
-    return (ct, out, log, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}
+    return (cotangent, out, log, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}

@@ -140,7 +140,7 @@ def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: i
     type=_band_type,
     numpy=_band_numpy,
     lower=kernel("array.band_part"),
-    vjp=lambda ct, y, x, *, lower, upper: bind.band_part(ct, lower=lower, upper=upper),
+    vjp=lambda cotangent, y, x, *, lower, upper: bind.band_part(cotangent, lower=lower, upper=upper),
     batch=lambda size, inputs, batched, *, lower, upper: bind.band_part(inputs[0], lower=lower, upper=upper),
     onnx=_band_nodes,
     samples=lambda: [

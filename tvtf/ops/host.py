@@ -471,7 +471,7 @@ def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[Ten
     return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int64))
 
 
-def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:
+def _vjp(cotangent: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:
     """Returns the cotangents of ``call_python``'s inputs, by a call of the recorded gradient function.
 
     The key and inputs that aren't floating get None. A gradient call is itself not differentiable.
@@ -480,7 +480,10 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
         return (None,) * (1 + len(inputs))  # the key and the inputs
     *outputs, record_id = y
     output_count = number(len(outputs), record_id)
-    cotangents = [zeros_like(output) if output_ct is None else output_ct for output_ct, output in zip(ct, outputs)]
+    cotangents = [
+        zeros_like(output) if output_cotangent is None else output_cotangent
+        for output_cotangent, output in zip(cotangent, outputs)
+    ]
     floating = [x for x in inputs if x.dtype.is_floating]
     shapes, dtypes = tuple(x._type.shape for x in floating), tuple(x.dtype for x in floating)
     results = bind.call_python(
@@ -488,8 +491,8 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
         shapes=shapes, dtypes=dtypes, differentiable=True, backward=True,
     )  # fmt: skip
     gradients = iter(results)  # of the floating inputs, in order
-    input_cts = [next(gradients) if x.dtype.is_floating else None for x in inputs]
-    return None, *input_cts
+    input_cotangents = [next(gradients) if x.dtype.is_floating else None for x in inputs]
+    return None, *input_cotangents
 
 
 def _run_call(key: Any, *inputs: Any, differentiable: bool, backward: bool, **_: Any) -> Any:
@@ -530,13 +533,13 @@ def call_python(
     return (key, *inputs), attrs
 
 
-def _recalled_vjp(ct: Any, y: Any, *inputs: Tensor, **attrs: Any) -> Any:
+def _recalled_vjp(cotangent: Any, y: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """Returns the cotangents of ``recall_python``'s inputs.
 
     The last inputs are the results of the repeated call. They get None, the others the cotangents of that call.
     """
     last = len(inputs) - len(y)
-    return (*_vjp(ct, y, *inputs[:last], **attrs), *(None for _ in y))
+    return (*_vjp(cotangent, y, *inputs[:last], **attrs), *(None for _ in y))
 
 
 @primitive(

@@ -71,11 +71,11 @@ def _igamma_vjp(sign: float) -> Any:
     igammac is ``1 - igamma``, so its derivatives are negated.
     """
 
-    def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        igamma_ct = scaled(ct, sign)
-        a_ct = bind.multiply(igamma_ct, bind.igamma_grad_a(a, x))
-        x_ct = bind.multiply(igamma_ct, _density(a, x))
-        return unbroadcast(a_ct, a), unbroadcast(x_ct, x)
+    def vjp(cotangent: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        igamma_cotangent = scaled(cotangent, sign)
+        a_cotangent = bind.multiply(igamma_cotangent, bind.igamma_grad_a(a, x))
+        x_cotangent = bind.multiply(igamma_cotangent, _density(a, x))
+        return unbroadcast(a_cotangent, a), unbroadcast(x_cotangent, x)
 
     return vjp
 
@@ -124,9 +124,9 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
 
 @_scipy_binary_op(
     "zeta",
-    lambda ct, y, x, q: (
+    lambda cotangent, y, x, q: (
         None,
-        unbroadcast(bind.negative(bind.multiply(ct, bind.multiply(x, bind.zeta(shifted(x, 1.0), q)))), q),
+        unbroadcast(bind.negative(bind.multiply(cotangent, bind.multiply(x, bind.zeta(shifted(x, 1.0), q)))), q),
     ),
     (1.5, 3.0),
     shows=("tf.math.zeta(2., 1.).numpy()", "np.float32(1.644934)"),
@@ -154,13 +154,13 @@ def _betainc_type(a: TensorType, b: TensorType, x: TensorType) -> TensorType:
     return TensorType(broadcast_types(a, b, x), a.dtype)
 
 
-def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tuple[None, None, Tensor]:
+def _betainc_vjp(cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tuple[None, None, Tensor]:
     """Returns the cotangent of ``x`` alone, as TensorFlow does."""
     log_beta = bind.subtract(bind.add(bind.lgamma(a), bind.lgamma(b)), bind.lgamma(bind.add(a, b)))
     left = bind.xlogy(shifted(a, -1.0), x)
     right = bind.xlog1py(shifted(b, -1.0), bind.negative(x))
     slope = bind.exp(bind.subtract(bind.add(left, right), log_beta))
-    return None, None, unbroadcast(bind.multiply(ct, slope), x)
+    return None, None, unbroadcast(bind.multiply(cotangent, slope), x)
 
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:

@@ -89,9 +89,9 @@ def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
     return IndexedSlices(rows, index_vector, shape)
 
 
-def as_dense(ct: Any) -> Any:
+def as_dense(cotangent: Any) -> Any:
     """Converts a cotangent to a tensor if it is IndexedSlices."""
-    return _densified(ct) if isinstance(ct, IndexedSlices) else ct
+    return _densified(cotangent) if isinstance(cotangent, IndexedSlices) else cotangent
 
 
 def total(known: Any, more: Any) -> Any:

@@ -106,22 +106,22 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
 
 
 def _gather_vjp(
-    ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
+    cotangent: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Returns the cotangents of a gather's inputs. The cotangent of ``params`` sums the slices of ``ct`` by index.
+    """Returns the cotangents of a gather's inputs. That of ``params`` sums the result's slices by index.
 
     For a gather along the first axis, it is IndexedSlices, as in TensorFlow, which need less memory than ``params``.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     if not axis:
-        return rows_of(params, ct, indices), None
+        return rows_of(params, cotangent, indices), None
     shape = params._type.shape
     batch, extent = shape[:batch_dims], shape[axis]
     row_dims = (*shape[batch_dims:axis], *shape[axis + 1 :])
     # ct's axes of the indices are moved right after the batch axes: its rows then match the ids
     index_axes = range(axis, axis + indices.ndim - batch_dims)
-    to_rows = (*range(batch_dims), *index_axes, *range(batch_dims, axis), *range(index_axes.stop, ct.ndim))
-    rows = bind.transpose(ct, perm=to_rows)
+    to_rows = (*range(batch_dims), *index_axes, *range(batch_dims, axis), *range(index_axes.stop, cotangent.ndim))
+    rows = bind.transpose(cotangent, perm=to_rows)
     ids = flat_ids(indices, batch, extent) if batch_dims else indices
     summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
     summed = bind.reshape(summed, shape=(*batch, extent, *row_dims))
@@ -387,11 +387,11 @@ def _nd_numpy(params: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return params[nd_places(indices)]
 
 
-def _nd_vjp(ct: Tensor, y: Tensor, params: Tensor, indices: Tensor) -> tuple[Any, None]:
+def _nd_vjp(cotangent: Tensor, y: Tensor, params: Tensor, indices: Tensor) -> tuple[Any, None]:
     """Adds the cotangent at the gathered slices; IndexedSlices where these are rows."""
     if index_depth(indices._type) == 1:
-        return rows_of(params, ct, indices), None
-    return bind.tensor_scatter_add(zeros_like(params), indices, ct), None
+        return rows_of(params, cotangent, indices), None
+    return bind.tensor_scatter_add(zeros_like(params), indices, cotangent), None
 
 
 def _nd_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:

@@ -65,7 +65,7 @@ def _averages(x: np.ndarray, segments: np.ndarray) -> np.ndarray:
     tf_name="IsotonicRegression",
     type=lambda x: (x, TensorType(x.shape, int32)),
     numpy=_regression,
-    vjp=lambda ct, y, x: None if ct[0] is None else bind.segment_averages(ct[0], y[1]),
+    vjp=lambda cotangent, y, x: None if cotangent[0] is None else bind.segment_averages(cotangent[0], y[1]),
 )
 def nonincreasing(x: Tensor) -> Any:
     """Returns the nearest vectors that do not rise, and their level segments."""
@@ -76,7 +76,7 @@ def nonincreasing(x: Tensor) -> Any:
     tf_name="IsotonicRegressionGrad",
     type=lambda x, segments: x,
     numpy=_averages,
-    vjp=lambda ct, y, x, segments: (bind.segment_averages(ct, segments), None),
+    vjp=lambda cotangent, y, x, segments: (bind.segment_averages(cotangent, segments), None),
 )
 def segment_averages(x: Tensor, segments: Tensor) -> Any:
     """Replaces each element by the mean of its segment."""

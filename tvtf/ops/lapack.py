@@ -216,8 +216,8 @@ def as_dtype_of(x: Tensor, like: Tensor) -> Tensor:
     return x if x.dtype is like.dtype else table["cast"](x, like.dtype)
 
 
-def or_zeros(ct: Tensor | None, like: Tensor) -> Tensor:
-    return zeros_like(like) if ct is None else ct
+def or_zeros(cotangent: Tensor | None, like: Tensor) -> Tensor:
+    return zeros_like(like) if cotangent is None else cotangent
 
 
 def block(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:

@@ -104,7 +104,14 @@ def conjugate(x: Tensor) -> Tensor:
 
 
 def _matmul_vjp(
-    ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
+    cotangent: Tensor,
+    y: Tensor,
+    a: Tensor,
+    b: Tensor,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    output_type: DType | None,
 ) -> tuple[Any, Any]:
     """Returns a function for the cotangent of each operand of a matrix product.
 
@@ -114,19 +121,19 @@ def _matmul_vjp(
     if not a.dtype.is_differentiable:  # integers
         return None, None
     if output_type is not None:  # the product was computed from operands cast to this dtype
-        ct = table["cast"](ct, a.dtype)
-    arguments = (ct, a, b, transpose_a, transpose_b)
+        cotangent = table["cast"](cotangent, a.dtype)
+    arguments = (cotangent, a, b, transpose_a, transpose_b)
     return partial(_cotangent_of_first, *arguments), partial(_cotangent_of_second, *arguments)
 
 
-def _cotangent_of_first(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Returns the cotangent of a matrix product's first operand: ``ct`` times the second one, transposed."""
+def _cotangent_of_first(cotangent: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Returns the cotangent of a matrix product's first operand: ``cotangent`` times the second one, transposed."""
     b = conjugate(b)
-    grad = product(b, ct, transpose_b, True) if transpose_a else product(ct, b, False, not transpose_b)
+    grad = product(b, cotangent, transpose_b, True) if transpose_a else product(cotangent, b, False, not transpose_b)
     return unbroadcast(grad, a)
 
 
-def _cotangent_of_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def _cotangent_of_second(cotangent: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """Returns the cotangent of the second operand of a matrix product.
 
     A single second matrix may be shared by a batch of first matrices. Then the rows of the batch are merged, and one
@@ -135,12 +142,12 @@ def _cotangent_of_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, tr
     a = conjugate(a)
     is_shared = b.ndim == 2 and a.ndim > 2
     if is_shared and not transpose_a:
-        a, ct = _as_rows(a), _as_rows(ct)
+        a, cotangent = _as_rows(a), _as_rows(cotangent)
     if transpose_b:
-        b_ct = product(ct, a, True, transpose_a)
+        b_cotangent = product(cotangent, a, True, transpose_a)
     else:
-        b_ct = product(a, ct, not transpose_a, False)
-    return unbroadcast(b_ct, b)
+        b_cotangent = product(a, cotangent, not transpose_a, False)
+    return unbroadcast(b_cotangent, b)
 
 
 def _as_rows(x: Tensor) -> Tensor:

@@ -42,35 +42,43 @@ def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
     return TensorType(logits.shape[:-1], logits.dtype)
 
 
-def _dense_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
-    require_shape(ct, _dense_type(labels, logits).shape, "gradients")
+def _dense_grad_type(cotangent: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
+    require_shape(cotangent, _dense_type(labels, logits).shape, "gradients")
     return logits
 
 
-def _expanded(ct: Tensor) -> Tensor:
-    return bind.reshape(ct, shape=(*ct._type.shape, 1))
+def _expanded(cotangent: Tensor) -> Tensor:
+    return bind.reshape(cotangent, shape=(*cotangent._type.shape, 1))
 
 
-def _scaled(ct: Tensor, x: Tensor) -> Tensor:
+def _scaled(cotangent: Tensor, x: Tensor) -> Tensor:
     """Multiplies each row of ``x`` by its cotangent."""
-    return bind.multiply(_expanded(ct), x)
+    return bind.multiply(_expanded(cotangent), x)
 
 
 def _last(x: Tensor) -> int:
     return x.ndim - 1
 
 
-def _dense_vjp(ct: Tensor, y: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+def _dense_vjp(cotangent: Tensor, y: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of labels and logits; the latter's is a primitive of its own, computed in one kernel."""
-    ct_of_labels = bind.negative(_scaled(ct, bind.log_softmax(logits, axis=_last(logits))))
-    return ct_of_labels, bind.softmax_cross_entropy_grad(ct, labels, logits)
+    cotangent_of_labels = bind.negative(_scaled(cotangent, bind.log_softmax(logits, axis=_last(logits))))
+    return cotangent_of_labels, bind.softmax_cross_entropy_grad(cotangent, labels, logits)
 
 
-def _dense_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _dense_grad_vjp(
+    c: Tensor, g: Tensor, cotangent: Tensor, labels: Tensor, logits: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     axis = _last(logits)
     probabilities = bind.softmax(logits, axis=axis)
-    ct_of_ct = bind.reduce_sum(bind.multiply(c, bind.subtract(probabilities, labels)), axis=(axis,), keepdims=False)
-    return ct_of_ct, bind.negative(_scaled(ct, c)), bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
+    cotangent_of_cotangent = bind.reduce_sum(
+        bind.multiply(c, bind.subtract(probabilities, labels)), axis=(axis,), keepdims=False
+    )
+    return (
+        cotangent_of_cotangent,
+        bind.negative(_scaled(cotangent, c)),
+        bind.softmax_grad(_scaled(cotangent, c), probabilities, axis=axis),
+    )
 
 
 def _batch(name: str) -> Any:
@@ -120,18 +128,18 @@ def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     emitter.node("Neg", [total], outputs)
 
 
-def _row_scaled_onnx(emitter: Any, ct: str, rows: str, outputs: Any) -> None:
+def _row_scaled_onnx(emitter: Any, cotangent: str, rows: str, outputs: Any) -> None:
     """Emits ONNX nodes that multiply each row by the row's cotangent. The cotangents get a last axis of size 1."""
-    expanded = emitter.computed("Unsqueeze", [ct, emitter.const(np.array([-1], np.int64))])
+    expanded = emitter.computed("Unsqueeze", [cotangent, emitter.const(np.array([-1], np.int64))])
     emitter.node("Mul", [expanded, rows], outputs)
 
 
 def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """Emits ONNX nodes for the gradient of softmax cross entropy: ``(softmax(logits) - labels) * ct``."""
-    ct, labels, logits = inputs
+    """Emits ONNX nodes for the gradient of softmax cross entropy: ``(softmax(logits) - labels) * cotangent``."""
+    cotangent, labels, logits = inputs
     probabilities = emitter.computed("Softmax", [logits], axis=-1)
     difference = emitter.computed("Sub", [probabilities, labels])
-    _row_scaled_onnx(emitter, ct, difference, outputs)
+    _row_scaled_onnx(emitter, cotangent, difference, outputs)
 
 
 @primitive(
@@ -151,16 +159,16 @@ def softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
 
 @primitive(
     type=_dense_grad_type,
-    numpy=lambda ct, labels, logits: upcast(ct)[..., None] * (softmax_array(logits) - upcast(labels)),
+    numpy=lambda cotangent, labels, logits: upcast(cotangent)[..., None] * (softmax_array(logits) - upcast(labels)),
     lower=kernel("softmax.cross_entropy_grad"),
     vjp=_dense_grad_vjp,
     batch=_batch("softmax_cross_entropy_grad"),
     onnx=_dense_grad_onnx,
     samples=_dense_grad_samples,
 )
-def softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:
-    """Computes the logits' cotangent ``ct * (softmax(logits) - labels)``, as TensorFlow does: labels must sum to 1."""
-    return (ct, labels, logits), {}
+def softmax_cross_entropy_grad(cotangent: Tensor, labels: Tensor, logits: Tensor) -> Any:
+    """Computes the logits' cotangent, ``cotangent * (softmax(logits) - labels)``. The labels must sum to 1."""
+    return (cotangent, labels, logits), {}
 
 
 @export("nn.softmax_cross_entropy_with_logits")
@@ -228,9 +236,9 @@ def _sparse_type(labels: TensorType, logits: TensorType) -> TensorType:
     return TensorType(logits.shape[:-1], logits.dtype)
 
 
-def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
-    require_shape(ct, _sparse_type(labels, logits).shape, "gradients")
-    require_same_dtype((logits, ct), ("features", "gradients"))
+def _sparse_grad_type(cotangent: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
+    require_shape(cotangent, _sparse_type(labels, logits).shape, "gradients")
+    require_same_dtype((logits, cotangent), ("features", "gradients"))
     return logits
 
 
@@ -285,19 +293,19 @@ def _sparse_array(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     return 0 - of_labels  # negation would give -0.0 for a certain label, which shows in print
 
 
-def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
+def _sparse_grad_array(cotangent: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     _require_labels(labels, logits.shape[-1])
     one_hot = labels[..., None] == np.arange(logits.shape[-1])
-    return upcast(ct)[..., None] * (softmax_array(logits) - one_hot)
+    return upcast(cotangent)[..., None] * (softmax_array(logits) - one_hot)
 
 
-def _sparse_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:
+def _sparse_grad_vjp(c: Tensor, g: Tensor, cotangent: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:
     """Returns the cotangents of the gradient primitive's inputs, for second derivatives; integer labels have none."""
     axis = _last(logits)
-    grad_of_ones = bind.sparse_softmax_cross_entropy_grad(ones_like(ct), labels, logits)
-    ct_of_ct = bind.reduce_sum(bind.multiply(c, grad_of_ones), axis=(axis,), keepdims=False)
+    grad_of_ones = bind.sparse_softmax_cross_entropy_grad(ones_like(cotangent), labels, logits)
+    cotangent_of_cotangent = bind.reduce_sum(bind.multiply(c, grad_of_ones), axis=(axis,), keepdims=False)
     probabilities = bind.softmax(logits, axis=axis)
-    return ct_of_ct, None, bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
+    return cotangent_of_cotangent, None, bind.softmax_grad(_scaled(cotangent, c), probabilities, axis=axis)
 
 
 def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
@@ -344,16 +352,16 @@ def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
 def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Emits ONNX nodes for the gradient of sparse softmax cross entropy by the logits.
 
-    It is ``(softmax(logits) - one_hot(labels)) * ct``, where ``ct`` is the cotangent of each row's loss.
+    It is ``(softmax(logits) - one_hot(labels)) * cotangent``, where ``cotangent`` is that of each row's loss.
     """
-    ct, labels, logits = inputs
+    cotangent, labels, logits = inputs
     (_, labels_type, logits_type), _ = types
     classes = np.arange(logits_type.shape[-1], dtype=labels_type.dtype.np)
     probabilities = emitter.computed("Softmax", [logits], axis=-1)
     expanded = emitter.computed("Unsqueeze", [labels, emitter.const(np.array([-1], np.int64))])
     one_hot = emitter.computed("Equal", [expanded, emitter.const(classes)])
     difference = emitter.computed("Sub", [probabilities, emitter.cast(one_hot, logits_type.dtype)])
-    _row_scaled_onnx(emitter, ct, difference, outputs)
+    _row_scaled_onnx(emitter, cotangent, difference, outputs)
 
 
 @primitive(
@@ -361,7 +369,7 @@ def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> No
     type=_sparse_type,
     numpy=_sparse_array,
     lower=kernel("softmax.sparse_cross_entropy"),
-    vjp=lambda ct, y, labels, logits: (None, bind.sparse_softmax_cross_entropy_grad(ct, labels, logits)),
+    vjp=lambda cotangent, y, labels, logits: (None, bind.sparse_softmax_cross_entropy_grad(cotangent, labels, logits)),
     batch=_batch("sparse_softmax_cross_entropy"),
     onnx=_sparse_onnx,
     guard=_sparse_guard,
@@ -379,12 +387,12 @@ def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
     vjp=_sparse_grad_vjp,
     batch=_batch("sparse_softmax_cross_entropy_grad"),
     onnx=_sparse_grad_onnx,
-    guard=lambda ct, labels, logits: _sparse_guard(labels, logits),
+    guard=lambda cotangent, labels, logits: _sparse_guard(labels, logits),
     samples=_sparse_grad_samples,
 )
-def sparse_softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:
-    """Computes the logits' cotangent ``ct * (softmax(logits) - one_hot(labels))``."""
-    return (ct, labels, logits), {}
+def sparse_softmax_cross_entropy_grad(cotangent: Tensor, labels: Tensor, logits: Tensor) -> Any:
+    """Computes the logits' cotangent ``cotangent * (softmax(logits) - one_hot(labels))``."""
+    return (cotangent, labels, logits), {}
 
 
 @export("nn.sparse_softmax_cross_entropy_with_logits")

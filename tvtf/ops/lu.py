@@ -75,26 +75,26 @@ def _unit_lower(x: Tensor) -> Tensor:
     return bind.add(below_diagonal(x), only_diagonal(ones_like(x)))
 
 
-def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
+def _lu_vjp(cotangent: Any, y: Any, x: Tensor) -> Tensor | None:
     """Returns the cotangent of an LU decomposition's matrix, with rows in their original order.
 
     The leading square of the factors has a formula of its own. The columns right of the square, and the rows below it,
     have another one.
     """
-    ct_factors, _ = ct
-    if ct_factors is None:  # the factors are not used
+    cotangent_factors, _ = cotangent
+    if cotangent_factors is None:  # the factors are not used
         return None
     rows, columns = x._type.shape[-2:]
     factors, order = y
     size = dim_min(rows, columns)
-    leading_factors, ct_leading = factors[..., :size, :size], ct_factors[..., :size, :size]
+    leading_factors, cotangent_leading = factors[..., :size, :size], cotangent_factors[..., :size, :size]
     lower, upper = _unit_lower(leading_factors), upper_part(leading_factors)
-    ct_right, ct_below = ct_factors[..., :size, size:], ct_factors[..., size:, :size]
-    right = bind.matrix_triangular_solve(adjoint(lower), ct_right, lower=False)
-    below = adjoint(bind.matrix_triangular_solve(upper, adjoint(ct_below), lower=False))
-    ct_lower = less(ct_leading, product(right, adjoint(factors[..., :size, size:])))
-    ct_upper = less(ct_leading, product(adjoint(factors[..., size:, :size]), below))
-    lower_product, upper_product = product(adjoint(lower), ct_lower), product(ct_upper, adjoint(upper))
+    cotangent_right, cotangent_below = cotangent_factors[..., :size, size:], cotangent_factors[..., size:, :size]
+    right = bind.matrix_triangular_solve(adjoint(lower), cotangent_right, lower=False)
+    below = adjoint(bind.matrix_triangular_solve(upper, adjoint(cotangent_below), lower=False))
+    cotangent_lower = less(cotangent_leading, product(right, adjoint(factors[..., :size, size:])))
+    cotangent_upper = less(cotangent_leading, product(adjoint(factors[..., size:, :size]), below))
+    lower_product, upper_product = product(adjoint(lower), cotangent_lower), product(cotangent_upper, adjoint(upper))
     combined = bind.add(below_diagonal(lower_product), upper_part(upper_product))
     solved = bind.matrix_triangular_solve(adjoint(lower), combined, lower=False)
     square = adjoint(bind.matrix_triangular_solve(upper, adjoint(solved), lower=False))

@@ -38,14 +38,14 @@ def both_known(function: Any) -> Any:
     return value
 
 
-def _negated_to(like: Tensor, ct: Tensor) -> Tensor:
-    """Returns the cotangent ``-ct``, summed to the shape of ``like``."""
-    return unbroadcast(bind.negative(ct), like)
+def _negated_to(like: Tensor, cotangent: Tensor) -> Tensor:
+    """Returns the cotangent ``-cotangent``, summed to the shape of ``like``."""
+    return unbroadcast(bind.negative(cotangent), like)
 
 
-def _product_to(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
-    """Returns the cotangent ``ct * conj(factor)``, summed to the shape of ``like``."""
-    return unbroadcast(bind.multiply(ct, conj(factor)), like)
+def _product_to(like: Tensor, cotangent: Tensor, factor: Tensor) -> Tensor:
+    """Returns the cotangent ``cotangent * conj(factor)``, summed to the shape of ``like``."""
+    return unbroadcast(bind.multiply(cotangent, conj(factor)), like)
 
 
 # Cotangents are computed only for operands that need one: of `x * 2` and `x ** 2` that is one of two.
@@ -57,7 +57,7 @@ def _product_to(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
     domain=NUMERIC,
     numpy=np.add,
     lower=lambda t, x, y: x + y,
-    vjp=lambda ct, z, x, y: (partial(unbroadcast, ct, x), partial(unbroadcast, ct, y)),
+    vjp=lambda cotangent, z, x, y: (partial(unbroadcast, cotangent, x), partial(unbroadcast, cotangent, y)),
     onnx="Add",
     value=both_known(np.add),
     public=("add", "math.add"),
@@ -84,7 +84,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     domain=NUMERIC,
     numpy=np.subtract,
     lower=lambda t, x, y: x - y,
-    vjp=lambda ct, z, x, y: (partial(unbroadcast, ct, x), partial(_negated_to, y, ct)),
+    vjp=lambda cotangent, z, x, y: (partial(unbroadcast, cotangent, x), partial(_negated_to, y, cotangent)),
     onnx="Sub",
     value=both_known(np.subtract),
     public=("subtract", "math.subtract"),
@@ -100,7 +100,7 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Any:
     domain=NUMERIC,
     numpy=np.multiply,
     lower=lambda t, x, y: x * y,
-    vjp=lambda ct, z, x, y: (partial(_product_to, x, ct, y), partial(_product_to, y, ct, x)),
+    vjp=lambda cotangent, z, x, y: (partial(_product_to, x, cotangent, y), partial(_product_to, y, cotangent, x)),
     onnx="Mul",
     value=both_known(np.multiply),
     public=("multiply", "math.multiply"),
@@ -111,15 +111,15 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+def _divide_vjp(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
     """Returns functions that compute the cotangents of ``x`` and ``y`` of ``z = x / y`` where they are needed."""
-    x_ct = bind.divide(ct, conj(y))
-    return partial(unbroadcast, x_ct, x), partial(_divisor_cotangent, x_ct, z, y)
+    x_cotangent = bind.divide(cotangent, conj(y))
+    return partial(unbroadcast, x_cotangent, x), partial(_divisor_cotangent, x_cotangent, z, y)
 
 
-def _divisor_cotangent(x_ct: Tensor, z: Tensor, y: Tensor) -> Tensor:
+def _divisor_cotangent(x_cotangent: Tensor, z: Tensor, y: Tensor) -> Tensor:
     """Returns the cotangent of the divisor of ``z = x / y``: ``-x_ct * conj(z)``, summed to the shape of ``y``."""
-    return unbroadcast(bind.negative(bind.multiply(x_ct, conj(z))), y)
+    return unbroadcast(bind.negative(bind.multiply(x_cotangent, conj(z))), y)
 
 
 @binary_op(
@@ -193,10 +193,10 @@ def as_quotient(x: Tensor) -> Tensor:
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 
 
-def _select_cotangents(ct: Tensor, selects_x: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    """Returns functions for two operands' cotangents: ``ct`` goes to ``x`` where ``selects_x`` holds, else to ``y``."""
-    zeros = zeros_like(ct)
-    return partial(_selected_to, x, selects_x, ct, zeros), partial(_selected_to, y, selects_x, zeros, ct)
+def _select_cotangents(cotangent: Tensor, selects_x: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+    """Returns functions for two operands' cotangents: the result's goes to ``x`` where ``selects_x``, else to ``y``."""
+    zeros = zeros_like(cotangent)
+    return partial(_selected_to, x, selects_x, cotangent, zeros), partial(_selected_to, y, selects_x, zeros, cotangent)
 
 
 def _selected_to(like: Tensor, condition: Tensor, if_true: Tensor, if_false: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def _extreme(numpy: np.ufunc, selects_x: Callable[[Tensor, Tensor], Tensor], onn
             domain=REAL,
             numpy=numpy,
             lower=lambda t, x, y: getattr(t, name)(x, y),
-            vjp=lambda ct, z, x, y: _select_cotangents(ct, selects_x(x, y), x, y),
+            vjp=lambda cotangent, z, x, y: _select_cotangents(cotangent, selects_x(x, y), x, y),
             onnx=onnx,
             value=both_known(numpy),
             public=(name, f"math.{name}"),
@@ -262,14 +262,14 @@ def _pow_numpy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.power(x, y)
 
 
-def _pow_by_base(ct: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Returns the cotangent of the base of ``x ** y``: ``ct * conj(y * x ** (y - 1))``."""
+def _pow_by_base(cotangent: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Returns the cotangent of the base of ``x ** y``: ``cotangent * conj(y * x ** (y - 1))``."""
     power = bind.pow(x, bind.subtract(y, number(1, x)))
-    return unbroadcast(bind.multiply(bind.multiply(ct, conj(y)), conj(power)), x)
+    return unbroadcast(bind.multiply(bind.multiply(cotangent, conj(y)), conj(power)), x)
 
 
-def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Returns the cotangent of the exponent ``y`` of the power ``z = x ** y``: ``ct * conj(z * log(x))``.
+def _pow_by_exponent(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Returns the cotangent of the exponent ``y`` of the power ``z = x ** y``: ``cotangent * conj(z * log(x))``.
 
     As in TensorFlow, it is 0 for a base that has no logarithm: real numbers up to 0, or the complex 0.
     """
@@ -278,8 +278,8 @@ def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
     # the logarithm of 1 stands in for the others, which are replaced by 0
     logarithm = bind.log(bind.select(has_log, x, one))
     logarithm = bind.select(has_log, logarithm, zero)
-    y_ct = bind.multiply(bind.multiply(ct, conj(z)), conj(logarithm))
-    return unbroadcast(y_ct, y)
+    y_cotangent = bind.multiply(bind.multiply(cotangent, conj(z)), conj(logarithm))
+    return unbroadcast(y_cotangent, y)
 
 
 def _pow_guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
@@ -299,7 +299,10 @@ def _all(conditions: Tensor) -> Tensor:
     numpy=_pow_numpy,
     lower=None,
     kernel=kernel("power.power"),
-    vjp=lambda ct, z, x, y: (partial(_pow_by_base, ct, x, y), partial(_pow_by_exponent, ct, z, x, y)),
+    vjp=lambda cotangent, z, x, y: (
+        partial(_pow_by_base, cotangent, x, y),
+        partial(_pow_by_exponent, cotangent, z, x, y),
+    ),
     guard=_pow_guard,
     onnx="Pow",
     samples=(0.5, 3.0),
@@ -320,7 +323,7 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
     domain=FLOATING + SIGNED + COMPLEX,
     numpy=np.negative,
     lower=lambda t, x: t.negative(x),
-    vjp=lambda ct, y, x: bind.negative(ct),
+    vjp=lambda cotangent, y, x: bind.negative(cotangent),
     onnx="Neg",
     value=lambda x: None if x.known is None else -x.known,
     public=("negative", "math.negative"),
@@ -336,7 +339,7 @@ def negative(x: Any, name: str | None = None) -> Any:
     domain=FLOATING + SIGNED,
     numpy=np.abs,
     lower=lambda t, x: t.magnitude(x),
-    vjp=lambda ct, y, x: bind.multiply(ct, bind.sign(x)),
+    vjp=lambda cotangent, y, x: bind.multiply(cotangent, bind.sign(x)),
     onnx="Abs",
 )
 def abs_real(x: Any) -> Any:
@@ -368,7 +371,7 @@ def abs(x: Any, name: str | None = None) -> Any:
     domain=FLOATING + SIGNED + COMPLEX,
     numpy=np.sign,
     lower=lambda t, x: t.sign(x),
-    vjp=lambda ct, y, x: zeros_like(x),
+    vjp=lambda cotangent, y, x: zeros_like(x),
     onnx="Sign",
     gradient=False,
     public=("sign", "math.sign"),
@@ -383,7 +386,7 @@ def sign(x: Any, name: str | None = None) -> Any:
     domain=NUMERIC,
     numpy=np.square,
     lower=lambda t, x: x * x,
-    vjp=lambda ct, y, x: bind.multiply(ct, conj(bind.add(x, x))),
+    vjp=lambda cotangent, y, x: bind.multiply(cotangent, conj(bind.add(x, x))),
     onnx=nodes(("Mul", 0, 0)),
     public=("square", "math.square"),
     shows=("tf.square([-2., 3.]).numpy()", "array([4., 9.], dtype=float32)"),
@@ -397,7 +400,7 @@ def square(x: Any, name: str | None = None) -> Any:
     domain=FLOATING + SIGNED + COMPLEX,
     numpy=widened(lambda x, y: np.square(x - y) if x.dtype.kind != "c" else (x - y) * np.conj(x - y)),
     lower=lambda t, x, y: (x - y) * (x - y),
-    vjp=lambda ct, z, x, y: _squared_difference_vjp(ct, x, y),
+    vjp=lambda cotangent, z, x, y: _squared_difference_vjp(cotangent, x, y),
     onnx=nodes(("Mul", ("Sub", 0, 1), ("Sub", 0, 1))),
     public=("math.squared_difference",),
     shows=("tf.math.squared_difference([1., 5.], 3.).numpy()", "array([4., 4.], dtype=float32)"),
@@ -407,17 +410,17 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-def _squared_difference_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
-    """Returns the cotangents of squared_difference's operands as functions: ``2 * ct * (x - y)`` and its negative.
+def _squared_difference_vjp(cotangent: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
+    """Returns functions for the cotangents of squared_difference's operands: 2 * cotangent * (x - y), and minus that.
 
     The result of the op is real, so only the real part of a complex cotangent counts.
     """
     difference = bind.subtract(x, y)
-    if ct._type.dtype.is_complex:
-        real_part = bind.real(ct)
-        ct = bind.complex(real_part, zeros_like(real_part))
-    x_ct = bind.multiply(ct, bind.add(difference, difference))
-    return partial(unbroadcast, x_ct, x), partial(_negated_to, y, x_ct)
+    if cotangent._type.dtype.is_complex:
+        real_part = bind.real(cotangent)
+        cotangent = bind.complex(real_part, zeros_like(real_part))
+    x_cotangent = bind.multiply(cotangent, bind.add(difference, difference))
+    return partial(unbroadcast, x_cotangent, x), partial(_negated_to, y, x_cotangent)
 
 
 @export("clip_by_value")

@@ -35,15 +35,16 @@ def _block_vjp(name: str) -> Callable[..., Tensor]:
     """Returns the rule for the vector-Jacobian product of the analytic matrix function ``name``.
 
     For the block matrix ``[[x, dx], [0, x]]``, the upper right block of the function's result is the function's
-    derivative at x in the direction dx. The cotangent is the derivative at the adjoint of x in the direction ``ct``.
+    derivative at x in the direction dx. The cotangent of x is the derivative at the adjoint of x, in the direction of
+    ``cotangent``.
 
     Source: https://epubs.siam.org/doi/book/10.1137/1.9780898717778, 3.2
     """
 
-    def vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    def vjp(cotangent: Tensor, y: Tensor, x: Tensor) -> Tensor:
         size = x._type.shape[-1]
         matrix_function = getattr(bind, name)
-        block_matrix = block(adjoint(x), ct, zeros_like(x), adjoint(x))
+        block_matrix = block(adjoint(x), cotangent, zeros_like(x), adjoint(x))
         return matrix_function(block_matrix)[..., :size, size:]  # type: ignore[no-any-return]
 
     return vjp

@@ -49,9 +49,9 @@ def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
         )  # fmt: skip
 
 
-def _bias_vjp(ct: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def _bias_vjp(cotangent: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``x`` and of the bias, which is summed over all axes but the channels."""
-    return ct, bind.reduce_sum(ct, axis=tuple(range(ct.ndim - 1)), keepdims=False)
+    return cotangent, bind.reduce_sum(cotangent, axis=tuple(range(cotangent.ndim - 1)), keepdims=False)
 
 
 def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:

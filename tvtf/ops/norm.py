@@ -76,7 +76,7 @@ def _grad_array(g: np.ndarray, x: np.ndarray, *, first: int, epsilon: float) -> 
 
 
 def _vjp(
-    ct: Tensor, y: Tensor, x: Tensor, scale: Tensor, offset: Tensor, *, first: int, epsilon: float
+    cotangent: Tensor, y: Tensor, x: Tensor, scale: Tensor, offset: Tensor, *, first: int, epsilon: float
 ) -> tuple[Any, ...]:
     """Returns the cotangents of layer_norm's inputs ``x``, ``scale`` and ``offset``.
 
@@ -84,11 +84,11 @@ def _vjp(
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     standardised = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
-    x_ct = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
+    x_cotangent = bind.layer_norm_grad(bind.multiply(cotangent, scale), x, first=first, epsilon=epsilon)
     batch_axes = tuple(range(first))  # along which scale and offset are shared
-    scale_ct = _sum_over(bind.multiply(ct, standardised), batch_axes)
-    offset_ct = _sum_over(ct, batch_axes)
-    return x_ct, scale_ct, offset_ct
+    scale_cotangent = _sum_over(bind.multiply(cotangent, standardised), batch_axes)
+    offset_cotangent = _sum_over(cotangent, batch_axes)
+    return x_cotangent, scale_cotangent, offset_cotangent
 
 
 def _sum_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -122,8 +122,8 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
     covariance = bind.subtract(_mean(bind.multiply(c, g), first), bind.multiply(_mean(c, first), _mean(g, first)))
     bracket = bind.subtract(covariance, bind.multiply(p, q))
     second_term = bind.multiply(bind.multiply(bind.square(r), s), bracket)
-    g_ct = bind.layer_norm_grad(c, x, first=first, epsilon=epsilon)
-    return g_ct, bind.subtract(first_term, second_term)
+    g_cotangent = bind.layer_norm_grad(c, x, first=first, epsilon=epsilon)
+    return g_cotangent, bind.subtract(first_term, second_term)
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:

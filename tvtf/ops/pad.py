@@ -55,13 +55,13 @@ def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorTyp
     return TensorType(padded_dims, x.dtype)
 
 
-def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
-    """Returns the cotangents of ``x``, which is sliced out of ``ct``, and of the padding value, the sum of the rest."""
+def _pad_vjp(cotangent: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of ``x`` (a slice of the result's) and of the padding value (the sum of the rest)."""
     begin, ones = tuple(low for low, _ in paddings), (1,) * len(paddings)
-    x_ct = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
-    all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    value_ct = bind.subtract(bind.reduce_sum(ct, **all_axes), bind.reduce_sum(x_ct, **all_axes))
-    return x_ct, value_ct
+    x_cotangent = bind.strided_slice(cotangent, begin=begin, size=x._type.shape, strides=ones, checked=())
+    all_axes = {"axis": tuple(range(cotangent.ndim)), "keepdims": False}
+    value_cotangent = bind.subtract(bind.reduce_sum(cotangent, **all_axes), bind.reduce_sum(x_cotangent, **all_axes))
+    return x_cotangent, value_cotangent
 
 
 def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, paddings: Pairs) -> Tensor:
@@ -227,10 +227,10 @@ def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
     return TensorType(tiled_dims, x.dtype)
 
 
-def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -> Tensor:
+def _tile_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -> Tensor:
     """Sums the cotangent over the copies, after reshaping each axis to (copies, elements)."""
     split_dims = tuple(d for count, dim in zip(multiples, x._type.shape) for d in (count, dim))
-    copies = bind.reshape(ct, shape=split_dims)
+    copies = bind.reshape(cotangent, shape=split_dims)
     return bind.reduce_sum(copies, axis=tuple(range(0, len(split_dims), 2)), keepdims=False)
 
 

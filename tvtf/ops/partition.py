@@ -148,9 +148,9 @@ def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
     tf_name="DynamicStitch",
     type=_stitch_type,
     numpy=_stitch_numpy,
-    vjp=lambda ct, y, *inputs, size: (
+    vjp=lambda cotangent, y, *inputs, size: (
         *(None for _ in inputs[: len(inputs) // 2]),
-        *(gather(ct, at) for at in inputs[: len(inputs) // 2]),
+        *(gather(cotangent, at) for at in inputs[: len(inputs) // 2]),
     ),
 )
 def stitched(*inputs: Tensor, size: Any) -> Any:

@@ -54,12 +54,12 @@ def _pool_type(domain: Any) -> Any:
 _max_type, _avg_type = _pool_type(MAX_TYPES), _pool_type(FLOATING)
 
 
-def _max_grad_type(ct: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
+def _max_grad_type(cotangent: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
     """Checks that cotangent and result have the shape of the pooled ``x``; the gradient has the shape of ``x``."""
     pooled = _max_type(x, **attrs).shape
-    require_shape(ct, pooled, "out_backprop")
+    require_shape(cotangent, pooled, "out_backprop")
     require_shape(y, pooled, "tensor_out")
-    return TensorType(x.shape, ct.dtype)
+    return TensorType(x.shape, cotangent.dtype)
 
 
 def _max_pick_type(c: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
@@ -73,10 +73,10 @@ def _max_pick_type(c: TensorType, x: TensorType, y: TensorType, **attrs: Any) ->
     return TensorType(pooled, c.dtype)
 
 
-def _avg_grad_type(ct: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
+def _avg_grad_type(cotangent: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
     """Returns the type of average pooling's gradient, of the input's ``shape``, after checking the cotangent."""
-    require_shape(ct, _avg_type(TensorType(shape, ct.dtype), **attrs).shape, "out_backprop")
-    return TensorType(shape, ct.dtype)
+    require_shape(cotangent, _avg_type(TensorType(shape, cotangent.dtype), **attrs).shape, "out_backprop")
+    return TensorType(shape, cotangent.dtype)
 
 
 # -- NumPy
@@ -127,18 +127,18 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
 
 
 def _max_grad_array(
-    ct: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
+    cotangent: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
     """Computes the gradient of max pooling in NumPy.
 
     The cotangent of each window is added at the window's first largest value. A tap is a position in the window.
     """
     tap_of_maximum = _first_largest(x, y, window, strides, padding)
-    ct = upcast(ct)
+    cotangent = upcast(cotangent)
     # the sums get the padding of the forward op, which is removed at the end
-    total = padded(np.zeros(x.shape, ct.dtype), padding)
+    total = padded(np.zeros(x.shape, cotangent.dtype), padding)
     for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
-        total[slices] += np.where(tap_of_maximum == tap, ct, 0)
+        total[slices] += np.where(tap_of_maximum == tap, cotangent, 0)
     return cropped(total, padding)
 
 
@@ -177,15 +177,17 @@ def _element_counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding,
     )
 
 
-def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
+def _avg_grad_array(
+    cotangent: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
+) -> np.ndarray:
     """Computes the gradient of average pooling in NumPy, for an input of the given ``shape``.
 
-    Each value of a window gets an equal share of the window's cotangent ``ct``. Overlapping windows add their shares.
+    Each value of a window gets an equal share of the window's cotangent. Overlapping windows add their shares.
     """
-    ct = upcast(ct)
-    window_counts = ct.shape[1:-1]  # along each spatial axis
-    share = ct / _element_counts(shape, window, strides, padding, window_counts, ct.dtype)
-    total = padded(np.zeros(shape, ct.dtype), padding)
+    cotangent = upcast(cotangent)
+    window_counts = cotangent.shape[1:-1]  # along each spatial axis
+    share = cotangent / _element_counts(shape, window, strides, padding, window_counts, cotangent.dtype)
+    total = padded(np.zeros(shape, cotangent.dtype), padding)
     for slices in _tap_slices(total, window, strides, window_counts):
         total[slices] += share
     return cropped(total, padding)
@@ -213,8 +215,8 @@ def _merged_batch_rule(name: str) -> Any:
 def _avg_grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, **attrs: Any) -> Tensor:
     """Merges the mapped axis into the batch axis of the cotangent, and of the attribute ``shape``."""
     merged_shape = (simplify_dim(size * shape[0]), *shape[1:])
-    (ct,) = inputs
-    return split_batch(size, bind.avg_pool_grad(merged(size, ct), shape=merged_shape, **attrs), shape[0])
+    (cotangent,) = inputs
+    return split_batch(size, bind.avg_pool_grad(merged(size, cotangent), shape=merged_shape, **attrs), shape[0])
 
 
 # -- ONNX
@@ -289,18 +291,18 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
 
     16-bit floats are added in float32.
     """
-    ct, x, _ = inputs
-    (ct_type, x_type, _), _ = types
+    cotangent, x, _ = inputs
+    (cotangent_type, x_type, _), _ = types
     rank = len(attrs["window"])
     batch, *spatial_sizes, channels = x_type.shape
     shape = (batch, channels, *spatial_sizes)  # ONNX's layout
     indices = _flattened(emitter, _max_indices(emitter, _channels_first(emitter, x, rank), **attrs))
-    sum_dtype = float32 if ct_type.dtype.size == 2 else ct_type.dtype
+    sum_dtype = float32 if cotangent_type.dtype.size == 2 else cotangent_type.dtype
     zero = emitter.const(np.zeros((), sum_dtype.np))
     zeros = _node(emitter, "Expand", zero, emitter.shape((size_of(shape),)))
-    updates = emitter.cast(_flattened(emitter, _channels_first(emitter, ct, rank)), sum_dtype)
+    updates = emitter.cast(_flattened(emitter, _channels_first(emitter, cotangent, rank)), sum_dtype)
     flat_sums = _node(emitter, "ScatterElements", zeros, indices, updates, axis=0, reduction="add")
-    grad = _node(emitter, "Reshape", emitter.cast(flat_sums, ct_type.dtype), emitter.shape(shape))
+    grad = _node(emitter, "Reshape", emitter.cast(flat_sums, cotangent_type.dtype), emitter.shape(shape))
     emitter.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
@@ -312,12 +314,12 @@ def _avg_grad_onnx(
     The convolution adds the share of each window to the values of the window. A share is the cotangent divided by the
     number of values.
     """
-    (ct,) = inputs
-    (ct_type,), _ = types
+    (cotangent,) = inputs
+    (cotangent_type,), _ = types
     _, *sizes, channels = shape
-    rank, dtype = len(window), ct_type.dtype.np
-    counts = _element_counts(shape, window, strides, padding, ct_type.shape[1:-1], dtype)
-    share = _node(emitter, "Div", ct, emitter.const(counts.astype(dtype)))
+    rank, dtype = len(window), cotangent_type.dtype.np
+    counts = _element_counts(shape, window, strides, padding, cotangent_type.shape[1:-1], dtype)
+    share = _node(emitter, "Div", cotangent, emitter.const(counts.astype(dtype)))
     ones = emitter.const(np.ones((channels, 1, *window), dtype))
     uncovered = []  # the numbers of rows and columns at the end that no window reaches
     for size, window_size, stride, amounts in zip(sizes, window, strides, padding):
@@ -415,7 +417,7 @@ def _avg_grad_samples() -> list[Sample]:
     type=_max_type,
     numpy=_max_array,
     lower=kernel("nn.max_pool"),
-    vjp=lambda ct, y, x, **attrs: bind.max_pool_grad(ct, x, y, **attrs),
+    vjp=lambda cotangent, y, x, **attrs: bind.max_pool_grad(cotangent, x, y, **attrs),
     batch=_merged_batch_rule("max_pool"),
     onnx=_pool_onnx("MaxPool"),
     samples=_max_samples,
@@ -433,10 +435,12 @@ def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
     the gradient of the other: ``transpose`` is the other op's name.
     """
 
-    def vjp(ct: Tensor, result: Tensor, first_input: Tensor, x: Tensor, y: Tensor, **attrs: Any) -> tuple[Any, ...]:
+    def vjp(
+        cotangent: Tensor, result: Tensor, first_input: Tensor, x: Tensor, y: Tensor, **attrs: Any
+    ) -> tuple[Any, ...]:
         # the op is linear in its first input; the others only select positions
         transposed_op = getattr(bind, transpose)
-        return transposed_op(ct, x, y, **attrs), partial(zeros_like, x), partial(zeros_like, y)
+        return transposed_op(cotangent, x, y, **attrs), partial(zeros_like, x), partial(zeros_like, y)
 
     return primitive(
         lower=kernel(f"nn.{name}"),
@@ -455,9 +459,9 @@ def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
     samples=_max_grad_samples,
     onnx=_max_grad_onnx,
 )
-def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
+def max_pool_grad(cotangent: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """Adds each window's cotangent, of y's shape, at the window's first largest value; the result has x's shape."""
-    return (ct, x, y), {"window": window, "strides": strides, "padding": padding}
+    return (cotangent, x, y), {"window": window, "strides": strides, "padding": padding}
 
 
 @_max_position_op(
@@ -479,7 +483,7 @@ def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes
     type=_avg_type,
     numpy=_avg_array,
     lower=kernel("pool.avg_pool_nd"),
-    vjp=lambda ct, y, x, **attrs: bind.avg_pool_grad(ct, shape=x._type.shape, **attrs),
+    vjp=lambda cotangent, y, x, **attrs: bind.avg_pool_grad(cotangent, shape=x._type.shape, **attrs),
     batch=_merged_batch_rule("avg_pool"),
     onnx=_pool_onnx("AveragePool"),
     samples=_avg_samples,
@@ -493,13 +497,13 @@ def avg_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
 @primitive(
     type=_avg_grad_type,
     numpy=_avg_grad_array,
-    lower=lambda ct, *, shape, **attrs: kernel("pool.avg_pool_nd_grad")(ct, x_shape=shape, **attrs),
-    vjp=lambda c, g, ct, *, shape, **attrs: bind.avg_pool(c, **attrs),
+    lower=lambda cotangent, *, shape, **attrs: kernel("pool.avg_pool_nd_grad")(cotangent, x_shape=shape, **attrs),
+    vjp=lambda c, g, cotangent, *, shape, **attrs: bind.avg_pool(c, **attrs),
     batch=_avg_grad_batch,
     samples=_avg_grad_samples,
     onnx=_avg_grad_onnx,
     heavy="always",
 )
-def avg_pool_grad(ct: Tensor, shape: tuple[Dim, ...], window: Sizes, strides: Sizes, padding: Padding) -> Any:
+def avg_pool_grad(cotangent: Tensor, shape: tuple[Dim, ...], window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """Divides each window's cotangent among its values: the cotangent of ``avg_pool``'s input of that ``shape``."""
-    return (ct,), {"shape": shape, "window": window, "strides": strides, "padding": padding}
+    return (cotangent,), {"shape": shape, "window": window, "strides": strides, "padding": padding}

@@ -86,7 +86,7 @@ def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
     return make
 
 
-def _no_gradient(ct: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tuple[None, ...]:
+def _no_gradient(cotangent: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tuple[None, ...]:
     """Returns None as the cotangent of every input: seeds have no gradient."""
     return (None,) * len(inputs)
 

@@ -174,7 +174,7 @@ def _ordered_by_parameter(values: Callable[[np.ndarray, np.ndarray], np.ndarray]
     return run
 
 
-def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> tuple[None, Tensor]:
+def _gamma_vjp(cotangent: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> tuple[None, Tensor]:
     """Returns the cotangents of a gamma sampler's seed, which has none, and of its parameter ``alpha``.
 
     Implicit differentiation: the distribution function F(alpha, y) is constant at the sample ``y``, so the derivative
@@ -189,7 +189,7 @@ def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> 
     alpha_of_samples = bind.broadcast_to(alpha, shape=y._type.shape)
     cdf_derivative = bind.igamma_grad_a(alpha_of_samples, y)
     sample_derivative = bind.negative(bind.divide(cdf_derivative, density))
-    return None, unbroadcast(bind.multiply(ct, sample_derivative), alpha)
+    return None, unbroadcast(bind.multiply(cotangent, sample_derivative), alpha)
 
 
 @host_primitive(
@@ -305,7 +305,7 @@ def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarr
 @host_primitive(
     type=_trailing_type((float16, float32, float64, int32, int64)),
     numpy=_ordered_by_parameter(_poisson_numbers),
-    vjp=lambda ct, y, seed, rate, **_: (None, None),
+    vjp=lambda cotangent, y, seed, rate, **_: (None, None),
 )
 def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any) -> Any:
     """Draws Poisson random numbers; ``rate`` has the last dims of ``shape``."""
@@ -473,7 +473,7 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
 @host_primitive(
     type=_broadcast_type,
     numpy=_binomial_array,
-    vjp=lambda ct, y, *inputs, **_: (None,) * len(inputs),
+    vjp=lambda cotangent, y, *inputs, **_: (None,) * len(inputs),
 )
 def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape: Any, dtype: Any) -> Any:
     """Draws binomial random numbers."""
@@ -618,7 +618,7 @@ def _truncated_normal_array(
 @host_primitive(
     type=_broadcast_type,
     numpy=_truncated_normal_array,
-    vjp=lambda ct, y, *inputs, **_: (None,) * len(inputs),
+    vjp=lambda cotangent, y, *inputs, **_: (None,) * len(inputs),
     tf_name="StatelessParameterizedTruncatedNormal",
 )
 def stateless_random_between(

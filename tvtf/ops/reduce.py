@@ -34,11 +34,11 @@ from tvtf.ops.scan import conjugate, wide_type
 P = ParamSpec("P")
 
 
-def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+def expand_reduced(cotangent: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """Broadcasts a reduction's cotangent to the shape of its input."""
     shape = x._dims
     is_aligned = keepdims or len(axis) == len(shape)
-    aligned = ct if is_aligned else bind.reshape(ct, shape=reduced_shape(shape, axis, True))
+    aligned = cotangent if is_aligned else bind.reshape(cotangent, shape=reduced_shape(shape, axis, True))
     return bind.broadcast_to(aligned, shape=shape)
 
 
@@ -151,7 +151,7 @@ def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     "Sum",
     NUMERIC,
     numpy=_sum_array,
-    vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
+    vjp=lambda cotangent, y, x, *, axis, keepdims: expand_reduced(cotangent, x, axis, keepdims),
 )
 def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Computes the sum over axes; over all if ``axis`` is None.
@@ -191,9 +191,9 @@ def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nd
     return np.sign(total) * (np.abs(total) // divisor)  # of the absolute value, because // rounds down
 
 
-def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+def _mean_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """Returns the cotangent of a mean's input: each element gets an equal share."""
-    return expand_reduced(shared(ct, x, axis), x, axis, keepdims)
+    return expand_reduced(shared(cotangent, x, axis), x, axis, keepdims)
 
 
 def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
@@ -271,11 +271,11 @@ def highest(dtype: np.dtype) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
 
 
-def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+def _extreme_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """Divides the cotangent of a maximum or minimum equally among the elements that equal it, as in TensorFlow."""
     is_extreme = bind.cast(bind.equal(x, expand_reduced(y, x, axis, keepdims)), dtype=x.dtype)
     count = bind.reduce_sum(is_extreme, axis=axis, keepdims=keepdims)
-    return bind.multiply(is_extreme, expand_reduced(bind.divide(ct, count), x, axis, keepdims))
+    return bind.multiply(is_extreme, expand_reduced(bind.divide(cotangent, count), x, axis, keepdims))
 
 
 @_reduction_op(
@@ -329,7 +329,7 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 # -- product
 
 
-def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+def _prod_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """Returns the cotangent of reduce_prod's input: the result's cotangent times the product of all other elements.
 
     Two cumulative products give the product of the elements before, and of the elements after each element. Dividing
@@ -347,7 +347,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     others = bind.reshape(bind.multiply(before, after), shape=transposed_dims)
     inverse_perm = tuple(int(i) for i in np.argsort(perm))
     others = bind.transpose(others, perm=inverse_perm)
-    return bind.multiply(expand_reduced(ct, x, axis, keepdims), others)
+    return bind.multiply(expand_reduced(cotangent, x, axis, keepdims), others)
 
 
 @_reduction_op(

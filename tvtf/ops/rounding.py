@@ -17,7 +17,9 @@ def _rounding(
     ufunc: np.ufunc, lower: Callable[..., Any], **columns: Any
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Declares an elementwise rounding op by its NumPy function; its gradient is None, as in TensorFlow."""
-    return unary_op(domain=FLOATING, numpy=ufunc, lower=lower, vjp=lambda ct, y, x: None, gradient=False, **columns)
+    return unary_op(
+        domain=FLOATING, numpy=ufunc, lower=lower, vjp=lambda cotangent, y, x: None, gradient=False, **columns
+    )
 
 
 @_rounding(

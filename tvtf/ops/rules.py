@@ -634,14 +634,14 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
 # -- cotangents
 
 
-def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
+def unbroadcast(cotangent: Tensor, like: Tensor) -> Tensor:
     """Sums a cotangent over the axes along which an operand ``like`` was broadcast. The result has the operand's shape.
 
     Whether a symbolic dim is 1, and was broadcast, is known only at run time. The primitive ``sum_to`` decides then.
     """
-    shape, target = ct._dims, like._dims
-    if type(ct) is EagerTensor and shape == target:
-        return ct
+    shape, target = cotangent._dims, like._dims
+    if type(cotangent) is EagerTensor and shape == target:
+        return cotangent
     new_axis_count = len(shape) - len(target)  # broadcasting adds axes in front
     repeated_axes = []  # axes of size 1 that were repeated
     summed_shape = list(shape[new_axis_count:])
@@ -652,10 +652,10 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
             summed_shape[i] = target_dim
     axes = (*range(new_axis_count), *repeated_axes)
     if axes:
-        ct = bind.reduce_sum(ct, axis=axes, keepdims=False)
+        cotangent = bind.reduce_sum(cotangent, axis=axes, keepdims=False)
     if repeated_axes:
-        ct = bind.reshape(ct, shape=tuple(summed_shape))
-    return ct if same_shape(summed_shape, target) else bind.sum_to(ct, shape=tuple(target))
+        cotangent = bind.reshape(cotangent, shape=tuple(summed_shape))
+    return cotangent if same_shape(summed_shape, target) else bind.sum_to(cotangent, shape=tuple(target))
 
 
 def zeros_like(x: Tensor) -> Tensor:

@@ -96,8 +96,8 @@ def _cumsum_nodes(
     type=_scan_type,
     numpy=_scan_numpy(lambda x, axis, dtype: np.cumsum(x, axis, dtype=dtype), 0),
     lower=kernel("scan.cumsum"),
-    vjp=lambda ct, y, x, *, axis, exclusive, reverse: bind.cumsum(
-        ct, axis=axis, exclusive=exclusive, reverse=not reverse
+    vjp=lambda cotangent, y, x, *, axis, exclusive, reverse: bind.cumsum(
+        cotangent, axis=axis, exclusive=exclusive, reverse=not reverse
     ),
     batch=_scan_batch("cumsum"),
     onnx=_cumsum_nodes,
@@ -134,7 +134,7 @@ def conjugate(x: Tensor) -> Tensor:
     return bind.conj(x) if x.dtype.is_complex else x
 
 
-def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+def _cumprod_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """Returns the cotangent of cumprod's input.
 
     It is the product of the elements before, times a linear recurrence over the cotangents after. Unlike a quotient of
@@ -146,8 +146,8 @@ def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool
     # each element is replaced by the one that follows in the order of the product
     direction = 1 if reverse else -1
     next_factors = moved_by_one(factors, axis, direction)
-    next_ct = moved_by_one(ct, axis, direction) if exclusive else ct
-    sums_after = bind.linear_recurrence(next_factors, next_ct, axis=axis, reverse=not reverse)
+    next_cotangent = moved_by_one(cotangent, axis, direction) if exclusive else cotangent
+    sums_after = bind.linear_recurrence(next_factors, next_cotangent, axis=axis, reverse=not reverse)
     return bind.multiply(products_before, sums_after)
 
 
@@ -227,13 +227,15 @@ def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool)
     return np.moveaxis(result, 0, axis)
 
 
-def _recurrence_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> tuple[Tensor, Tensor]:
-    """Returns the cotangents of ``a`` and ``b``: ``b``'s is the recurrence run backwards over ``ct``."""
+def _recurrence_vjp(
+    cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor, *, axis: int, reverse: bool
+) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of ``a`` and ``b``: ``b``'s is the recurrence run backwards over ``cotangent``."""
     towards_previous, towards_next = (1, -1) if reverse else (-1, 1)
-    b_ct = bind.linear_recurrence(
-        moved_by_one(conjugate(a), axis, towards_previous), ct, axis=axis, reverse=not reverse
+    b_cotangent = bind.linear_recurrence(
+        moved_by_one(conjugate(a), axis, towards_previous), cotangent, axis=axis, reverse=not reverse
     )
-    return bind.multiply(b_ct, conjugate(moved_by_one(y, axis, towards_next))), b_ct
+    return bind.multiply(b_cotangent, conjugate(moved_by_one(y, axis, towards_next))), b_cotangent
 
 
 def _recurrence_batch(size: Dim, inputs: Any, batched: Any, *, axis: int, reverse: bool) -> Tensor:
@@ -278,7 +280,7 @@ def _logsum_numpy(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     return np.flip(total, axis) if reverse else total
 
 
-def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
+def _logsum_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
     """Returns the cotangent of the input of a cumulative log-sum-exp, ``y[i] = log(sum(exp(x[: i + 1])))``.
 
     It is a linear recurrence with the factors ``exp(y[j] - y[j + 1])``. They are at most 1, so nothing overflows.
@@ -286,7 +288,7 @@ def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -
     direction = 1 if reverse else -1
     next_y = moved_by_one(y, axis, direction)
     factors = bind.exp(_difference(y, next_y))
-    sums_after = bind.linear_recurrence(factors, ct, axis=axis, reverse=not reverse)
+    sums_after = bind.linear_recurrence(factors, cotangent, axis=axis, reverse=not reverse)
     return bind.multiply(bind.exp(_difference(x, y)), sums_after)
 
 

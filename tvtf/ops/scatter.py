@@ -215,7 +215,13 @@ def _segment_op(
     )
 
 
-@_segment_op("sum", np.add, lambda t: 0, "add", vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None))
+@_segment_op(
+    "sum",
+    np.add,
+    lambda t: 0,
+    "add",
+    vjp=lambda cotangent, y, data, ids, *, num_segments: (gathered(cotangent, ids), None),
+)
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
     """Computes the sum of the slices of ``data`` that have the same id. Slices with a negative id are left out.
 
@@ -256,12 +262,12 @@ def highest_finite(dtype: np.dtype) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else ml_dtypes.finfo(dtype).max
 
 
-def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
+def _extreme_vjp(cotangent: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
     """Divides the cotangent of a segment's extreme equally among the elements that equal it, as in TensorFlow."""
     is_extreme = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)  # 1 or 0
     extreme_count = bind.unsorted_segment_sum(is_extreme, ids, num_segments=num_segments)
     divisor = bind.maximum(extreme_count, number(1, data))  # an empty segment must not divide by zero
-    share = bind.divide(ct, divisor)
+    share = bind.divide(cotangent, divisor)
     return bind.multiply(is_extreme, gathered(share, ids)), None
 
 
@@ -314,7 +320,7 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
     return segment_front(data, segment_ids, num_segments)
 
 
-def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
+def _prod_vjp(cotangent: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
     """Returns the cotangent of a segment product's data: the result's cotangent times the product of other elements.
 
     Let P be the product of a segment's nonzero elements. For a zero, the product of the others is P. For another
@@ -331,7 +337,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     others_nonzero = bind.equal(gathered(zero_counts, ids), own_zero_count)
     derivative = bind.select(others_nonzero, product_of_others, zero)
     # the ids are integers, which have no cotangent
-    return bind.multiply(gathered(ct, ids), derivative), None
+    return bind.multiply(gathered(cotangent, ids), derivative), None
 
 
 @_segment_op("prod", np.multiply, lambda t: 1, "mul", vjp=_prod_vjp)
@@ -462,10 +468,10 @@ def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     numpy=_scatter_numpy(None),
     lower=kernel("indexing.scatter_update"),
     batch=_scatter_batch("tensor_scatter_update"),
-    vjp=lambda ct, y, x, indices, updates: (
-        bind.tensor_scatter_update(ct, indices, zeros_like(updates)),
+    vjp=lambda cotangent, y, x, indices, updates: (
+        bind.tensor_scatter_update(cotangent, indices, zeros_like(updates)),
         None,
-        bind.gather_nd(ct, indices),
+        bind.gather_nd(cotangent, indices),
     ),
     onnx=_scatter_nodes("none"),
     guard=_scatter_guard,
@@ -535,7 +541,12 @@ def _scatter_op(
     )
 
 
-@_scatter_op("add", np.add, NUMERIC, lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)))
+@_scatter_op(
+    "add",
+    np.add,
+    NUMERIC,
+    lambda cotangent, y, x, indices, updates: (cotangent, None, bind.gather_nd(cotangent, indices)),
+)
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
@@ -569,16 +580,16 @@ def tensor_scatter_nd_sub(
     return bind.tensor_scatter_add(x, index_vectors, bind.subtract(zeros_like(new_values), new_values))
 
 
-def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
+def _scatter_extreme_vjp(cotangent: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
     """Divides the cotangent of a maximum or minimum among all old and new values that equal it, as in TensorFlow."""
     # 1 for each value that equals the extreme, else 0
     is_old_extreme = bind.cast(bind.equal(x, y), dtype=x.dtype)
     is_new_extreme = bind.cast(bind.equal(updates, bind.gather_nd(y, indices)), dtype=x.dtype)
     extreme_count = bind.tensor_scatter_add(is_old_extreme, indices, is_new_extreme)
-    share = bind.divide(ct, extreme_count)
-    x_ct = bind.multiply(share, is_old_extreme)
-    updates_ct = bind.multiply(bind.gather_nd(share, indices), is_new_extreme)
-    return x_ct, None, updates_ct
+    share = bind.divide(cotangent, extreme_count)
+    x_cotangent = bind.multiply(share, is_old_extreme)
+    updates_cotangent = bind.multiply(bind.gather_nd(share, indices), is_new_extreme)
+    return x_cotangent, None, updates_cotangent
 
 
 @_scatter_op("max", np.maximum, REAL, _scatter_extreme_vjp)

@@ -58,9 +58,11 @@ def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, s
     return is_inside, f"slice index of dimension {axis} out of bounds."
 
 
-def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
-    """Returns the cotangent of the sliced tensor: zeros with ``ct`` at the elements that were taken."""
-    return bind.strided_slice_grad(ct, shape=x._type.shape, begin=begin, strides=strides)
+def _strided_vjp(
+    cotangent: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any
+) -> Tensor:
+    """Returns the cotangent of the sliced tensor: zeros with ``cotangent`` at the elements that were taken."""
+    return bind.strided_slice_grad(cotangent, shape=x._type.shape, begin=begin, strides=strides)
 
 
 def _strided_batch(
@@ -142,16 +144,16 @@ def canonical_slice(x: Tensor, begin: Any, size: Any, strides: Any, checked: Any
     return (x,), {"begin": begin, "size": size, "strides": strides, "checked": checked}
 
 
-def _grad_numpy(ct: np.ndarray, *, shape: Any, begin: Any, strides: Any) -> np.ndarray:
+def _grad_numpy(cotangent: np.ndarray, *, shape: Any, begin: Any, strides: Any) -> np.ndarray:
     """Makes zeros of ``shape`` with the cotangent at the elements that the slice takes."""
-    result = np.zeros(shape, ct.dtype)
-    result[numpy_index(begin, ct.shape, strides)] = ct
+    result = np.zeros(shape, cotangent.dtype)
+    result[numpy_index(begin, cotangent.shape, strides)] = cotangent
     return result
 
 
-def _grad_vjp(ct: Tensor, y: Tensor, x: Tensor, *, shape: Any, begin: Any, strides: Any) -> Tensor:
+def _grad_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, shape: Any, begin: Any, strides: Any) -> Tensor:
     """Returns the cotangent of the slice's cotangent: the slice itself."""
-    return bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=strides, checked=())
+    return bind.strided_slice(cotangent, begin=begin, size=x._type.shape, strides=strides, checked=())
 
 
 def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any, strides: Any) -> Tensor:
@@ -165,9 +167,9 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
     Along each axis, a step above 1 interleaves zeros, and a negative step reverses the axis. Then all axes are padded.
     """
     (value,) = inputs
-    (ct_type,), _ = types
-    zero = emitter.const(np.zeros((), ct_type.dtype.np))
-    sizes = list(ct_type.shape)
+    (cotangent_type,), _ = types
+    zero = emitter.const(np.zeros((), cotangent_type.dtype.np))
+    sizes = list(cotangent_type.shape)
     for axis, stride in enumerate(strides):
         value = _interleave_zeros(emitter, value, zero, sizes, axis, abs(stride))
         if stride < 0:
@@ -213,7 +215,7 @@ def _reversed(emitter: Any, value: str, axis: int) -> str:
 
 @primitive(
     name="strided_slice_grad",
-    type=lambda ct, *, shape, begin, strides: TensorType(shape, ct.dtype),
+    type=lambda cotangent, *, shape, begin, strides: TensorType(shape, cotangent.dtype),
     numpy=_grad_numpy,
     lower=kernel("array.strided_slice_grad"),
     vjp=_grad_vjp,
@@ -228,9 +230,9 @@ def _reversed(emitter: Any, value: str, axis: int) -> str:
         )
     ],
 )
-def canonical_slice_grad(ct: Tensor, shape: Any, begin: Any, strides: Any) -> Any:
-    """Returns zeros of ``shape`` with ``ct`` at the elements that the slice takes."""
-    return (ct,), {"shape": shape, "begin": begin, "strides": strides}
+def canonical_slice_grad(cotangent: Tensor, shape: Any, begin: Any, strides: Any) -> Any:
+    """Returns zeros of ``shape`` with ``cotangent`` at the elements that the slice takes."""
+    return (cotangent,), {"shape": shape, "begin": begin, "strides": strides}
 
 
 # -- an element or window whose start the program computes
@@ -275,9 +277,9 @@ def _dynamic_guard(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
     return [_window_guard(*spec, wrap) for spec in zip(extents, starts, axes, sizes)]
 
 
-def _place_guard(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> list[tuple[Tensor, str]]:
-    """Checks at run time that the window into which ``ct`` is written lies within each of its axes."""
-    sizes = [ct._type.shape[a] for a in axes]
+def _place_guard(cotangent: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> list[tuple[Tensor, str]]:
+    """Checks at run time that the window into which ``cotangent`` is written lies within each of its axes."""
+    sizes = [cotangent._type.shape[a] for a in axes]
     return [_window_guard(*spec, wrap) for spec in zip(extents, starts, axes, sizes)]
 
 
@@ -303,10 +305,12 @@ def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wr
 
 
 def _dynamic_vjp(
-    ct: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
+    cotangent: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
 ) -> tuple[Any, ...]:
     """Returns the cotangent of ``x``, which is zero outside the window; the starts have none."""
-    grad = bind.dynamic_slice_grad(ct, *starts, axes=axes, extents=tuple(x._type.shape[a] for a in axes), wrap=wrap)
+    grad = bind.dynamic_slice_grad(
+        cotangent, *starts, axes=axes, extents=tuple(x._type.shape[a] for a in axes), wrap=wrap
+    )
     return grad, *(None for _ in starts)
 
 
@@ -396,19 +400,19 @@ def window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Any
     return (x, *starts), {"axes": axes, "sizes": sizes, "wrap": wrap}
 
 
-def _place_numpy(ct: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, wrap: bool) -> np.ndarray:
-    """Makes zeros, of size ``extents`` along ``axes``, with ``ct`` in the window at ``starts``."""
-    result = np.zeros(_shape_with_sizes(ct.shape, axes, extents), ct.dtype)
-    result[_window(result.shape, starts, axes, [ct.shape[a] for a in axes], wrap)] = ct
+def _place_numpy(cotangent: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, wrap: bool) -> np.ndarray:
+    """Makes zeros, of size ``extents`` along ``axes``, with ``cotangent`` in the window at ``starts``."""
+    result = np.zeros(_shape_with_sizes(cotangent.shape, axes, extents), cotangent.dtype)
+    result[_window(result.shape, starts, axes, [cotangent.shape[a] for a in axes], wrap)] = cotangent
     return result
 
 
 def _place_vjp(
-    ct: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool
+    cotangent: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool
 ) -> tuple[Any, ...]:
-    """Returns the cotangent of ``ct``: the window itself; the starts have none."""
+    """Returns the cotangent of ``cotangent``: the window itself; the starts have none."""
     sizes = tuple(x._type.shape[a] for a in axes)
-    return bind.dynamic_slice(ct, *starts, axes=axes, sizes=sizes, wrap=wrap), *(None for _ in starts)
+    return bind.dynamic_slice(cotangent, *starts, axes=axes, sizes=sizes, wrap=wrap), *(None for _ in starts)
 
 
 def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: Any, wrap: bool) -> Any:
@@ -419,26 +423,28 @@ def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: An
 
 
 def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
-    """Emits ONNX's Pad for dynamic_slice's gradient, which places the cotangent ``ct`` into zeros.
+    """Emits ONNX's Pad for dynamic_slice's gradient, which places the cotangent of the slice into zeros.
 
     The padding before an axis is the start of the window, the padding after it is the remainder of the axis.
     """
     # ``wrap`` isn't needed here, but all ONNX rules receive it
-    ct, *starts = inputs
-    (ct_type, *_), (result_type,) = types
-    window_sizes = tuple(ct_type.shape[axis] for axis in axes)
+    cotangent, *starts = inputs
+    (cotangent_type, *_), (result_type,) = types
+    window_sizes = tuple(cotangent_type.shape[axis] for axis in axes)
     before = _starts(emitter, starts, result_type.shape, axes)
     total = emitter.computed("Sub", [emitter.shape(extents), emitter.shape(window_sizes)])
     after = emitter.computed("Sub", [total, before])
     paddings = emitter.computed("Concat", [before, after], axis=0)
-    zero = emitter.const(np.zeros((), ct_type.dtype.np))
-    emitter.node("Pad", [ct, paddings, zero, emitter.const(np.array(axes))], outputs)
+    zero = emitter.const(np.zeros((), cotangent_type.dtype.np))
+    emitter.node("Pad", [cotangent, paddings, zero, emitter.const(np.array(axes))], outputs)
 
 
 @primitive(
     name="dynamic_slice_grad",
     tf_name="StridedSliceGrad",
-    type=lambda ct, *starts, axes, extents, wrap: TensorType(_shape_with_sizes(ct.shape, axes, extents), ct.dtype),
+    type=lambda cotangent, *starts, axes, extents, wrap: TensorType(
+        _shape_with_sizes(cotangent.shape, axes, extents), cotangent.dtype
+    ),
     numpy=_place_numpy,
     lower=kernel("indexing.dynamic_slice_grad"),
     vjp=_place_vjp,
@@ -454,6 +460,6 @@ def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: A
         for s, a, n, at in _INDEX_SAMPLES
     ],
 )
-def window_grad(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> Any:
-    """Returns zeros with ``ct`` in the window at ``starts``; the result has the sizes ``extents`` along ``axes``."""
-    return (ct, *starts), {"axes": axes, "extents": extents, "wrap": wrap}
+def window_grad(cotangent: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> Any:
+    """Returns zeros with the cotangent in the window at ``starts``; the result has sizes ``extents`` along ``axes``."""
+    return (cotangent, *starts), {"axes": axes, "extents": extents, "wrap": wrap}

@@ -43,10 +43,10 @@ def _type(x: TensorType, *, axis: int) -> TensorType:
     return x
 
 
-def _grad_type(ct: TensorType, y: TensorType, *, axis: int) -> TensorType:
+def _grad_type(cotangent: TensorType, y: TensorType, *, axis: int) -> TensorType:
     """Checks that the cotangent has the type of the result ``y``, which the gradient has, too."""
-    require_same_dtype((ct, y), ("gradients", "softmax"))
-    require_shape(ct, y.shape, "gradients")
+    require_same_dtype((cotangent, y), ("gradients", "softmax"))
+    require_shape(cotangent, y.shape, "gradients")
     return y
 
 
@@ -73,20 +73,22 @@ def row_sum(x: Tensor, axis: int) -> Tensor:
     return bind.reduce_sum(x, axis=(axis,), keepdims=True)
 
 
-def _grad_of_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+def _grad_of_softmax_grad(c: Tensor, g: Tensor, cotangent: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``softmax_grad``'s inputs, for second derivatives."""
-    total = row_sum(bind.multiply(ct, y), axis)
+    total = row_sum(bind.multiply(cotangent, y), axis)
     weighted = row_sum(bind.multiply(c, y), axis)
-    y_ct = bind.subtract(bind.multiply(c, bind.subtract(ct, total)), bind.multiply(ct, weighted))
-    return bind.softmax_grad(c, y, axis=axis), y_ct
+    y_cotangent = bind.subtract(bind.multiply(c, bind.subtract(cotangent, total)), bind.multiply(cotangent, weighted))
+    return bind.softmax_grad(c, y, axis=axis), y_cotangent
 
 
-def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+def _grad_of_log_softmax_grad(
+    c: Tensor, g: Tensor, cotangent: Tensor, y: Tensor, *, axis: int
+) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``log_softmax_grad``'s inputs, for second derivatives."""
     probabilities = bind.exp(y)
-    ct_ct = bind.subtract(c, row_sum(bind.multiply(c, probabilities), axis))
-    y_ct = bind.negative(bind.multiply(bind.multiply(c, probabilities), row_sum(ct, axis)))
-    return ct_ct, y_ct
+    cotangent_cotangent = bind.subtract(c, row_sum(bind.multiply(c, probabilities), axis))
+    y_cotangent = bind.negative(bind.multiply(bind.multiply(c, probabilities), row_sum(cotangent, axis)))
+    return cotangent_cotangent, y_cotangent
 
 
 def _samples() -> list[Sample]:
@@ -148,7 +150,7 @@ def _front(logits: Any, axis: Any) -> Any:
     type=_type,
     numpy=lambda x, *, axis: softmax_array(x, axis),
     lower=kernel("softmax.softmax"),
-    vjp=lambda ct, y, x, *, axis: bind.softmax_grad(ct, y, axis=axis),
+    vjp=lambda cotangent, y, x, *, axis: bind.softmax_grad(cotangent, y, axis=axis),
     batch=batch_rows("softmax"),
     onnx=lambda emitter, inputs, outputs, types, *, axis: emitter.node("Softmax", inputs, outputs, axis=axis),
     samples=_samples,
@@ -185,13 +187,15 @@ def _grad_op(name: str, **columns: Any) -> Any:
 
 @_grad_op(
     "softmax_grad",
-    numpy=lambda ct, y, *, axis: upcast(y) * (upcast(ct) - np.sum(upcast(ct) * upcast(y), axis, keepdims=True)),
+    numpy=lambda cotangent, y, *, axis: (
+        upcast(y) * (upcast(cotangent) - np.sum(upcast(cotangent) * upcast(y), axis, keepdims=True))
+    ),
     vjp=_grad_of_softmax_grad,
     onnx=lambda emitter, inputs, outputs, types, *, axis: _softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
-def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
-    """Returns the cotangent of softmax's input from that of its result ``y``: ``y * (ct - sum(ct * y))``."""
-    return (ct, y), {"axis": axis}
+def softmax_grad(cotangent: Tensor, y: Tensor, axis: int) -> Any:
+    """Returns the cotangent of softmax's input from that of its result ``y``: ``y * (cotangent - sum(ct * y))``."""
+    return (cotangent, y), {"axis": axis}
 
 
 def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
@@ -212,7 +216,7 @@ def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, a
     type=_type,
     numpy=lambda x, *, axis: log_softmax_array(x, axis),
     lower=kernel("softmax.log_softmax"),
-    vjp=lambda ct, y, x, *, axis: bind.log_softmax_grad(ct, y, axis=axis),
+    vjp=lambda cotangent, y, x, *, axis: bind.log_softmax_grad(cotangent, y, axis=axis),
     batch=batch_rows("log_softmax"),
     onnx=_log_softmax_nodes,
     samples=_samples,
@@ -239,28 +243,30 @@ def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
 
 @_grad_op(
     "log_softmax_grad",
-    numpy=lambda ct, y, *, axis: upcast(ct) - np.exp(upcast(y)) * np.sum(upcast(ct), axis, keepdims=True),
+    numpy=lambda cotangent, y, *, axis: (
+        upcast(cotangent) - np.exp(upcast(y)) * np.sum(upcast(cotangent), axis, keepdims=True)
+    ),
     vjp=_grad_of_log_softmax_grad,
     onnx=lambda emitter, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
-def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
-    """Returns the cotangent of log_softmax's input from that of its result ``y``: ``ct - exp(y) * sum(ct)``."""
-    return (ct, y), {"axis": axis}
+def log_softmax_grad(cotangent: Tensor, y: Tensor, axis: int) -> Any:
+    """Returns the cotangent of log_softmax's input from that of its result ``y``: ``cotangent - exp(y) * sum(ct)``."""
+    return (cotangent, y), {"axis": axis}
 
 
 def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    """Emits ONNX nodes for softmax's gradient ``y * (ct - sum(ct * y))``, where ``y`` is the softmax."""
-    ct, y = inputs
-    product = emitter.computed("Mul", [ct, y])
+    """Emits ONNX nodes for softmax's gradient ``y * (cotangent - sum(ct * y))``, where ``y`` is the softmax."""
+    cotangent, y = inputs
+    product = emitter.computed("Mul", [cotangent, y])
     total = emitter.reduced("ReduceSum", [product], (axis,), True)
-    difference = emitter.computed("Sub", [ct, total])
+    difference = emitter.computed("Sub", [cotangent, total])
     emitter.node("Mul", [y, difference], outputs)
 
 
 def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    """Emits ONNX nodes for log_softmax's gradient ``ct - exp(y) * sum(ct)``, where ``y`` is the log_softmax."""
-    ct, y = inputs
-    total = emitter.reduced("ReduceSum", [ct], (axis,), True)
+    """Emits ONNX nodes for log_softmax's gradient ``cotangent - exp(y) * sum(ct)``, where ``y`` is the log_softmax."""
+    cotangent, y = inputs
+    total = emitter.reduced("ReduceSum", [cotangent], (axis,), True)
     probabilities = emitter.computed("Exp", [y])
     product = emitter.computed("Mul", [probabilities, total])
-    emitter.node("Sub", [ct, product], outputs)
+    emitter.node("Sub", [cotangent, product], outputs)

@@ -58,7 +58,7 @@ def _inverse_type(x: TensorType) -> TensorType:
 @lapack_primitive(
     type=_inverse_type,
     numpy=lambda x: with_lapack_error(NOT_INVERTIBLE, np.linalg.inv, singled(x)),
-    vjp=lambda ct, y, x: bind.negative(products(adjoint(y), ct, adjoint(y))),
+    vjp=lambda cotangent, y, x: bind.negative(products(adjoint(y), cotangent, adjoint(y))),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.inv",),
 )
@@ -105,7 +105,7 @@ def _inverse_adjoint(x: Tensor) -> Tensor:
 @lapack_primitive(
     type=_scalar_type,
     numpy=np.linalg.det,
-    vjp=lambda ct, y, x: bind.multiply(column(bind.multiply(ct, conj(y))), _inverse_adjoint(x)),
+    vjp=lambda cotangent, y, x: bind.multiply(column(bind.multiply(cotangent, conj(y))), _inverse_adjoint(x)),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2), (1, 0, 0)),
     public=("linalg.det",),
 )
@@ -130,21 +130,21 @@ def matrix_determinant(input: Any, name: str | None = None) -> Any:
     return (convert_to_tensor(input),), {}
 
 
-def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
+def _log_vjp(cotangent: Any, y: Any, x: Tensor) -> Tensor:
     """Returns the cotangent of slogdet's input ``x`` from the cotangents of the sign and the logarithm.
 
     The real part of ``tr(x^-1 dx)`` is the change of the logarithm. Its imaginary part is the rotation of the sign.
     """
     sign, log = y
-    sign_ct, log_ct = ct
-    sign_ct = zeros_like(sign) if sign_ct is None else sign_ct
-    log_ct = zeros_like(log) if log_ct is None else log_ct
+    sign_cotangent, log_cotangent = cotangent
+    sign_cotangent = zeros_like(sign) if sign_cotangent is None else sign_cotangent
+    log_cotangent = zeros_like(log) if log_cotangent is None else log_cotangent
     if x.dtype.is_complex:
-        rotation_ct = bind.imag(bind.multiply(sign_ct, bind.conj(sign)))
-        trace_ct = bind.complex(bind.real(log_ct), rotation_ct)
+        rotation_cotangent = bind.imag(bind.multiply(sign_cotangent, bind.conj(sign)))
+        trace_cotangent = bind.complex(bind.real(log_cotangent), rotation_cotangent)
     else:  # the sign of a real determinant doesn't change
-        trace_ct = log_ct
-    return bind.multiply(column(trace_ct), _inverse_adjoint(x))
+        trace_cotangent = log_cotangent
+    return bind.multiply(column(trace_cotangent), _inverse_adjoint(x))
 
 
 @lapack_primitive(
@@ -225,10 +225,10 @@ def _require_fitting(a: TensorType, b: TensorType) -> None:
         )
 
 
-def _solve_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _solve_vjp(cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of matrix and right-hand side of ``a @ y = b``: one solve with the adjoint matrix."""
-    b_ct = bind.matrix_solve(adjoint(a), ct)
-    return bind.negative(product(b_ct, adjoint(y))), b_ct
+    b_cotangent = bind.matrix_solve(adjoint(a), cotangent)
+    return bind.negative(product(b_cotangent, adjoint(y))), b_cotangent
 
 
 def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
@@ -311,11 +311,11 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
     return each(lambda x, y: trsm(1.0, x.T, y.T, side=1, lower=not lower).T, a, b)
 
 
-def _triangular_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
+def _triangular_vjp(cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
     """Returns the gradients of a triangular solve; the matrix's lies in its triangle."""
-    b_ct = bind.matrix_triangular_solve(adjoint(a), ct, lower=not lower)
-    a_ct = bind.negative(product(b_ct, adjoint(y)))
-    return unbroadcast(lower_part(a_ct) if lower else upper_part(a_ct), a), unbroadcast(b_ct, b)
+    b_cotangent = bind.matrix_triangular_solve(adjoint(a), cotangent, lower=not lower)
+    a_cotangent = bind.negative(product(b_cotangent, adjoint(y)))
+    return unbroadcast(lower_part(a_cotangent) if lower else upper_part(a_cotangent), a), unbroadcast(b_cotangent, b)
 
 
 def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tensor:
@@ -388,14 +388,14 @@ def _cholesky_array(x: np.ndarray) -> np.ndarray:
     return each(factor, x)
 
 
-def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+def _cholesky_vjp(cotangent: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """Returns the cotangent of a Cholesky decomposition's input. It is symmetric, as in TensorFlow.
 
     Source: https://arxiv.org/abs/1602.07527
     """
     # y^-H phi(y^H ct) y^-1, made symmetric; phi keeps the lower triangle and half of the diagonal
     y_adjoint = adjoint(y)
-    inner = product(y_adjoint, ct)
+    inner = product(y_adjoint, cotangent)
     phi = less(lower_part(inner), scaled(only_diagonal(inner), 0.5))
     solved_on_left = bind.matrix_triangular_solve(y_adjoint, phi, lower=False)
     solved_on_right = adjoint(bind.matrix_triangular_solve(y_adjoint, adjoint(solved_on_left), lower=False))

@@ -65,11 +65,11 @@ def along_rows(x: Tensor, indices: Tensor) -> Tensor:
     return bind.gather(x, indices, axis=x.ndim - 1, batch_dims=x.ndim - 1)
 
 
-def _sort_vjp(ct: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
-    """Returns the cotangent of the unsorted input: ``ct`` in the order that the inverse permutation restores."""
+def _sort_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
+    """Returns the cotangent of the unsorted input: ``cotangent`` in the order that the inverse permutation restores."""
     order = bind.argsort(x, descending=descending)
     # the argsort of a permutation is its inverse
-    return along_rows(ct, bind.argsort(order, descending=False))
+    return along_rows(cotangent, bind.argsort(order, descending=False))
 
 
 def _row_samples(**options: Any) -> Any:
@@ -268,7 +268,7 @@ def _top_numpy(x: np.ndarray, *, k: int, index_type: DType) -> tuple[np.ndarray,
     return np.take_along_axis(x, indices, -1), indices
 
 
-def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tensor:
+def _top_vjp(cotangents: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tensor:
     """Returns the cotangent of top_k's input: adds the cotangents of the values at the indices of the values.
 
     The indices are converted to those of the flattened input.
@@ -276,10 +276,10 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
     # ``k`` and ``index_type`` aren't needed here, but all gradient rules receive them
     shape = x._type.shape
     *row_dims, columns = shape
-    values_ct, _ = cts
+    values_cotangent, _ = cotangents
     _, indices = ys
     flat_indices = flat_ids(indices, row_dims, columns)
-    flat_cotangent = bind.unsorted_segment_sum(values_ct, flat_indices, num_segments=size_of(shape))
+    flat_cotangent = bind.unsorted_segment_sum(values_cotangent, flat_indices, num_segments=size_of(shape))
     return bind.reshape(flat_cotangent, shape=shape)
 
 
@@ -604,7 +604,7 @@ def _unique_types(x: TensorType, axis: int, out_idx: DType, count: Any) -> tuple
     tf_name="UniqueWithCounts",
     type=_unique_types,
     numpy=_numpy_uniques,
-    vjp=lambda ct, y, x, axis, out_idx, count: (None,),
+    vjp=lambda cotangent, y, x, axis, out_idx, count: (None,),
 )
 def distinct(x: Tensor, axis: int, out_idx: DType, count: Any) -> Any:
     """Returns ``count`` distinct slices along an axis, each slice's index among them, and how often each occurs."""

@@ -205,9 +205,9 @@ def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
     numpy=widened(_polygamma),
     lower=None,
     host=True,
-    vjp=lambda ct, z, n, x: (
+    vjp=lambda cotangent, z, n, x: (
         None,
-        unbroadcast(bind.multiply(ct, bind.polygamma(bind.add(n, number(1, n)), x)), x),
+        unbroadcast(bind.multiply(cotangent, bind.polygamma(bind.add(n, number(1, n)), x)), x),
     ),
     onnx=None,
     why_not=NO_ONNX,

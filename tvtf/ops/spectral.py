@@ -69,55 +69,55 @@ def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
     return adjoint(bind.matrix_triangular_solve(r, adjoint(x), lower=False))
 
 
-def _tall_qr_grad(q: Tensor, r: Tensor, q_ct: Tensor, r_ct: Tensor) -> Tensor:
+def _tall_qr_grad(q: Tensor, r: Tensor, q_cotangent: Tensor, r_cotangent: Tensor) -> Tensor:
     """Returns the cotangent of a QR decomposition's input for matrices with at least as many rows as columns.
 
-    ``q_ct`` and ``r_ct`` are the cotangents of q and r.
+    ``q_cotangent`` and ``r_cotangent`` are the cotangents of q and r.
 
     Source: https://arxiv.org/abs/2009.10071
     """
-    projected_q_ct = product(adjoint(q), q_ct)
-    projected_r_ct = product(r, adjoint(r_ct))
+    projected_q_cotangent = product(adjoint(q), q_cotangent)
+    projected_r_cotangent = product(r, adjoint(r_cotangent))
     # the part of the cotangent within the column space of q, and the part outside it
-    q_skew = less(projected_q_ct, adjoint(projected_q_ct))
-    r_skew = less(projected_r_ct, adjoint(projected_r_ct))
+    q_skew = less(projected_q_cotangent, adjoint(projected_q_cotangent))
+    r_skew = less(projected_r_cotangent, adjoint(projected_r_cotangent))
     lower_skew = lower_part(bind.add(q_skew, r_skew))
-    within_columns = product(q, bind.add(r_ct, _times_inverse_adjoint(lower_skew, r)))
-    outside_columns = _times_inverse_adjoint(less(q_ct, product(q, projected_q_ct)), r)
-    x_ct = bind.add(within_columns, outside_columns)
+    within_columns = product(q, bind.add(r_cotangent, _times_inverse_adjoint(lower_skew, r)))
+    outside_columns = _times_inverse_adjoint(less(q_cotangent, product(q, projected_q_cotangent)), r)
+    x_cotangent = bind.add(within_columns, outside_columns)
     if not q.dtype.is_complex:
-        return x_ct
-    phases = only_diagonal(less(projected_r_ct, adjoint(projected_q_ct)))
+        return x_cotangent
+    phases = only_diagonal(less(projected_r_cotangent, adjoint(projected_q_cotangent)))
     imaginary_part = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
-    return bind.add(x_ct, _times_inverse_adjoint(product(q, adjoint(imaginary_part)), r))
+    return bind.add(x_cotangent, _times_inverse_adjoint(product(q, adjoint(imaginary_part)), r))
 
 
-def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
+def _qr_vjp(cotangent: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     """Returns the cotangent of a QR decomposition's input.
 
     For wide matrices it is computed from their left square part, as in TensorFlow.
     """
     q, r = y
-    q_ct, r_ct = ct
-    q_ct = or_zeros(q_ct, q)
-    r_ct = upper_part(or_zeros(r_ct, r))
+    q_cotangent, r_cotangent = cotangent
+    q_cotangent = or_zeros(q_cotangent, q)
+    r_cotangent = upper_part(or_zeros(r_cotangent, r))
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
-        return _tall_qr_grad(q, r, q_ct, r_ct)
+        return _tall_qr_grad(q, r, q_cotangent, r_cotangent)
     if rows > columns:
         if full_matrices:
             raise NotImplementedError(
                 "QrGrad not implemented when nrows > ncols and full_matrices is true. "
                 f"Received r.shape={r.shape} with nrows={rows}and ncols={columns}."
             )
-        return _tall_qr_grad(q, r, q_ct, r_ct)
+        return _tall_qr_grad(q, r, q_cotangent, r_cotangent)
     # x is [square, right], and its QR decomposition is that of the square part: r = [r of the square part, q^H right]
-    right, right_r_ct = x[..., :, rows:], r_ct[..., :, rows:]
-    square_r, square_r_ct = r[..., :, :rows], r_ct[..., :, :rows]
-    square_q_ct = bind.add(q_ct, product(right, adjoint(right_r_ct)))
-    square_ct = _tall_qr_grad(q, square_r, square_q_ct, square_r_ct)
-    right_ct = product(q, right_r_ct)
-    return bind.concat(square_ct, right_ct, axis=x.ndim - 1)
+    right, right_r_cotangent = x[..., :, rows:], r_cotangent[..., :, rows:]
+    square_r, square_r_cotangent = r[..., :, :rows], r_cotangent[..., :, :rows]
+    square_q_cotangent = bind.add(q_cotangent, product(right, adjoint(right_r_cotangent)))
+    square_cotangent = _tall_qr_grad(q, square_r, square_q_cotangent, square_r_cotangent)
+    right_cotangent = product(q, right_r_cotangent)
+    return bind.concat(square_cotangent, right_cotangent, axis=x.ndim - 1)
 
 
 @lapack_primitive(
@@ -218,56 +218,64 @@ def _reciprocal(x: Tensor) -> Tensor:
     return bind.divide(x, bind.add(bind.multiply(x, x), number(1e-20, x)))
 
 
-def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
+def _svd_vjp(cotangent: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     """Returns the cotangent of an SVD's input.
 
     For matrices with more rows than columns it is computed from the SVD of the adjoint.
     """
     s, u, v = y
-    s_ct, u_ct, v_ct = (or_zeros(output_ct, output) for output_ct, output in zip(ct, y))
+    s_cotangent, u_cotangent, v_cotangent = (
+        or_zeros(output_cotangent, output) for output_cotangent, output in zip(cotangent, y)
+    )
     rows, columns = x._type.shape[-2:]
     if _are_equal(rows, columns):
-        return _wide_svd_grad(s, u, v, s_ct, u_ct, v_ct)
+        return _wide_svd_grad(s, u, v, s_cotangent, u_cotangent, v_cotangent)
     if full_matrices and abs(rows - columns) > 1:
         raise NotImplementedError(
             "svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True. "
             f"Received: m={rows} and n={columns} from op input={x} with shape={x.shape}."
         )
     if rows > columns:
-        return adjoint(_wide_svd_grad(s, v, u, s_ct, v_ct, u_ct))
-    return _wide_svd_grad(s, u, v, s_ct, u_ct, v_ct)
+        return adjoint(_wide_svd_grad(s, v, u, s_cotangent, v_cotangent, u_cotangent))
+    return _wide_svd_grad(s, u, v, s_cotangent, u_cotangent, v_cotangent)
 
 
-def _wide_svd_grad(s: Tensor, u: Tensor, v: Tensor, s_ct: Tensor, u_ct: Tensor, v_ct: Tensor) -> Tensor:
+def _wide_svd_grad(
+    s: Tensor, u: Tensor, v: Tensor, s_cotangent: Tensor, u_cotangent: Tensor, v_cotangent: Tensor
+) -> Tensor:
     """Returns the cotangent of an SVD's input, of at most as many rows as columns.
 
-    ``s_ct``, ``u_ct`` and ``v_ct`` are the cotangents of singular values, left and right singular vectors.
+    ``s_cotangent``, ``u_cotangent`` and ``v_cotangent`` are those of the singular values, and left and right vectors.
 
     Source: https://j-towns.github.io/papers/svd-derivative.pdf
     """
     values = as_dtype_of(s, u)
     size, (width, v_columns) = u._type.shape[-1], v._type.shape[-2:]
-    first_v, first_v_ct = (v, v_ct) if _are_equal(v_columns, size) else (v[..., :, :size], v_ct[..., :, :size])
+    first_v, first_v_cotangent = (
+        (v, v_cotangent) if _are_equal(v_columns, size) else (v[..., :, :size], v_cotangent[..., :, :size])
+    )
     quotients = as_dtype_of(_reciprocal_differences(bind.multiply(s, s)), u)
-    projected_u_ct = bind.multiply(quotients, product(adjoint(u), u_ct))
-    projected_v_ct = product(adjoint(first_v), first_v_ct)
-    scaled_v_ct = bind.multiply(quotients, projected_v_ct)
-    from_u = scaled_columns(bind.add(projected_u_ct, adjoint(projected_u_ct)), values)
-    from_v = adjoint(scaled_columns(bind.add(scaled_v_ct, adjoint(scaled_v_ct)), values))
-    middle = bind.add(diagonal_matrix(as_dtype_of(s_ct, u)), bind.add(from_u, from_v))
+    projected_u_cotangent = bind.multiply(quotients, product(adjoint(u), u_cotangent))
+    projected_v_cotangent = product(adjoint(first_v), first_v_cotangent)
+    scaled_v_cotangent = bind.multiply(quotients, projected_v_cotangent)
+    from_u = scaled_columns(bind.add(projected_u_cotangent, adjoint(projected_u_cotangent)), values)
+    from_v = adjoint(scaled_columns(bind.add(scaled_v_cotangent, adjoint(scaled_v_cotangent)), values))
+    middle = bind.add(diagonal_matrix(as_dtype_of(s_cotangent, u)), bind.add(from_u, from_v))
     reciprocals = as_dtype_of(_reciprocal(s), u)
     if u.dtype.is_complex:
-        phases = only_diagonal(projected_v_ct)
+        phases = only_diagonal(projected_v_cotangent)
         middle = bind.add(middle, scaled(adjoint(scaled_columns(less(phases, adjoint(phases)), reciprocals)), 0.5))
     grad = products(u, middle, adjoint(first_v))
     if _are_equal(size, width):
         return grad
     # what of v's cotangent is orthogonal to the first columns of v
-    outside_ct = less(adjoint(first_v_ct), products(adjoint(first_v_ct), first_v, adjoint(first_v)))
+    outside_cotangent = less(
+        adjoint(first_v_cotangent), products(adjoint(first_v_cotangent), first_v, adjoint(first_v))
+    )
     if not _are_equal(v_columns, size):
-        other_v, other_v_ct = v[..., :, size:], v_ct[..., :, size:]
-        outside_ct = less(outside_ct, products(adjoint(first_v), other_v_ct, adjoint(other_v)))
-    return bind.add(grad, product(scaled_columns(u, reciprocals), outside_ct))
+        other_v, other_v_cotangent = v[..., :, size:], v_cotangent[..., :, size:]
+        outside_cotangent = less(outside_cotangent, products(adjoint(first_v), other_v_cotangent, adjoint(other_v)))
+    return bind.add(grad, product(scaled_columns(u, reciprocals), outside_cotangent))
 
 
 @lapack_primitive(
@@ -292,10 +300,10 @@ def _values_type(x: TensorType) -> TensorType:
     return TensorType((*x.shape[:-2], _smaller_dim(*x.shape[-2:])), x.dtype.real_dtype)
 
 
-def _values_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Returns the cotangent of the matrices from that of their singular values: ``u @ diag(ct) @ adjoint(v)``."""
+def _values_vjp(cotangent: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Returns the matrices' cotangent from that of their singular values: ``u @ diag(cotangent) @ adjoint(v)``."""
     _, u, v = bind.svd_factors(x, full_matrices=False)
-    return product(scaled_columns(u, as_dtype_of(ct, u)), adjoint(v))
+    return product(scaled_columns(u, as_dtype_of(cotangent, u)), adjoint(v))
 
 
 @lapack_primitive(
@@ -429,24 +437,24 @@ def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return tuple(with_lapack_error("Eigen decomposition was not successful.", np.linalg.eig, x))
 
 
-def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
+def _eig_vjp(cotangent: Any, y: Any, x: Tensor) -> Tensor:
     """Returns the cotangent of eig's input from the cotangents of the eigenvalues and eigenvectors.
 
     Source: https://arxiv.org/abs/1701.00392, eq. 4.77
     """
     values, vectors = y
-    values_ct, vectors_ct = ct
-    middle = diagonal_matrix(or_zeros(values_ct, values))
-    if vectors_ct is not None:
-        projected = product(adjoint(vectors), vectors_ct)
+    values_cotangent, vectors_cotangent = cotangent
+    middle = diagonal_matrix(or_zeros(values_cotangent, values))
+    if vectors_cotangent is not None:
+        projected = product(adjoint(vectors), vectors_cotangent)
         lengths = bind.real(diagonal(projected))
         complex_lengths = bind.complex(lengths, scaled(lengths, 0))
         # eigenvectors have length one: changes along them have no effect
         along_vectors = scaled_columns(product(adjoint(vectors), vectors), complex_lengths)
         coefficients = conj(_reciprocal_differences(values))
         middle = bind.add(middle, bind.multiply(coefficients, less(projected, along_vectors)))
-    x_ct = bind.matrix_solve(adjoint(vectors), product(middle, adjoint(vectors)))
-    return as_dtype_of(x_ct, x)
+    x_cotangent = bind.matrix_solve(adjoint(vectors), product(middle, adjoint(vectors)))
+    return as_dtype_of(x_cotangent, x)
 
 
 @lapack_primitive(

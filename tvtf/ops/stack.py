@@ -120,16 +120,16 @@ def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) 
     return (count,), {"shape": shape, "dtype": dtype, "size": size}
 
 
-def _write_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor, value: Tensor) -> tuple[Any, None, Any]:
+def _write_vjp(cotangent: Tensor, y: Tensor, buffer: Tensor, index: Tensor, value: Tensor) -> tuple[Any, None, Any]:
     """Returns the cotangents of a write: the value gets that of its row, the buffer zeros there."""
-    row_ct = bind.stack_read(ct, index)
-    return bind.stack_write(ct, index, zeros_like(row_ct)), None, row_ct
+    row_cotangent = bind.stack_read(cotangent, index)
+    return bind.stack_write(cotangent, index, zeros_like(row_cotangent)), None, row_cotangent
 
 
-def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:
-    """Returns the cotangent of the buffer: zeros with ``ct`` in the row that was read; the index has none."""
-    row_type = TensorType(buffer._type.shape[1:], ct.dtype)
-    return bind.stack_add(new_stack(buffer._type.shape[0], row_type), index, ct), None
+def _read_vjp(cotangent: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:
+    """Returns the cotangent of the buffer: zeros with ``cotangent`` in the row that was read; the index has none."""
+    row_type = TensorType(buffer._type.shape[1:], cotangent.dtype)
+    return bind.stack_add(new_stack(buffer._type.shape[0], row_type), index, cotangent), None
 
 
 def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
@@ -204,7 +204,7 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     type=_write_type,
     numpy=_added,
     lower=kernel("stack.add"),
-    vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
+    vjp=lambda cotangent, y, buffer, index, value: (cotangent, None, bind.stack_read(cotangent, index)),
     batch=_masked_batch_rule(lambda here, buffer, new: bind.add(buffer, bind.select(here, new, zeros_like(new)))),
     why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: _write_samples(dtypes.FLOATING, gradient=True),
@@ -237,9 +237,9 @@ def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> n
     return copy
 
 
-def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
-    """Returns the cotangents: the buffer's is ``ct``, each value's the row of ``ct`` at its index."""
-    return ct, None, gathered(ct, places)
+def _rows_vjp(cotangent: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
+    """Returns the cotangents: the buffer's is ``cotangent``, each value's the row of ``cotangent`` at its index."""
+    return cotangent, None, gathered(cotangent, places)
 
 
 def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:

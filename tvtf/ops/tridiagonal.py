@@ -136,7 +136,7 @@ def _divided_by_pivot(row: np.ndarray, pivot: Any, perturbation: Any) -> np.ndar
     tf_name="TridiagonalSolve",
     type=_solve_type,
     numpy=_solve_perturbed_batch,
-    vjp=lambda ct, y, diagonals, rhs: _solve_gradient(bind.perturbed_system, ct, y, diagonals),
+    vjp=lambda cotangent, y, diagonals, rhs: _solve_gradient(bind.perturbed_system, cotangent, y, diagonals),
     why_not={"batch": "maps compute it element by element"},
 )
 def perturbed_system(diagonals: Tensor, rhs: Tensor) -> Any:
@@ -183,24 +183,24 @@ def _row_inner_products(a: Tensor, b: Tensor) -> Tensor:
     return bind.reduce_sum(bind.multiply(a, conjugate(b)), axis=(a.ndim - 1,), keepdims=True)
 
 
-def _solve_gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
+def _solve_gradient(solve: Any, cotangent: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of the diagonals and of the right-hand sides of a tridiagonal solve.
 
     The cotangent of the right-hand sides is a solve with the transposed matrix. The inner products of this cotangent
     with the rows of the solution ``y``, negated, are the cotangent of the diagonals.
     """
-    rhs_ct = solve(_transposed(diagonals), ct)
-    upper = _row_inner_products(rhs_ct, _next_rows(y))
-    main = _row_inner_products(rhs_ct, y)
-    lower = _row_inner_products(rhs_ct, _previous_rows(y))
-    return bind.negative(_rows([upper, main, lower])), rhs_ct
+    rhs_cotangent = solve(_transposed(diagonals), cotangent)
+    upper = _row_inner_products(rhs_cotangent, _next_rows(y))
+    main = _row_inner_products(rhs_cotangent, y)
+    lower = _row_inner_products(rhs_cotangent, _previous_rows(y))
+    return bind.negative(_rows([upper, main, lower])), rhs_cotangent
 
 
 @lapack_primitive(
     tf_name="TridiagonalSolve",
     type=_solve_type,
     numpy=_solve_banded,
-    vjp=lambda ct, y, diagonals, rhs: _solve_gradient(bind.tridiagonal_system, ct, y, diagonals),
+    vjp=lambda cotangent, y, diagonals, rhs: _solve_gradient(bind.tridiagonal_system, cotangent, y, diagonals),
     samples=lambda: [
         Sample((_dominant_diagonals(i, *batch), matrix(i, *batch, 4, 2)), {}, dtypes)
         for i, batch in enumerate(((), (2,)))

@@ -165,10 +165,12 @@ def _one_minus_square(x: Tensor) -> Tensor:
     return bind.subtract(number(1, x), bind.square(x))
 
 
-def _atan2_vjp(ct: Tensor, z: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+def _atan2_vjp(cotangent: Tensor, z: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``y`` and ``x``: the angle's derivatives are x / (x² + y²) and -y / (x² + y²)."""
-    scaled_ct = bind.divide(ct, bind.add(bind.square(x), bind.square(y)))
-    return unbroadcast(bind.multiply(x, scaled_ct), y), unbroadcast(bind.negative(bind.multiply(y, scaled_ct)), x)
+    scaled_cotangent = bind.divide(cotangent, bind.add(bind.square(x), bind.square(y)))
+    return unbroadcast(bind.multiply(x, scaled_cotangent), y), unbroadcast(
+        bind.negative(bind.multiply(y, scaled_cotangent)), x
+    )
 
 
 @binary_op(

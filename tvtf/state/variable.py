@@ -33,8 +33,8 @@ class ReadVariable:
     tf_name = "ReadVariableOp"
 
     @staticmethod
-    def vjp(ct: Any, *_: Any) -> Any:
-        return ct
+    def vjp(cotangent: Any, *_: Any) -> Any:
+        return cotangent
 
 
 class AliasCounter:

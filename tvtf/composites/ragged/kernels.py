@@ -86,17 +86,17 @@ def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: A
     return dense
 
 
-def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
-    """Computes the gradients of padding ragged rows to a dense tensor: ``ct`` at each value's row and column.
+def _dense_vjp(cotangent: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
+    """Computes the gradients of padding ragged rows to a dense tensor: ``cotangent`` at each value's row and column.
 
     A value that was cut off gets zeros. The row splits and the default have no gradient (None).
     """
     rows = row_ids(splits, values)
     row_starts = bind.gather(splits, rows, axis=0, batch_dims=0)
     columns = bind.subtract(bind.cast(positions(values), dtype=splits.dtype), row_starts)
-    is_inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
+    is_inside = bind.less(columns, bind.cast(dim(cotangent, 1), dtype=columns.dtype))
     valid_columns = bind.select(is_inside, columns, zeros_like(columns))
-    cotangents = bind.gather_nd(ct, bind.stack(rows, valid_columns, axis=1))
+    cotangents = bind.gather_nd(cotangent, bind.stack(rows, valid_columns, axis=1))
     (value_count,) = is_inside._type.shape
     inner_ones = (1,) * (values.ndim - 1)
     mask = bind.reshape(is_inside, shape=(value_count, *inner_ones))

@@ -28,7 +28,7 @@ def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:
     type=lambda x, ok, *, message: x,
     numpy=_require,
     lower=lambda x, ok, *, message: copy_kernel(x),
-    vjp=lambda ct, y, x, ok, *, message: (ct, None),
+    vjp=lambda cotangent, y, x, ok, *, message: (cotangent, None),
     guard=lambda x, ok, *, message: [(ok, message)],
     onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs[:1], outputs),
     why_not={"batch": "what holds for one element of a batch need not hold for all"},

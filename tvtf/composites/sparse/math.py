@@ -304,12 +304,14 @@ def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: in
     return coo_matrix((values, coordinates), shape=(rows, len(b))) @ b  # type: ignore[no-any-return]
 
 
-def _product_vjp(ct: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> tuple[Any, ...]:
-    """Returns the gradients of a sparse-dense product for indices (none), values and ``b``, from its cotangent ``ct``."""
+def _product_vjp(
+    cotangent: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim
+) -> tuple[Any, ...]:
+    """Returns the cotangents of a sparse-dense product's indices (None), values and ``b`` from that of the result."""
     # The gradient of an element at (i, k) is the inner product of row i of ct and row k of the conjugate of b.
-    factors = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
+    factors = [gather_densely(x, indices[:, i]) for i, x in enumerate((cotangent, _conjugate(b)))]
     values_gradient = bind.reduce_sum(bind.multiply(*factors), axis=(1,), keepdims=False)
-    b_gradient = bind.sparse_matmul(_swap_columns(indices), _conjugate(values), ct, rows=b._type.shape[0])
+    b_gradient = bind.sparse_matmul(_swap_columns(indices), _conjugate(values), cotangent, rows=b._type.shape[0])
     return None, values_gradient, b_gradient
 
 

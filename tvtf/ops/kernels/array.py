@@ -246,26 +246,28 @@ def strided_slice(
 
 
 def strided_slice_grad(
-    ct: te.Tensor, *, shape: tuple[Any, ...], begin: tuple[Any, ...], strides: tuple[int, ...]
+    cotangent: te.Tensor, *, shape: tuple[Any, ...], begin: tuple[Any, ...], strides: tuple[int, ...]
 ) -> te.Tensor:
-    """Computes the gradient of a strided slice: zeros of ``shape``, with ``ct`` at the positions of the slice."""
+    """Computes the gradient of a strided slice: zeros of ``shape``, with the cotangent at the slice's positions."""
 
     def element(*i: Any) -> Any:
         """Computes the cotangent of an element of a strided slice's input. It is zero outside the slice."""
-        ct_index = []
+        cotangent_index = []
         is_in_slice = []  # conditions, which all hold if the slice contains the element
-        for position, first, stride, ct_extent, size in zip(i, begin, strides, ct.shape, shape):
+        for position, first, stride, cotangent_extent, size in zip(i, begin, strides, cotangent.shape, shape):
             distance = position - long(first) if stride > 0 else (position - long(first)) * -1
             step = abs(stride)
-            ct_index.append(distance if step == 1 else tirx.floordiv(distance, long(step)))
-            takes_full_axis = step == 1 and str(ct_extent) == str(long(size))
+            cotangent_index.append(distance if step == 1 else tirx.floordiv(distance, long(step)))
+            takes_full_axis = step == 1 and str(cotangent_extent) == str(long(size))
             if takes_full_axis:
                 continue
-            is_in_slice += [distance >= 0, distance < long(ct_extent) * step]
+            is_in_slice += [distance >= 0, distance < long(cotangent_extent) * step]
             if step > 1:
                 is_in_slice.append(tirx.floormod(distance, long(step)) == 0)
-        ct_element = ct(*ct_index)
-        return when(is_in_slice, ct_element, tirx.const(0, ct.dtype)) if is_in_slice else ct_element
+        cotangent_element = cotangent(*cotangent_index)
+        return (
+            when(is_in_slice, cotangent_element, tirx.const(0, cotangent.dtype)) if is_in_slice else cotangent_element
+        )
 
     return compute(shape, element, "strided_slice_grad")
 

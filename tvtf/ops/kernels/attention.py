@@ -175,7 +175,7 @@ def attention(
 
 
 def attention_grad(
-    ct: te.Tensor,
+    cotangent: te.Tensor,
     out: te.Tensor,
     log: te.Tensor,
     q: te.Tensor,
@@ -193,7 +193,7 @@ def attention_grad(
     """
     heads = Heads(q, k, mask, scale, fill, causal)
     rows, columns, depth, value_depth = heads.rows, heads.columns, heads.depth, v.shape[-1]
-    gradient, result, zero = heads.from_joined(ct), heads.from_joined(out), tirx.const(0, heads.dtype)
+    gradient, result, zero = heads.from_joined(cotangent), heads.from_joined(out), tirx.const(0, heads.dtype)
     queries, keys, values = heads.upcast(q), heads.upcast(k), heads.upcast(v)
 
     # lead: the indices of batch and heads; i, j: a query and a key; e: an element of one of them, or of a value
@@ -207,19 +207,21 @@ def attention_grad(
         [rows, columns], value_depth, lambda lead, i, j, e: gradient(lead, i, e) * values(*lead, j, e), "inward"
     )
 
-    def score_ct(lead: Index, i: Any, j: Any) -> Any:
+    def score_cotangent(lead: Index, i: Any, j: Any) -> Any:
         gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * probability(*lead, i, j)
         return heads.allowed(gradient_of_score, (*lead, i, j))
 
-    scores = heads.compute([rows, columns], score_ct, "to_score")
-    q_ct = heads.summed([rows, depth], columns, lambda lead, i, e, j: scores(*lead, i, j) * keys(*lead, j, e), "to_q")
-    k_ct = heads.summed(
+    scores = heads.compute([rows, columns], score_cotangent, "to_score")
+    q_cotangent = heads.summed(
+        [rows, depth], columns, lambda lead, i, e, j: scores(*lead, i, j) * keys(*lead, j, e), "to_q"
+    )
+    k_cotangent = heads.summed(
         [columns, depth], rows, lambda lead, j, e, i: scores(*lead, i, j) * queries(*lead, i, e), "to_k"
     )
-    v_ct = heads.summed(
+    v_cotangent = heads.summed(
         [columns, value_depth], rows, lambda lead, j, e, i: probability(*lead, i, j) * gradient(lead, i, e), "to_v"
     )
-    parts = (([rows, depth], q_ct), ([columns, depth], k_ct), ([columns, value_depth], v_ct))
+    parts = (([rows, depth], q_cotangent), ([columns, depth], k_cotangent), ([columns, value_depth], v_cotangent))
     return [heads.joined(extents, _read(part), part.op.name + "_out", str(q.dtype)) for extents, part in parts]
 
 

@@ -95,25 +95,25 @@ def dynamic_slice(
 
 
 def dynamic_slice_grad(
-    ct: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], extents: tuple[Any, ...], wrap: bool
+    cotangent: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], extents: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
-    """Computes the gradient of a dynamic slice: zeros of the sliced tensor's shape, with ``ct`` at the slice.
+    """Computes the gradient of a dynamic slice: zeros of the sliced tensor's shape, with ``cotangent`` at the slice.
 
     ``extents`` are the sliced tensor's dims along ``axes``. ``starts`` and ``wrap`` are those of the slice.
     """
-    shape = list(ct.shape)
+    shape = list(cotangent.shape)
     start_of = {}
     for axis, extent, start in zip(axes, extents, starts):
-        start_of[axis] = _window_start(extent, ct.shape[axis], start, wrap)
+        start_of[axis] = _window_start(extent, cotangent.shape[axis], start, wrap)
         shape[axis] = extent
 
     def element(*i: Any) -> Any:
-        ct_index = list(i)
+        cotangent_index = list(i)
         is_in_slice = []  # conditions, which all hold if the slice contains the element
         for axis, start in start_of.items():
-            ct_index[axis] = i[axis] - start
-            is_in_slice.append(tirx.all(ct_index[axis] >= 0, ct_index[axis] < ct.shape[axis]))
-        return when(is_in_slice, ct(*ct_index), tirx.const(0, ct.dtype))
+            cotangent_index[axis] = i[axis] - start
+            is_in_slice.append(tirx.all(cotangent_index[axis] >= 0, cotangent_index[axis] < cotangent.shape[axis]))
+        return when(is_in_slice, cotangent(*cotangent_index), tirx.const(0, cotangent.dtype))
 
     return compute(shape, element, "window_grad")
 

@@ -21,9 +21,9 @@ def max_pool(x: te.Tensor, **attrs: Any) -> te.Tensor:
     return cast(max_pool_nd(comparable(x), **attrs), str(x.dtype))
 
 
-def max_pool_grad(ct: te.Tensor, x: te.Tensor, y: te.Tensor, **attrs: Any) -> te.Tensor:
-    """Computes the gradient of max pooling: ``ct`` goes to each window's first largest value."""
-    return max_pool_nd_grad(ct, comparable(x), comparable(y), **attrs)
+def max_pool_grad(cotangent: te.Tensor, x: te.Tensor, y: te.Tensor, **attrs: Any) -> te.Tensor:
+    """Computes the gradient of max pooling: ``cotangent`` goes to each window's first largest value."""
+    return max_pool_nd_grad(cotangent, comparable(x), comparable(y), **attrs)
 
 
 def max_pool_pick(

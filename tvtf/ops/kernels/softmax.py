@@ -92,17 +92,17 @@ def softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
     return rows.each(rows.probabilities(), "softmax", str(x.dtype))
 
 
-def softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
-    """Computes the gradient of softmax along an axis: ``y * (ct - sum(ct * y))``.
+def softmax_grad(cotangent: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
+    """Computes the gradient of softmax along an axis: ``y * (cotangent - sum(ct * y))``.
 
-    ``y`` is the result of softmax, and ``ct`` is the cotangent of ``y``.
+    ``y`` is the result of softmax, and ``cotangent`` is that of ``y``.
     """
     rows = Rows(y, axis)
-    y_at, ct_at = rows.upcast, Rows(ct, axis).upcast
-    row_dot = rows.reduced(te.sum, lambda index, _row: ct_at(index) * y_at(index), "row_dot")
+    y_at, cotangent_at = rows.upcast, Rows(cotangent, axis).upcast
+    row_dot = rows.reduced(te.sum, lambda index, _row: cotangent_at(index) * y_at(index), "row_dot")
 
     def gradient_at(index: Any, row: Any) -> Any:
-        return y_at(index) * (ct_at(index) - row_dot(*row))
+        return y_at(index) * (cotangent_at(index) - row_dot(*row))
 
     return rows.each(gradient_at, "softmax_grad", str(y.dtype))
 
@@ -114,17 +114,17 @@ def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
     return rows.each(lambda index, row: shifted(index, row) - log_sum(*row), "log_softmax", str(x.dtype))
 
 
-def log_softmax_grad(ct: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
-    """Computes the gradient of log-softmax along an axis: ``ct - exp(y) * sum(ct)``.
+def log_softmax_grad(cotangent: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
+    """Computes the gradient of log-softmax along an axis: ``cotangent - exp(y) * sum(ct)``.
 
-    ``y`` is the result of log-softmax, and ``ct`` is the cotangent of ``y``.
+    ``y`` is the result of log-softmax, and ``cotangent`` is that of ``y``.
     """
     rows = Rows(y, axis)
-    y_at, ct_at = rows.upcast, Rows(ct, axis).upcast
-    row_sum = rows.reduced(te.sum, lambda index, _row: ct_at(index), "row_sum")
+    y_at, cotangent_at = rows.upcast, Rows(cotangent, axis).upcast
+    row_sum = rows.reduced(te.sum, lambda index, _row: cotangent_at(index), "row_sum")
 
     def gradient_at(index: Any, row: Any) -> Any:
-        return ct_at(index) - scalar.exp(y_at(index)) * row_sum(*row)
+        return cotangent_at(index) - scalar.exp(y_at(index)) * row_sum(*row)
 
     return rows.each(gradient_at, "log_softmax_grad", str(y.dtype))
 
@@ -146,14 +146,14 @@ def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     return _narrowed(rows, rows.reduced(te.sum, term, "cross_entropy"))
 
 
-def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes the gradient of softmax cross entropy by the logits: ``ct * (softmax(logits) - labels)``.
+def cross_entropy_grad(cotangent: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes the gradient of softmax cross entropy by the logits: ``cotangent * (softmax(logits) - labels)``.
 
-    ``ct`` is the cotangent of each row's loss.
+    ``cotangent`` is that of each row's loss.
     """
     rows = Rows(logits, len(logits.shape) - 1)
     probability, label_at = rows.probabilities(), Rows(labels, rows.axis).upcast
-    scale = _row_scale(ct, rows)
+    scale = _row_scale(cotangent, rows)
     return rows.each(
         lambda index, row: scale(row) * (probability(index, row) - label_at(index)),
         "cross_entropy_grad",
@@ -177,13 +177,13 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     return rows.per_row(lambda row: log_sum(*row) - label_logit(*row), "cross_entropy", str(logits.dtype))
 
 
-def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
-    """Computes the gradient of sparse cross entropy by the logits: ``ct * (softmax(logits) - one_hot(labels))``.
+def sparse_cross_entropy_grad(cotangent: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes the gradient of sparse cross entropy by the logits: ``cotangent * (softmax(logits) - one_hot(labels))``.
 
-    ``ct`` is the cotangent of each row's loss.
+    ``cotangent`` is that of each row's loss.
     """
     rows = Rows(logits, len(logits.shape) - 1)
-    probability, scale = rows.probabilities(), _row_scale(ct, rows)
+    probability, scale = rows.probabilities(), _row_scale(cotangent, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
 
     def element_at(index: Index, row: Index) -> Any:
@@ -197,9 +197,9 @@ def _is_label(labels: te.Tensor, index: Index, row: Index) -> Any:
     return labels(*row).astype("int64") == long(index[-1])
 
 
-def _row_scale(ct: te.Tensor, rows: Rows) -> Callable[..., Any]:
+def _row_scale(cotangent: te.Tensor, rows: Rows) -> Callable[..., Any]:
     """Returns a function that reads a row's cotangent in the accumulation dtype."""
-    return lambda row: as_dtype(ct(*row), rows.dtype)
+    return lambda row: as_dtype(cotangent(*row), rows.dtype)
 
 
 def _narrowed(rows: Rows, values: te.Tensor) -> te.Tensor:

@@ -53,6 +53,6 @@ def text_op(**columns: Any) -> Callable[..., Any]:
     return host_primitive(vjp=_no_gradient, **columns)
 
 
-def _no_gradient(ct: Any, y: Any, *inputs: Any, **_: Any) -> tuple[None, ...]:
+def _no_gradient(cotangent: Any, y: Any, *inputs: Any, **_: Any) -> tuple[None, ...]:
     """Returns None as the cotangent of every input."""
     return (None,) * len(inputs)
