@@ -36,7 +36,8 @@ def _source_index(index: Sequence[Any], shape: Sequence[Any], old_shape: Sequenc
     old_dims = [dim for dim in old_shape if not same_dim(dim, 1)]
     prefix = _common_prefix_length(new_dims, old_dims)
     suffix = _common_prefix_length(new_dims[prefix:][::-1], old_dims[prefix:][::-1])
-    new_end, old_end = len(new_dims) - suffix, len(old_dims) - suffix
+    new_end = len(new_dims) - suffix
+    old_end = len(old_dims) - suffix
     split_indices: list[Any] = []
     if prefix < old_end:
         flat_index = _flat_index(new_indices[prefix:new_end], new_dims[prefix:new_end])
@@ -224,7 +225,8 @@ def choose(index: Any, bounds: Sequence[Any], low: int, high: int, value_of: Any
     if high - low == 1:
         return value_of(low)
     middle = (low + high) // 2
-    left, right = choose(index, bounds, low, middle, value_of), choose(index, bounds, middle, high, value_of)
+    left = choose(index, bounds, low, middle, value_of)
+    right = choose(index, bounds, middle, high, value_of)
     return tirx.if_then_else(index < bounds[middle], left, right)
 
 
@@ -248,7 +250,13 @@ def strided_slice(
 def strided_slice_grad(
     cotangent: te.Tensor, *, shape: tuple[Any, ...], begin: tuple[Any, ...], strides: tuple[int, ...]
 ) -> te.Tensor:
-    """Computes the gradient of a strided slice: zeros of ``shape``, with the cotangent at the slice's positions."""
+    """Computes the gradient of a strided slice: zeros of ``shape``, with the cotangent at the slice's positions.
+
+    Args:
+      cotangent: that of the slice.
+      shape: the shape of the slice's input, and of the result.
+      begin, strides: the slice's first index and step along each axis.
+    """
 
     def element(*i: Any) -> Any:
         """Computes the cotangent of an element of a strided slice's input. It is zero outside the slice."""
@@ -265,9 +273,9 @@ def strided_slice_grad(
             if step > 1:
                 is_in_slice.append(tirx.floormod(distance, long(step)) == 0)
         cotangent_element = cotangent(*cotangent_index)
-        return (
-            when(is_in_slice, cotangent_element, tirx.const(0, cotangent.dtype)) if is_in_slice else cotangent_element
-        )
+        if not is_in_slice:  # the slice is the whole tensor
+            return cotangent_element
+        return when(is_in_slice, cotangent_element, tirx.const(0, cotangent.dtype))
 
     return compute(shape, element, "strided_slice_grad")
 

@@ -328,8 +328,11 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
     First comes the arc tangent of min(|x|, |y|) / max(|x|, |y|). Then the angle is reflected into the point's octant.
     """
-    zero, one, infinity = like(0, x), like(1, x), like(float("inf"), x)
-    x_size, y_size = tirx.abs(x), tirx.abs(y)
+    zero = like(0, x)
+    one = like(1, x)
+    infinity = like(float("inf"), x)
+    x_size = tirx.abs(x)
+    y_size = tirx.abs(y)
     larger = tirx.max(x_size, y_size)
     # two infinities count as equal: C's atan2 gives the angle of a diagonal
     both_infinite = tirx.min(x_size, y_size) >= infinity
@@ -340,7 +343,11 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
     in_first_quadrant = reflected_if(in_first_octant, condition=y_size > x_size, total=pi / 2)
     # by the sign bit, as -0.0 counts as negative
     is_left = bits(x) < integer(0, format_of(x))
-    angle = let(in_first_quadrant, lambda arc: with_sign(reflected_if(arc, condition=is_left, total=pi), y))
+
+    def in_own_quadrant(angle: ir.Expr) -> ir.Expr:
+        return with_sign(reflected_if(angle, condition=is_left, total=pi), y)
+
+    angle = let(in_first_quadrant, in_own_quadrant)
     # comparisons with NaN are false; the sum x + y then is NaN
     is_ordered = tirx.And(x_size <= infinity, y_size <= infinity)
     return tirx.Select(is_ordered, angle, x + y)

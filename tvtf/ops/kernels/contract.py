@@ -26,9 +26,10 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
         index_of_label = dict(zip(result_labels, index))
         for label, axis in reduction_axes.items():
             index_of_label[label] = axis.var
-        x = as_dtype(a(*(index_of_label[label] for label in a_labels)), dtype)
-        y = as_dtype(b(*(index_of_label[label] for label in b_labels)), dtype)
-        return te.sum(x * y, axis=list(reduction_axes.values())) if reduction_axes else x * y
+        a_index = [index_of_label[label] for label in a_labels]
+        b_index = [index_of_label[label] for label in b_labels]
+        term = as_dtype(a(*a_index), dtype) * as_dtype(b(*b_index), dtype)
+        return te.sum(term, axis=list(reduction_axes.values())) if reduction_axes else term
 
     shape = [extents[label] for label in result_labels]
     result = compute(shape, element_at, "contract") if shape else te.compute((), element_at, name="contract")

@@ -208,10 +208,9 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
             taps.append(axis.tap(tap_step, phase))
         result_index = group * per_group + result
         channel_in_group = channel - group * (channels // groups)
-        product = as_dtype(padded_dy(batch, *source, result_index), dtype) * as_dtype(
-            whole_filter(*taps, channel_in_group, result_index), dtype
-        )
-        return te.sum(product, axis=[*tap_steps, result])
+        gradient = padded_dy(batch, *source, result_index)
+        weight = whole_filter(*taps, channel_in_group, result_index)
+        return te.sum(as_dtype(gradient, dtype) * as_dtype(weight, dtype), axis=[*tap_steps, result])
 
     place_extents = [axis.quotients for axis in axes] + [axis.phases for axis in axes]
     return _compute_per_group(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
@@ -239,6 +238,13 @@ def _sums_by_phase(
     """Computes a strided convolution's input gradient with one stage for each phase (position modulo stride).
 
     Returns a dict from the phase of each spatial dim to its gradients. Phases without taps are left out: they are zero.
+
+    Args:
+      dy: the gradient of the convolution's result.
+      w: the filter.
+      axes: the spatial axes of the input, each split into phases.
+      channels: the number of channels of the input.
+      groups: the number of groups of channels.
     """
     padding = [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)]
     padded_dy = padded(dy, padding)
@@ -502,7 +508,13 @@ def _filter_extents(w: te.Tensor) -> tuple[list[int], int, int]:
 def _result_extents(
     padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[Extent]:
-    """Returns the spatial dims of a convolution's result: the number of window positions in the padded input."""
+    """Returns the spatial dims of a convolution's result: the number of window positions in the padded input.
+
+    Args:
+      padded_x: the padded input of shape (batch, spatial axes, channels).
+      window: the filter's spatial sizes.
+      strides, dilations: an item for each spatial axis.
+    """
     extents: list[Extent] = []
     for size, taps, stride, dilation in zip(padded_x.shape[1:-1], window, strides, dilations, strict=True):
         covered = (taps - 1) * dilation + 1  # by a window

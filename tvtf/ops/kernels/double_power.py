@@ -95,7 +95,8 @@ def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     The mantissa m is near 1 or near 1.5 (the reference). For the logarithm only the distance to the reference matters.
     """
     mantissa = base_bits & _int64(MANTISSA)
-    is_near_two, is_above_one = mantissa >= _int64(BELOW_TWO), mantissa > _int64(ABOVE_ONE)
+    is_near_two = mantissa >= _int64(BELOW_TWO)
+    is_above_one = mantissa > _int64(ABOVE_ONE)
     is_near_1_5 = tirx.And(is_above_one, tirx.Not(is_near_two))
     carry = tirx.Select(is_near_two, _int64(1), _int64(0))
     n = (base_bits >> _int64(MANTISSA_BITS)) - _int64(BIAS) + carry
@@ -177,10 +178,12 @@ def _exp2_of_bounded(n: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
     correction = let(z * z, lambda square: square * polynomial(square, EXP))
     r = named(_rest_of_exponential(z - correction, w, z=z))
     more = named(rounded(z - r))
-    one, lost = like(1.0, z), rounded(rounded(z - more) - r)
+    one = like(1.0, z)
+    lost_by_more = rounded(rounded(z - more) - r)
 
     def with_lost_digits(total: ir.Expr) -> ir.Expr:
-        return total + (rounded(more - rounded(total - one)) + lost)
+        lost_by_total = rounded(more - rounded(total - one))
+        return total + (lost_by_total + lost_by_more)
 
     return _scaled(let(rounded(one + more), with_lost_digits), n)
 

@@ -191,7 +191,8 @@ def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
     Signs, zeros, infinities and NaN follow the rules of C's ``pow``.
     """
-    zero, one = like(0, x), like(1, x)
+    zero = like(0, x)
+    one = like(1, x)
     magnitude = exp(y * log(tirx.abs(x)))
     half_exponent = y * like(0.5, y)
     # a whole y is odd if its half has a fraction
@@ -201,8 +202,11 @@ def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     is_negative = tirx.And(has_minus_sign, is_odd)
     signed = let(magnitude, lambda size: tirx.Select(is_negative, size * like(-1, size), size))
     # a finite negative number has no real power with a fractional exponent
-    has_no_power = tirx.And(tirx.And(x < zero, x > like(float("-inf"), x)), tirx.Not(is_whole))
+    is_finite_negative = tirx.And(x < zero, x > like(float("-inf"), x))
+    has_no_power = tirx.And(is_finite_negative, tirx.Not(is_whole))
     value = tirx.Select(has_no_power, like(float("nan"), x), signed)
     # 1 to any power, any number to the power 0, and -1 to an infinite power are 1
-    is_unit = tirx.And(tirx.EQ(tirx.abs(x), one), tirx.EQ(tirx.abs(y), like(float("inf"), y)))
-    return tirx.Select(tirx.Or(tirx.EQ(x, one), tirx.Or(tirx.EQ(y, zero), is_unit)), one, value)
+    is_infinite_power = tirx.EQ(tirx.abs(y), like(float("inf"), y))
+    is_unit = tirx.And(tirx.EQ(tirx.abs(x), one), is_infinite_power)
+    is_one = tirx.Or(tirx.EQ(x, one), tirx.Or(tirx.EQ(y, zero), is_unit))
+    return tirx.Select(is_one, one, value)

@@ -310,8 +310,10 @@ def _half_exponentials(x: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
     Half the argument is used because exp(|x|) overflows earlier. It is clamped to an exponent at which w is still finite:
     1 / w then isn't 0, and a product with w overflows to infinity, not to NaN.
     """
-    one, half = like(1, x), like(0.5, x)
-    t = named(expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)))
+    one = like(1, x)
+    half_argument = tirx.abs(x) * like(0.5, x)
+    bounded = at_most(half_argument, format_of(x).most - 1)
+    t = named(expm1(bounded))
     w = named(t + one)
     return t, w, named(one / w)
 

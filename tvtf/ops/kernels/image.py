@@ -49,9 +49,11 @@ def blend(
     def term(n: Any, i: Any, j: Any, k: Any) -> Any:
         return x(n, places(i, k), j) * shares(i, k)
 
+    def unrolled_sum(n: Any, i: Any, j: Any) -> Any:
+        return reduce(add, [term(n, i, j, long(k)) for k in range(count)])
+
     shape = [x.shape[0], places.shape[0], x.shape[2]]
-    if count > MOST_UNROLLED:
-        axis = reduce_axis(count, "tap")
-        return compute(shape, lambda n, i, j: te.sum(term(n, i, j, axis.var), axis=[axis]), "blend")
-    taps = [long(k) for k in range(count)]
-    return compute(shape, lambda n, i, j: reduce(add, [term(n, i, j, k) for k in taps]), "blend")
+    if count <= MOST_UNROLLED:
+        return compute(shape, unrolled_sum, "blend")
+    tap = reduce_axis(count, "tap")
+    return compute(shape, lambda n, i, j: te.sum(term(n, i, j, tap.var), axis=[tap]), "blend")

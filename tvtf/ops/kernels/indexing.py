@@ -323,7 +323,8 @@ def _slice_number(index_vectors: Any, number: Any, depth: int, shape: Any) -> tu
 
     The index vector is row ``number`` of ``index_vectors``, and has ``depth`` components.
     """
-    flat, is_valid = long(0), tirx.const(True, "bool")
+    flat = long(0)
+    is_valid = tirx.const(True, "bool")
     for axis in range(depth):
         index = index_vectors[number * depth + axis].astype("int64")
         flat = flat * long(shape[axis]) + index

@@ -31,7 +31,11 @@ def max_pool_pick(
 ) -> te.Tensor:
     """Reads, for each max pooling window, the element of ``c`` at the position of the first largest value of ``x``.
 
-    ``y`` is the result of max pooling.
+    Args:
+      c: tensor of the shape of ``x``.
+      x: the input of max pooling, of shape (batch, spatial axes, channels).
+      y: the result of max pooling.
+      window, strides, padding: those of max pooling, an item for each spatial axis.
     """
     winners = _first_largest(comparable(x), comparable(y), window, strides, padding)
     padded_c = padded(c, padding)

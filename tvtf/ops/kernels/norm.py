@@ -92,7 +92,8 @@ def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -
 
     Here ``y`` is ``x`` normalized over the axes starting at ``first``, and ``g`` is the cotangent of ``y``.
     """
-    rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
+    rows = TrailingAxes(x, first)
+    gradient = TrailingAxes(g, first)
     standardized, inverse_deviation = rows.standardized(epsilon)
 
     def product(*index: Any) -> Any:

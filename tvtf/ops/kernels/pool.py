@@ -227,7 +227,8 @@ class _Windows:
         gradient_padding: list[tuple[int, Extent]] = []
         spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
         for size, results, before, stride, count in spatial:
-            gradient_padding.append((count - 1, _windows_beyond(size, results, before, stride)))
+            padding_after = _windows_beyond(size, results, before, stride)
+            gradient_padding.append((count - 1, padding_after))
         return _Windows(
             axes=[reduce_axis(count, "t") for count in counts],
             counts=counts,
@@ -277,7 +278,12 @@ def _first_largest(
 ) -> te.Tensor:
     """Computes, for each pooling window, the row-major index of the tap that has the first largest value.
 
-    A tap is a position in the window. ``y`` holds the windows' maxima. Padding is never chosen.
+    A tap is a position in the window. Padding is never chosen.
+
+    Args:
+      x: the input of shape (batch, spatial axes, channels).
+      y: the maximum of each window.
+      window, strides, padding: an item for each spatial axis.
     """
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
@@ -365,7 +371,10 @@ def _nan_keeping_maximum(dtype: str) -> Callable[..., ir.Expr]:
     def combine(best: ir.Expr, value: ir.Expr) -> ir.Expr:
         return tirx.Select(tirx.Or(value > best, tirx.isnan(value)), value, best)
 
-    return te.comm_reducer(combine, lambda kind: tirx.const(_lowest(str(kind)), str(kind)), name="largest")
+    def identity(of_dtype: object) -> ir.Expr:
+        return tirx.const(_lowest(str(of_dtype)), str(of_dtype))
+
+    return te.comm_reducer(combine, identity, name="largest")
 
 
 def _lowest(dtype: str) -> float | int:

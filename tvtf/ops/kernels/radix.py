@@ -25,7 +25,8 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
 
     Source: Knuth, The Art of Computer Programming, volume 3, 5.2.5 (algorithm R, starting at the last digit).
     """
-    length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
+    length = long(x.shape[-1])
+    count = product(list(x.shape)[:-1])  # of rows
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
     code_dtype = str(codes.dtype)
     # a digit is a byte of a code: "uint32" has 4
@@ -94,8 +95,14 @@ def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsign
 def _sort_row(codes: Any, order_buffers: tuple[Any, Any], base: Any, length: Any, passes: int) -> None:
     """Emits a radix sort of one row: each pass sorts the row stably by one byte of the keys, the lowest first.
 
-    Passes alternate between two pairs of buffers (indices, keys), ``order_buffers``. As the number of passes is even,
-    the result is in the first pair. ``base`` is where the row begins in all buffers.
+    Passes alternate between two pairs of buffers. As the number of passes is even, the result is in the first pair.
+
+    Args:
+      codes: the keys of all rows, as unsigned integers.
+      order_buffers: two pairs of buffers (indices, keys).
+      base: the position at which the row begins in all buffers.
+      length: the number of keys in the row.
+      passes: the number of bytes of a key.
     """
     counts = FlatProxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
     _count_digits(codes, counts, base, length, passes)
@@ -117,6 +124,13 @@ def _count_digits(codes: Any, counts: Any, base: Any, length: Any, passes: int) 
     """Emits the histogram of digits for each pass of a radix sort, and the exclusive prefix sums of the histogram.
 
     The prefix sum of a digit is the position of the digit's first element in the sorted row.
+
+    Args:
+      codes: the keys of all rows, as unsigned integers.
+      counts: the buffer for the histograms, ``DIGITS`` numbers for each pass.
+      base: the position at which the row begins in ``codes``.
+      length: the number of keys in the row.
+      passes: the number of bytes of a key.
     """
     running = FlatProxy(T.decl_buffer([2], "int32", scope="local"))
     with T.serial(long(0), long(passes * DIGITS)) as i:

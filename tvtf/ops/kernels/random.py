@@ -103,7 +103,8 @@ def rounds(names: Names, counter: Words, key: Words) -> Words:
         first_key, second_key = (
             names(key_word + u64(round_number * increment)) for key_word, increment in zip(key, KEY_STEPS)
         )
-        first_upper, second_upper = first_product >> u64(32), second_product >> u64(32)
+        first_upper = first_product >> u64(32)
+        second_upper = second_product >> u64(32)
         first_word = names(second_upper ^ counter[1] ^ first_key)
         third_word = names(first_upper ^ counter[3] ^ second_key)
         counter = first_word, second_product, third_word, first_product
@@ -327,9 +328,14 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
 
     The order is TensorFlow's. Logarithm, sine and cosine are computed in float64 and then rounded, so that eager calls
     give the same bits.
+
+    Args:
+      names: binds an expression to a variable, and returns the variable.
+      first, second: uniform numbers in [0, 1).
     """
     dtype = scalar.dtype_of(first)
-    angle = names((second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype))
+    radians = second.astype("float64") * tirx.const(2 * pi, "float64")
+    angle = names(radians.astype(dtype))
     # the logarithm of 0 would be infinite
     bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
     logarithm = fastmath.log_of_normal(names(bounded.astype("float64"))).astype(dtype)
@@ -385,8 +391,16 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
     """Copies truncated normal numbers, and draws incomplete groups again.
 
     A group is incomplete if its last number is NaN. It is drawn again from all of its ``reserved`` Philox blocks.
+
+    Args:
+      drawn_numbers: the numbers of all groups, of shape (groups, numbers of a group).
+      state: the state of the random generator.
+      shape: the shape of the result.
+      reserved: the number of Philox blocks of each group.
     """
-    count, width, dtype = product(shape), int(drawn_numbers.shape[1]), str(drawn_numbers.dtype)
+    count = product(shape)
+    width = int(drawn_numbers.shape[1])  # the numbers of a group
+    dtype = str(drawn_numbers.dtype)
 
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a loop over groups of numbers. It copies each group, and draws the group again if it is incomplete."""
@@ -481,4 +495,8 @@ def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:
     increment = u64(long(blocks))
     new_low = low + increment
     new_high = high + carry(low, increment, new_low)
-    return compute((3,), lambda i: pick(i, (new_low, new_high, key)).astype(str(state.dtype)), "skip")
+
+    def word(i: Any) -> Any:
+        return pick(i, (new_low, new_high, key)).astype(str(state.dtype))
+
+    return compute((3,), word, "skip")

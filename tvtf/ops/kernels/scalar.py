@@ -356,8 +356,10 @@ def _to_uint64(x: Any) -> Any:
 
     For a number of at least 2**63, the number minus 2**63 is converted, and the high bit is added to the integer.
     """
-    two_to_63, two_to_64 = tirx.const(2.0**63, dtype_of(x)), tirx.const(2.0**64, dtype_of(x))
+    two_to_63 = tirx.const(2.0**63, dtype_of(x))
+    two_to_64 = tirx.const(2.0**64, dtype_of(x))
     is_high = tirx.And(x >= two_to_63, x < two_to_64)
     high_bit = tirx.const(1, "uint64") << tirx.const(63, "uint64")
-    upper = tirx.Select(is_high, x - two_to_63, const(0, x)).astype("int64").astype("uint64") + high_bit
-    return tirx.Select(is_high, upper, _truncated_or_smallest(x, "int64").astype("uint64"))
+    lower_bits = tirx.Select(is_high, x - two_to_63, const(0, x)).astype("int64").astype("uint64")
+    converted_directly = _truncated_or_smallest(x, "int64").astype("uint64")
+    return tirx.Select(is_high, lower_bits + high_bit, converted_directly)

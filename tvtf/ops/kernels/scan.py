@@ -52,7 +52,8 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a cumulative op as a loop along the axis. It computes each element from the element before it."""
         with IRBuilder() as builder:
-            sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
+            sources = [flat_buffer(buffer) for buffer in ins]
+            out = flat_buffer(outs[0])
             with (
                 rows(row_count, row_count * length * inner_size) as row,
                 T.serial(long(0), length) as k,

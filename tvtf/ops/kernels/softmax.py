@@ -183,11 +183,14 @@ def sparse_cross_entropy_grad(cotangent: te.Tensor, labels: te.Tensor, logits: t
     ``cotangent`` is that of each row's loss.
     """
     rows = Rows(logits, len(logits.shape) - 1)
-    probability, scale = rows.probabilities(), _row_scale(cotangent, rows)
-    one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
+    probability = rows.probabilities()
+    scale = _row_scale(cotangent, rows)
+    one = tirx.const(1, rows.dtype)
+    zero = tirx.const(0, rows.dtype)
 
     def element_at(index: Index, row: Index) -> Any:
-        return scale(row) * (probability(index, row) - tirx.Select(_is_label(labels, index, row), one, zero))
+        one_hot = tirx.Select(_is_label(labels, index, row), one, zero)
+        return scale(row) * (probability(index, row) - one_hot)
 
     return rows.each(element_at, "cross_entropy_grad", str(logits.dtype))
 

@@ -160,7 +160,8 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
         with IRBuilder() as builder:
             keys, indices, best = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
-                key, first = keys[row * length + i], row * k
+                key = keys[row * length + i]
+                first = row * k  # the position of the row's largest keys
                 # the first k keys are always inserted
                 is_new = tirx.any(i < k, precedes(key, best[first + (k - 1)], True))
                 with T.If(is_new), T.Then():

@@ -29,7 +29,8 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
         element's value times a row of the dense matrix to a row of the result. Elements out of range are skipped.
         """
         with IRBuilder() as builder:
-            (element_indices, element_values, dense), out = map(flat_buffer, ins), flat_buffer(outs[0])
+            element_indices, element_values, dense = map(flat_buffer, ins)
+            out = flat_buffer(outs[0])
             with statements():
                 with T.serial(long(0), long(rows) * dense_columns, annotations=INDEPENDENT) as i:
                     out[i] = tirx.const(0, accumulation_dtype)
