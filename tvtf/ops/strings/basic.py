@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,6 +131,11 @@ def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) 
     """Returns the result type of `tf.strings.substr`: strings of the shape to which all three inputs broadcast.
 
     Raises an error for an input of another dtype.
+
+    Args:
+      x: the type of the strings.
+      pos, length: the types of the positions and lengths of the substrings.
+      unit: "BYTE" or "UTF8_CHAR".
     """
     # ``unit`` isn't needed here, but all rules of the op receive it
     require_dtype(x, (string,), "input")
@@ -270,16 +276,22 @@ def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, sepa
 
 
 def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separator: str) -> np.ndarray:
-    """Computes `tf.strings.reduce_join`: joins the strings along the axes ``axes``.
+    """Computes `tf.strings.reduce_join`: joins the strings along some axes.
 
     Strings along the first of these axes are joined first.
+
+    Args:
+      array: the strings.
+      axes: the axes to join along.
+      keepdims: whether the joined axes stay, with size 1.
+      separator: the text between joined strings.
     """
     kept_axes = [i for i in range(array.ndim) if i not in axes]
-    shape = tuple(array.shape[i] for i in kept_axes)
-    count = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
-    # Each row has the strings of one result. Strings along the first axis follow each other. If there are no strings,
-    # -1 would be ambiguous, and the number of rows is computed.
-    rows = np.transpose(array, [*kept_axes, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
+    row_count = math.prod(array.shape[i] for i in kept_axes)
+    strings_per_row = math.prod(array.shape[i] for i in axes)
+    # Each row has the strings of one result. Strings along the first axis follow each other.
+    rows_last = np.transpose(array, [*kept_axes, *reversed(axes)])
+    rows = rows_last.reshape(row_count, strings_per_row)
     result = np.empty(len(rows), object)
     result[:] = [separator.encode().join(row) for row in rows.tolist()]
     return result.reshape(_reduced_shape(array.shape, axes, keepdims))
@@ -323,6 +335,12 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
     """Returns the result type of `tf.strings.unsorted_segment_join`: the axes of the ids become one axis of segments.
 
     Raises an error for inputs of other dtypes.
+
+    Args:
+      x: the type of the strings.
+      ids: the type of the segment ids, whose shape begins that of the strings.
+      num_segments: the number of segments.
+      separator: the text between joined strings.
     """
     # ``separator`` isn't needed here, but all rules of the op receive it
     require_dtype(x, (string,), "inputs")
@@ -336,7 +354,13 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
 def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
     """Computes `tf.strings.unsorted_segment_join`: joins the rows of ``x`` that have the same segment id.
 
-    ``ids`` has a segment id for each row. Rows are joined column by column, in their order.
+    Rows are joined column by column, in their order.
+
+    Args:
+      x: the strings.
+      ids: a segment id for each row of ``x``.
+      num_segments: the number of segments.
+      separator: the text between joined strings.
     """
     rows = x.reshape(ids.size, -1)
     texts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
@@ -345,8 +369,9 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
             raise ArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
         for column, value in enumerate(row):
             texts[segment][column].append(value)
+    joined_texts = [separator.encode().join(cell) for columns in texts for cell in columns]
     result = np.empty((num_segments, rows.shape[1]), object)
-    result.reshape(-1)[:] = [separator.encode().join(cell) for columns in texts for cell in columns]
+    result.reshape(-1)[:] = joined_texts
     return result.reshape(num_segments, *x.shape[ids.ndim :])
 
 

@@ -108,10 +108,13 @@ def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarr
 
     The format of complex numbers has a placeholder for the real part and one for the imaginary part.
     """
+
+    def format_bytes(value: bytes) -> bytes:
+        text = value.decode(errors="surrogateescape")
+        return (form % text).encode(errors="surrogateescape")
+
     if array.dtype == object:
-        return mapped(
-            lambda value: (form % value.decode(errors="surrogateescape")).encode(errors="surrogateescape"), array
-        )
+        return mapped(format_bytes, array)
     if array.dtype == np.bool_:
         return mapped(lambda value: b"true" if value else b"false", array)
     if is_complex:

@@ -33,8 +33,12 @@ def _raw_type(x: TensorType, out_type: DType, little_endian: bool, fixed_length:
 def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> np.ndarray:
     """Computes `tf.io.decode_raw`: reinterprets the bytes of each string as numbers of ``out_type``.
 
-    Strings are cut or padded with zeros to ``fixed_length``. If it is 0, all strings must have the same length. The
-    type rule needs ``count``, and all rules of the op receive it.
+    Args:
+      array: the strings.
+      out_type: the dtype of the numbers.
+      little_endian: whether the numbers' lowest byte comes first.
+      fixed_length: the length to which strings are cut or padded with zeros. If it is 0, all must have the same length.
+      count: not used here. The type rule needs it, and all rules of the op receive it.
     """
     texts = array.ravel().tolist()
     size = fixed_length or (len(texts[0]) if texts else 0)

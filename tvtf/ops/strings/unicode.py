@@ -56,14 +56,12 @@ def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
     while offset < len(value):
         try:
             # decode the rest of the string, if it has no invalid bytes
-            characters, next_offset = value[offset:].decode(codec), len(value)
-            invalid_offset = next_offset
+            characters = value[offset:].decode(codec)
+            invalid_offset = next_offset = len(value)
         except UnicodeDecodeError as error:
-            characters, invalid_offset, next_offset = (
-                value[offset : offset + error.start].decode(codec),
-                offset + error.start,
-                offset + max(error.end, error.start + 1),  # skip at least one byte
-            )
+            invalid_offset = offset + error.start
+            characters = value[offset:invalid_offset].decode(codec)
+            next_offset = offset + max(error.end, error.start + 1)  # skip at least one byte
         for character in characters:
             yield character, offset
             offset += len(character.encode(codec))
