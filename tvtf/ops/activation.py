@@ -16,9 +16,9 @@ from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar
 
 def _relu_grad_array(cotangent: np.ndarray, y: np.ndarray, *, slope: float | None, most: float | None) -> np.ndarray:
     is_linear = y > 0 if most is None else (y > 0) & (y < most)
-    return np.where(
-        is_linear, cotangent, cotangent.dtype.type(0) if slope is None else cotangent * cotangent.dtype.type(slope)
-    )
+    dtype = cotangent.dtype.type
+    elsewhere = dtype(0) if slope is None else cotangent * dtype(slope)
+    return np.where(is_linear, cotangent, elsewhere)
 
 
 def _relu_grad_kernel(t: Any, cotangent: Any, y: Any, *, slope: float | None, most: float | None) -> Any:

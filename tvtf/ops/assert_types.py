@@ -262,7 +262,12 @@ def _is_size(symbol: Any) -> bool:
 def _require_size(constraint: _Constraint, axis: int, expected: Dim, origin: str, error_format: _ErrorFormat) -> None:
     """Checks that an axis has the expected size: at once if both sizes are known, else when the program runs.
 
-    ``origin`` is the part of the error's text that describes where the expected size comes from.
+    Args:
+      constraint: a tensor and the symbols of its dims.
+      axis: the axis of the tensor.
+      expected: the size that the axis must have.
+      origin: the part of the error's text that describes where the expected size comes from.
+      error_format: the other parts of the error's text.
     """
     size = constraint.dims[axis]
     if isinstance(size, int) and isinstance(expected, int):
@@ -272,9 +277,8 @@ def _require_size(constraint: _Constraint, axis: int, expected: Dim, origin: str
                 f"{expected}.  Received size {size}, shape {constraint.tensor.shape}"
             )
         return
-    size_tensor, expected_tensor = (
-        convert_to_tensor(dim) if isinstance(dim, int) else _scalar_of(dim) for dim in (size, expected)
-    )
+    size_tensor = convert_to_tensor(size) if isinstance(size, int) else _scalar_of(size)
+    expected_tensor = convert_to_tensor(expected) if isinstance(expected, int) else _scalar_of(expected)
     tensor_name = f"Tensor {constraint.name()} dimension"
     message = [prefix(error_format.message), origin, tensor_name, axis, "must have size", expected_tensor]
     assert_data = [*message, "Received shape: ", bind.shape(constraint.tensor, dtype=dtypes.int32)]

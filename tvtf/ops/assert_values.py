@@ -34,10 +34,17 @@ _COMPARISONS = {
 def _assert_comparison(sign: str, x: Any, y: Any, message: Any, summarize: int | None, data: Data = None) -> Any:
     """Asserts that a comparison of ``x`` with ``y`` by ``sign`` (such as ``<=``) holds for all elements.
 
-    In eager execution and for constants the check happens at once, else when the traced program runs. ``data`` are the
-    values that the error shows, by default both operands.
+    In eager execution and for constants the check happens at once, else when the traced program runs.
+
+    Args:
+      sign: the comparison, such as "<=".
+      x, y: the operands, or values that convert to tensors.
+      message: the beginning of the error's text, or None.
+      summarize: the number of elements that the error shows, or None for the default.
+      data: the values that the error shows, by default both operands.
     """
-    x, y = convert_to_tensor(x), convert_to_tensor(y)
+    x = convert_to_tensor(x)
+    y = convert_to_tensor(y)
     compare = getattr(bind, _COMPARISONS[sign])
     if state.trace is None:  # eager execution
         holds = compare(x, y)

@@ -313,8 +313,15 @@ def _inference(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalizes by the running mean and variance, as fused_batch_norm does in inference.
 
-    ``widened`` is ``x``, cast to float32 if ``x`` has 16-bit floats. Returns the normalized ``x``, and the two
-    statistics unchanged.
+    Returns the normalized ``x``, and the two statistics unchanged.
+
+    Args:
+      x: the input.
+      widened: the input, cast to float32 if it has 16-bit floats.
+      scale, offset: the factor and the summand of each channel, applied after the normalization.
+      mean, variance: the running statistics of each channel.
+      epsilon: a small number that is added to the variance.
+      channel_axis: the axis of the channels.
     """
     if mean is None or variance is None:
         raise ValueError(
@@ -355,8 +362,13 @@ def _moving_average(new: Tensor, old: Any, factor: float, axes: tuple[int, ...])
 def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e-3) -> Tensor:
     """Applies group normalisation to ``x`` (batch, ..., channels): standardises each item's channels group by group.
 
-    ``scale`` and ``offset`` have one value per channel, or are None. With as many groups as channels, this is instance
-    normalisation.
+    With as many groups as channels, this is instance normalisation.
+
+    Args:
+      x: tensor of shape (batch, ..., channels).
+      scale, offset: one value per channel, or None.
+      groups: the number of groups, which divides the number of channels.
+      epsilon: a small number that is added to the variance.
 
     Source: https://arxiv.org/abs/1803.08494 (Wu, He, Group Normalization, 2018)
     """

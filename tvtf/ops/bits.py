@@ -79,8 +79,10 @@ def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
 
     ONNX shifts unsigned integers only. Counts are clamped, because ONNX doesn't define shifts by more than the width.
     """
-    zero, last_bit = emitter.const(np.array(0, dtype.np)), emitter.const(np.array(8 * dtype.size - 1, dtype.np))
-    count = emitter.computed("Min", [emitter.computed("Max", [y, zero]), last_bit])
+    zero = emitter.const(np.array(0, dtype.np))
+    last_bit = emitter.const(np.array(8 * dtype.size - 1, dtype.np))
+    nonnegative_count = emitter.computed("Max", [y, zero])
+    count = emitter.computed("Min", [nonnegative_count, last_bit])
     unsigned = _unsigned(dtype)
     operands = [emitter.cast(x, unsigned), emitter.cast(count, unsigned)]
     shifted = emitter.computed("BitShift", operands, direction=direction)

@@ -62,7 +62,9 @@ def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> l
         static_dims = [dim for dim in dims if isinstance(dim, int)]
         if len(static_dims) > 1:  # they don't broadcast, and the op itself raises the error
             return None
-    symbols = [fresh_dim(state.trace.root.unique("common")) if len(dims) > 1 else None for dims in dims_by_axis]
+    symbols = []  # a new dim for each axis along which dims differ
+    for dims in dims_by_axis:
+        symbols.append(fresh_dim(state.trace.root.unique("common")) if len(dims) > 1 else None)
     result = _result_dims(dims_by_axis, symbols)
     if any(_known(dims) is None for dims in dims_by_axis):
         tensors = tensors or [bind.stack_new(shape=tuple(shape), dtype=bool_dtype) for shape in shapes]

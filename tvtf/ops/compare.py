@@ -336,7 +336,11 @@ def _number_test(
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Returns a decorator that declares an elementwise test of floats, such as ``is_nan``, public in ``tf.math``.
 
-    ``shows`` is the docstring's example: a call and its result.
+    Args:
+      ufunc: the test of NumPy arrays.
+      lower: the test of a scalar in a kernel.
+      onnx: the ONNX nodes of the test.
+      shows: the docstring's example: a call and its result.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:

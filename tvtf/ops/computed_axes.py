@@ -95,10 +95,16 @@ def _axis_removed(function: Callable[..., Any], x: Tensor, axis: Any, arguments:
 def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Applies reverse or roll along axes that are computed at run time, one axis after the other.
 
-    ``arguments`` has ``shift`` only for roll: a shift for each axis.
+    Args:
+      function: ``reverse`` or ``roll``.
+      x: the tensor.
+      axis: a scalar or a vector of axes.
+      arguments: the function's other arguments; for roll, ``shift`` has a shift for each axis.
     """
     shifts = scalars_of(arguments.pop("shift", ()))
-    scalar_axes = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
+    scalar_axes = [axis]
+    if axis.ndim:
+        scalar_axes = [axis[i] for i in range(_count(axis))]
     if shifts and len(shifts) != len(scalar_axes):
         raise ArgumentError("shift and axis must have the same size")
 

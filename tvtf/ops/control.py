@@ -362,7 +362,7 @@ def effect_while(
 ) -> Any:
     """Declares a while loop, as ``while`` does, whose condition or body has side effects.
 
-    As a primitive of its own, the loop is neither dropped nor moved by a pass.
+    As a primitive of its own, the loop is neither dropped nor moved by a pass. The arguments are those of ``while``.
     """
     attrs = {
         "condition": condition,

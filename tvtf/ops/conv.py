@@ -126,25 +126,40 @@ def _grouped_product_filter_grad(x: np.ndarray, dy: np.ndarray, groups: int) -> 
 def _conv_array(
     x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes a convolution in NumPy: the sum of a matrix product for each tap (a tap: a position in the filter)."""
-    x, w = padded(upcast(x), padding), upcast(w)
-    batch, *padded_sizes, _ = x.shape
+    """Computes a convolution in NumPy: the sum of a matrix product for each tap (a tap: a position in the filter).
+
+    Args:
+      x: input of shape (batch, spatial axes, channels).
+      w: filter of shape (spatial axes, channels per group, result channels).
+      strides, padding, dilations: an item for each spatial axis. A padding is a pair of sizes.
+      groups: the number of groups of channels, which are convolved separately.
+    """
+    padded_x = padded(upcast(x), padding)
+    w = upcast(w)
+    batch, *padded_sizes, _ = padded_x.shape
     *filter_sizes, _, result_depth = w.shape
     sizes = window_counts(padded_sizes, filter_sizes, strides, dilations)
-    total = np.zeros((batch, *sizes, result_depth), x.dtype)
+    total = np.zeros((batch, *sizes, result_depth), padded_x.dtype)
     for tap, inputs_of_tap in taps(filter_sizes, sizes, strides, dilations):
-        total += _grouped_product(x[inputs_of_tap], w[tap], groups)
+        total += _grouped_product(padded_x[inputs_of_tap], w[tap], groups)
     return total
 
 
 def _input_grad_array(
     dy: np.ndarray, w: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes a convolution's gradient with respect to its input, of the given ``shape``.
+    """Computes a convolution's gradient with respect to its input.
 
     For each tap (a tap: a position in the filter), a matrix product is added to the elements that the tap reads.
+
+    Args:
+      dy: the cotangent of the result.
+      w: the filter.
+      shape: the shape of the input.
+      strides, padding, dilations, groups: as for the convolution.
     """
-    dy, w = upcast(dy), upcast(w)
+    dy = upcast(dy)
+    w = upcast(w)
     batch, *sizes, depth = shape
     padded_sizes = [size + low + high for size, (low, high) in zip(sizes, padding)]
     total = np.zeros((batch, *padded_sizes, depth), dy.dtype)
@@ -156,14 +171,21 @@ def _input_grad_array(
 def _filter_grad_array(
     x: np.ndarray, dy: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
-    """Computes a convolution's gradient with respect to its filter, of the given ``shape``.
+    """Computes a convolution's gradient with respect to its filter.
 
     Each tap (a tap: a position in the filter) gets the product of the elements that it reads with the cotangent.
+
+    Args:
+      x: the input.
+      dy: the cotangent of the result.
+      shape: the shape of the filter.
+      strides, padding, dilations, groups: as for the convolution.
     """
-    x, dy = padded(upcast(x), padding), upcast(dy)
-    total = np.zeros(shape, x.dtype)
+    padded_x = padded(upcast(x), padding)
+    dy = upcast(dy)
+    total = np.zeros(shape, padded_x.dtype)
     for tap, inputs_of_tap in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
-        total[tap] = _grouped_product_filter_grad(x[inputs_of_tap], dy, groups)
+        total[tap] = _grouped_product_filter_grad(padded_x[inputs_of_tap], dy, groups)
     return total
 
 
@@ -245,6 +267,13 @@ def _for_each_item(
     """Applies the convolution op ``name`` to each of ``size`` items of a vectorized map, and stacks the results.
 
     A convolution has one filter for its whole batch, so items with different filters can't share one.
+
+    Args:
+      name: the name of the primitive.
+      size: the number of items.
+      inputs: the primitive's inputs.
+      batched: for each input, whether its first axis is that of the items.
+      attrs: the primitive's attributes.
     """
     if not isinstance(size, int):
         message = f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing"
@@ -395,6 +424,14 @@ def _filter_grad_group(
     """Emits the filter's gradient for one group of channels, and returns the result's name.
 
     It is a convolution of the group's input with the group's cotangent.
+
+    Args:
+      emitter: adds nodes to the ONNX graph.
+      inputs: the names of the convolution's input and of the result's cotangent.
+      group, groups: the index of the group, and the number of groups.
+      shape: the shape of the filter.
+      rank: the number of spatial axes.
+      attrs: the attributes of the Conv node.
     """
     x, dy = inputs
     channel_axis = rank + 1
@@ -403,8 +440,9 @@ def _filter_grad_group(
     group_dy = _sliced(emitter, dy, channel_axis, group * result_channels, result_channels, groups)
     # a convolution sums over channels, and this one must sum over the batch
     batch_as_channels = [channel_axis, 0, *range(1, rank + 1)]
-    operands = [_transposed(emitter, group_x, batch_as_channels), _transposed(emitter, group_dy, batch_as_channels)]
-    grad = emitter.computed("Conv", operands, **attrs)
+    transposed_x = _transposed(emitter, group_x, batch_as_channels)
+    transposed_dy = _transposed(emitter, group_dy, batch_as_channels)
+    grad = emitter.computed("Conv", [transposed_x, transposed_dy], **attrs)
     return _transposed(emitter, grad, [1, 0, *range(2, rank + 2)])
 
 

@@ -43,17 +43,25 @@ def convolve(
 ) -> Tensor:
     """Computes a convolution from TensorFlow's arguments, in either data format.
 
-    Several leading batch axes are merged and split again. ``rank`` is the number of spatial axes, and ``op`` the name
-    of TensorFlow's op in errors.
+    Several leading batch axes are merged and split again.
+
+    Args:
+      x: the input, with one or more batch axes.
+      w: the filter of shape (spatial axes, channels per group, result channels).
+      strides, padding, dilations: TensorFlow's arguments, such as 2, "SAME" or a list of pairs, and ``[1, 2]``.
+      data_format: such as "NHWC" or "NCHW"; None for the channels last.
+      rank: the number of spatial axes.
+      op: the name of TensorFlow's op in errors.
     """
     x, w = _checked_operands(x, w, rank, op)
     has_channels_first = is_channels_first(data_format, rank, op)
     batch_rank = x.ndim - rank - 1
     if batch_rank == 1:
         return _convolve_one_batch_axis(x, w, strides, padding, has_channels_first, dilations, op)
-    batch, image_dims = x._type.shape[:batch_rank], x._type.shape[batch_rank:]
-    x = bind.reshape(x, shape=(size_of(batch), *image_dims))
-    y = _convolve_one_batch_axis(x, w, strides, padding, has_channels_first, dilations, op)
+    batch = x._type.shape[:batch_rank]
+    image_dims = x._type.shape[batch_rank:]
+    merged = bind.reshape(x, shape=(size_of(batch), *image_dims))
+    y = _convolve_one_batch_axis(merged, w, strides, padding, has_channels_first, dilations, op)
     return bind.reshape(y, shape=(*batch, *y._type.shape[1:]))
 
 

@@ -179,7 +179,8 @@ def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, de
     """
     compute_dtype = int64 if dtype.is_integer else dtype
     count = emitter.computed("Squeeze", [emitter.shape((size,))])
-    zero, one = emitter.const(np.array(0)), emitter.const(np.array(1))
+    zero = emitter.const(np.array(0))
+    one = emitter.const(np.array(1))
     index = emitter.computed("Range", [zero, count, one])
     if isinstance(start, (int, float)):
         first = emitter.const(np.array(start, compute_dtype.np))
@@ -188,7 +189,8 @@ def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, de
     if compute_dtype is not int64:
         index = emitter.cast(index, compute_dtype)
     step = emitter.const(np.array(delta, compute_dtype.np))
-    values = emitter.computed("Add", [emitter.computed("Mul", [index, step]), first])
+    distance = emitter.computed("Mul", [index, step])
+    values = emitter.computed("Add", [distance, first])
     if compute_dtype is not dtype:
         values = emitter.cast(values, dtype)
     emitter.node("Identity", [values], outputs)
@@ -406,7 +408,11 @@ def _expanded(x: Tensor, axis: int) -> Tensor:
 def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
     """Checks the arguments of one_hot, and returns the type of the result.
 
-    The result has the shape of ``indices`` with an axis of size ``depth`` inserted at ``axis``.
+    Args:
+      indices: the type of the indices.
+      on, off: the types of the scalars for the element at the index, and for all other elements.
+      depth: the size of the new axis of the result.
+      axis: the position of the new axis.
     """
     require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
     require_same_dtype((on, off), ("on_value", "off_value"))
@@ -447,7 +453,8 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
     if not (on_batched or off_batched):
         return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
     indices = stretch(size, indices, indices_batched)
-    true, false = EagerTensor(np.array(True)), EagerTensor(np.array(False))
+    true = EagerTensor(np.array(True))
+    false = EagerTensor(np.array(False))
     is_on = bind.one_hot(indices, true, false, depth=depth, axis=axis + 1)
     value_shape = (size, *(1,) * (is_on.ndim - 1))  # broadcasts the value of an item to all its elements
     if on_batched:

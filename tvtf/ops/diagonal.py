@@ -53,7 +53,14 @@ def _take_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
 
 
 def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
-    """Emits ONNX nodes that put ``x`` on the diagonal of two axes: selects ``x`` by the identity matrix, else zero."""
+    """Emits ONNX nodes that put ``x`` on the diagonal of two axes: selects ``x`` by the identity matrix, else zero.
+
+    Args:
+      emitter: adds nodes to the ONNX graph.
+      inputs, outputs: the names of the inputs and outputs.
+      types: the types of the inputs, and those of the outputs.
+      first, second: the two axes of the diagonal in the result.
+    """
     (x,) = inputs
     (x_type,), (result_type,) = types
     size = x_type.shape[first]

@@ -110,6 +110,10 @@ def stretching_guard(own: Sequence[Dim], wide: Sequence[Dim]) -> list[Any]:
 
     No check is needed if tracing proves that. The check is a tuple of the condition, the error's message, and the dims
     that fill the message's placeholders.
+
+    Args:
+      own: the shape to broadcast.
+      wide: the shape to which it is broadcast.
     """
     trailing = wide[len(wide) - len(own) :]  # broadcasting aligns shapes at their last axes
     conditions = []
@@ -121,6 +125,9 @@ def stretching_guard(own: Sequence[Dim], wide: Sequence[Dim]) -> list[Any]:
             conditions.append(bind.logical_or(are_equal, is_one))
     if not conditions:
         return []
-    own_text, wide_text = ",".join([HOLE] * len(own)), ",".join([HOLE] * len(wide))
+    own_text = ",".join([HOLE] * len(own))
+    wide_text = ",".join([HOLE] * len(wide))
     message = f"Incompatible shapes: [{own_text}] vs. [{wide_text}]"
-    return [(functools.reduce(bind.logical_and, conditions), message, *map(scalar_of, (*own, *wide)))]
+    all_hold = functools.reduce(bind.logical_and, conditions)
+    message_dims = map(scalar_of, (*own, *wide))
+    return [(all_hold, message, *message_dims)]

@@ -291,10 +291,14 @@ def _zero_with_x(
 
     def declare(front: Callable[..., Any]) -> Any:
         """Declares the elementwise op with the public function ``front``: ``lower(x, y)``, or 0 where ``x`` is 0."""
+
+        def lower_unless_zero(t: Any, x: Any, y: Any) -> Any:
+            return t.select(t.is_value(x, 0), t.const(0, x), lower(t, x, y))
+
         return binary_op(
             domain=FLOATING_AND_COMPLEX,
             numpy=run,
-            lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), lower(t, x, y)),
+            lower=lower_unless_zero,
             vjp=vjp,
             onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, onnx)),
             samples=samples,

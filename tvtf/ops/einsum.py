@@ -51,7 +51,14 @@ def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType
 
 
 def _dim_mismatch(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentError:
-    """Returns TensorFlow's error for a label that has another size in an earlier input."""
+    """Returns TensorFlow's error for a label that has another size in an earlier input.
+
+    Args:
+      expected: the label's size in an earlier input.
+      axis: the label's axis in the input ``x``.
+      x: the type of the input.
+      got: the label's size in this input.
+    """
     return ArgumentError(
         f"Expected dimension {expected} at axis {axis} of the input shaped {brackets(x.shape)} but got dimension {got}",
         graph=ValueError,
@@ -174,7 +181,13 @@ def _implicit_output(terms: list[str]) -> str:
 
 
 def _check_output(terms: list[str], output: str, equation: str) -> None:
-    """Checks that the labels of an einsum's result are distinct and each occurs in an input."""
+    """Checks that the labels of an einsum's result are distinct and each occurs in an input.
+
+    Args:
+      terms: the labels of each input, such as "ij".
+      output: the labels of the result.
+      equation: the whole equation, for errors.
+    """
     letters = output.replace(ELLIPSIS, "")
     if len(set(letters)) != len(letters):
         raise ValueError(f"Output subscripts contain a label appearing more than once: {equation}")

@@ -58,7 +58,14 @@ def binary_op(
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Returns a decorator that declares an elementwise primitive of two inputs of one dtype, which broadcast.
 
-    The arguments are those of :func:`unary_op`.
+    Args:
+      numpy: computes the op for NumPy arrays; a ufunc has a fast path in eager calls.
+      lower: computes the op for scalars in a kernel, or None.
+      domain: the allowed dtypes of the inputs.
+      result: the dtype of the result, or None for that of the inputs.
+      samples: the range of the random inputs in tests.
+      gradient: whether tests check the gradient.
+      columns: other arguments of :func:`tvtf.core.primitive.primitive`.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -83,8 +90,12 @@ EXAMPLE = """
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
     """Declares an elementwise primitive with the public function ``front``.
 
-    ``columns`` are the other arguments of the declaration. If they have an example ``shows``, a call and its result,
-    it is added to the docstring of ``front``.
+    Args:
+      front: the public function.
+      numpy: computes the op for NumPy arrays.
+      lower: computes the op for scalars in a kernel, or None.
+      columns: the other arguments of the declaration. If they have an example ``shows``, a call and its result, it is
+        added to the docstring of ``front``.
     """
     if "shows" in columns:
         call, result = columns.pop("shows")

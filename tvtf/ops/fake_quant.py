@@ -44,6 +44,12 @@ def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: 
     """Computes fake quantization: quantizes ``x`` and dequantizes it, with the roundings in TensorFlow's order.
 
     The empty range, with both ends 0, gives zeros.
+
+    Args:
+      x: the numbers to quantize.
+      low, high: the range of numbers that can be represented.
+      bits: the number of bits of a quantized number.
+      narrow: whether the lowest quantized number is 1 instead of 0.
     """
     nudged_low, nudged_high, step = _nudged(low, high, bits, narrow)
     half = np.float32(0.5)
@@ -104,11 +110,19 @@ def _vjp(
 
     A number inside the range passes its cotangent on to ``x``. A clipped number passes it on to the end of the range to
     which it was clipped.
+
+    Args:
+      cotangent: that of the result.
+      y: the result.
+      x, low, high: the inputs: the numbers to quantize and the range.
+      bits: the number of bits of a quantized number.
+      narrow: whether the lowest quantized number is 1 instead of 0.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     first, last = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, cotangent)
-    is_below, is_above = bind.less(x, first), bind.greater(x, last)
+    is_below = bind.less(x, first)
+    is_above = bind.greater(x, last)
     is_clipped = bind.logical_or(is_below, is_above)
     x_cotangent = bind.select(is_clipped, zero, cotangent)
     low_cotangent = bind.select(is_below, cotangent, zero)
@@ -233,10 +247,20 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 
 
 def _gradients(cotangent: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
-    """Checks the operands of a gradient op, and returns the cotangents of the input and of both limits."""
+    """Checks the operands of a gradient op, and returns the cotangents of ``x``, ``low`` and ``high``.
+
+    Args:
+      cotangent: that of the result.
+      x: the numbers to quantize, of the same shape.
+      low, high: the range of numbers that can be represented.
+      bits: the number of bits of a quantized number, from 2 to 16.
+      narrow: whether the lowest quantized number is 1 instead of 0.
+    """
     _require_bits(bits)
-    cotangent, x = operand(cotangent, float32, 0), operand(x, float32, 1)
-    low, high = operand(low, float32, 2), operand(high, float32, 3)
+    cotangent = operand(cotangent, float32, 0)
+    x = operand(x, float32, 1)
+    low = operand(low, float32, 2)
+    high = operand(high, float32, 3)
     if not agree_shape(cotangent._type.shape, x._type.shape):
         shapes = f"{show_shape(cotangent._type.shape)} and {show_shape(x._type.shape)}"
         raise ArgumentError(f"gradients and inputs must have one shape, but have {shapes}")

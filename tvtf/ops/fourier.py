@@ -173,6 +173,14 @@ def _whole_vjp(cotangent: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], s
 
     The input is a half spectrum, in which a frequency stands for its mirror image, too. So the weight is 2. It is 1 for
     frequency 0 and, if ``size`` is even, the middle frequency, which have no mirror image.
+
+    Args:
+      cotangent: that of the result.
+      y: the result.
+      x: the half spectrum.
+      axes: the transformed axes.
+      size: the result's size along the last of these axes.
+      norm: the normalization of the transform.
     """
     if not isinstance(size, int):
         raise unknown_size(NotImplementedError("the gradient of irfft needs a known fft_length"))

@@ -42,6 +42,13 @@ def _type(
     """Checks the operands of fused attention, and returns the types of its two results.
 
     They are the output, and the logarithm of the sum of exponentials of each row of scores.
+
+    Args:
+      q, k, v: the types of queries (..., m, d), keys (..., n, d) and values (..., n, e).
+      masks: the types of masks that broadcast to the scores (..., m, n).
+      scale: the factor of the scores.
+      fill: the score where a bool mask is False.
+      causal: None, or the offset from which on keys are masked: query i sees keys up to ``i + causal``.
     """
     # ``scale``, ``fill`` and ``causal`` aren't needed here, but all rules of the op receive them
     require_dtype(q, FLOATING, "query")
@@ -78,8 +85,9 @@ def _scores(
     A bool mask replaces the score by ``fill`` where it is False. A mask of numbers is added. With ``causal``, the score
     of query i is -inf for all keys after key ``i + causal``.
     """
-    q, k = upcast(q), upcast(k)
-    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale)
+    q = upcast(q)
+    transposed_k = np.swapaxes(upcast(k), -1, -2)
+    scores = np.matmul(q, transposed_k) * q.dtype.type(scale)
     if causal is not None:
         rows, columns = scores.shape[-2:]
         is_attended = np.tri(rows, columns, causal, dtype=bool)
@@ -98,6 +106,13 @@ def _attention_array(
     """Computes attention with all scores in memory, as the reference for the fused kernel.
 
     Returns the output and, for the gradient, the log of each row's sum of exponentials.
+
+    Args:
+      q, k, v: queries (..., m, d), keys (..., n, d) and values (..., n, e).
+      masks: masks that broadcast to the scores (..., m, n).
+      scale: the factor of the scores.
+      fill: the score where a bool mask is False.
+      causal: None, or the offset from which on keys are masked: query i sees keys up to ``i + causal``.
     """
     scores = _scores(q, k, masks, scale, fill, causal)
     largest = scores.max(-1, keepdims=True, initial=-np.inf)  # subtracted so that exp doesn't overflow
@@ -158,7 +173,8 @@ def _grad_type(
     require_shape(cotangent, output.shape, "ct")
     require_shape(out, output.shape, "out")
     require_shape(log, row_logs.shape, "log")
-    return tuple(TensorType(_rows_before_heads(x.shape), x.dtype) for x in (q, k, v))
+    cotangent_shapes = [_rows_before_heads(x.shape) for x in (q, k, v)]
+    return tuple(TensorType(shape, x.dtype) for shape, x in zip(cotangent_shapes, (q, k, v)))
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:

@@ -377,12 +377,13 @@ def strided_slice(
 
 def _require_vectors(begin: Any, end: Any, strides: Any) -> None:
     """Raises TensorFlow's error unless the arguments of strided_slice are vectors of one length."""
-    shapes = [_shape_of_numbers(each) for each in (begin, end, strides)]
-    if not all(len(shape) == 1 and agree_dim(shape[0], shapes[0][0]) for shape in shapes):
-        found = [brackets(shape) for shape in shapes]
+    shapes = [_shape_of_numbers(argument) for argument in (begin, end, strides)]
+    are_vectors = all(len(shape) == 1 for shape in shapes)
+    if not are_vectors or not all(agree_dim(shape[0], shapes[0][0]) for shape in shapes):
+        begin_text, end_text, strides_text = map(brackets, shapes)
         raise ArgumentError(
-            f"Expected begin, end, and strides to be 1D equal size tensors, but got shapes {found[0]}, {found[1]}, and "
-            f"{found[2]} instead."
+            f"Expected begin, end, and strides to be 1D equal size tensors, but got shapes {begin_text}, {end_text}, "
+            f"and {strides_text} instead."
         ).for_op("StridedSlice")
 
 
@@ -445,6 +446,11 @@ def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tenso
     """Computes ``tf.slice``. Each start is known while tracing or computed at run time.
 
     A strided slice crops the axes with known starts. A dynamic slice then crops the other axes.
+
+    Args:
+      x: the tensor.
+      starts: the first index along each axis: an int, a symbolic dim, or a scalar tensor.
+      sizes: the size of the result along each axis; -1 for all remaining elements.
     """
     dims = x._type.shape
     strides = (1,) * len(dims)

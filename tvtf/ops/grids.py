@@ -357,9 +357,12 @@ def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
 
     The two shapes are vectors. The shorter vector is padded with ones in front.
     """
-    dtype = next((shape.dtype for shape in (shape_x, shape_y) if isinstance(shape, SymbolicTensor)), int32)
-    x, y = convert_to_tensor(shape_x, dtype), convert_to_tensor(shape_y, dtype)
-    (x_rank,), (y_rank,) = x._type.shape, y._type.shape
+    symbolic_dtypes = [shape.dtype for shape in (shape_x, shape_y) if isinstance(shape, SymbolicTensor)]
+    dtype = symbolic_dtypes[0] if symbolic_dtypes else int32
+    x = convert_to_tensor(shape_x, dtype)
+    y = convert_to_tensor(shape_y, dtype)
+    (x_rank,) = x._type.shape
+    (y_rank,) = y._type.shape
     one = constant(np.array(1, dtype.np))
     rank = dim_max(x_rank, y_rank)
 
@@ -367,8 +370,8 @@ def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
         ones = bind.broadcast_to(one, shape=(simplify_dim(rank - shape_rank),))
         return bind.concat(ones, shape, axis=0)  # type: ignore[no-any-return]
 
-    first, second = padded(x, x_rank), padded(y, y_rank)
-    first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
+    second = padded(y, y_rank)
+    first = required(padded(x, x_rank), _check_broadcast, _broadcasts, "Incompatible shapes", second)
     # a size of 1 gives way to the other size
     return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
 

@@ -173,6 +173,12 @@ def run_of_ranks(
 
     The function may keep its arguments, but compiled code reuses the memory of the inputs.
 
+    Args:
+      key: the number under which the Python function is registered.
+      inputs: the arguments of the function.
+      mode: how to call the function, such as :func:`run_plain`.
+      ranks: the ranks of the results that the code was compiled for.
+
     Raises:
       OtherRanks: the results' ranks differ from ``ranks``, which the code was compiled for.
     """
@@ -480,12 +486,12 @@ def _vjp(cotangent: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: b
         return (None,) * (1 + len(inputs))  # the key and the inputs
     *outputs, record_id = y
     output_count = number(len(outputs), record_id)
-    cotangents = [
-        zeros_like(output) if output_cotangent is None else output_cotangent
-        for output_cotangent, output in zip(cotangent, outputs)
-    ]
+    cotangents = []
+    for output_cotangent, output in zip(cotangent, outputs):
+        cotangents.append(zeros_like(output) if output_cotangent is None else output_cotangent)
     floating = [x for x in inputs if x.dtype.is_floating]
-    shapes, dtypes = tuple(x._type.shape for x in floating), tuple(x.dtype for x in floating)
+    shapes = tuple(x._type.shape for x in floating)
+    dtypes = tuple(x.dtype for x in floating)
     results = bind.call_python(
         key, record_id, output_count, *cotangents, *inputs,
         shapes=shapes, dtypes=dtypes, differentiable=True, backward=True,
@@ -525,9 +531,14 @@ def call_python(
     differentiable: bool,
     backward: bool,
 ) -> Any:
-    """Calls the Python function whose number is ``key``, or its gradient function if ``backward``.
+    """Calls a Python function, or its gradient function.
 
-    The last result is the id under which the call's gradient function is kept, or zero.
+    Args:
+      key: the number of the function, a scalar.
+      inputs: the arguments of the function.
+      shapes, dtypes: those of the function's results.
+      differentiable: whether the call's gradient function is kept.
+      backward: whether to call the gradient function.
     """
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs
@@ -561,6 +572,10 @@ def recall_python(
     """Replaces a ``call_python`` in recomputed code, where the call already ran. It returns its last inputs.
 
     These inputs are the results of the first call.
+
+    Args:
+      key, shapes, dtypes, differentiable, backward: those of the first call.
+      inputs: the arguments of the first call, and its results.
     """
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs
