@@ -166,12 +166,14 @@ def _betainc_vjp(cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
     """Returns a test sample of ``betainc``, whose three arguments have the given shapes and lie in its domain."""
     a_shape, b_shape, x_shape = shapes
-    inputs = (draw(seed, a_shape, 0.5, 3.0), draw(seed + 1, b_shape, 0.5, 3.0), draw(seed + 2, x_shape, 0.1, 0.9))
+    a = draw(seed, a_shape, 0.5, 3.0)
+    b = draw(seed + 1, b_shape, 0.5, 3.0)
+    x = draw(seed + 2, x_shape, 0.1, 0.9)
     symbolic_dims = []  # a name for each axis of each input
     for i, shape in enumerate(shapes):
         symbolic_dims.append(tuple(f"n{i}_{axis}" for axis in range(len(shape))))
     # the gradient is tested for input 2, x
-    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(symbolic_dims))
+    return Sample((a, b, x), {}, WIDE, gradient=(2,), symbolic=tuple(symbolic_dims))
 
 
 @host_primitive(

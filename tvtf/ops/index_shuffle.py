@@ -108,7 +108,13 @@ def _of_one_key(indices: Words, limit: int, keys: list[Any], rounds: int) -> Wor
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
     """Checks the indices, seeds and largest indices of random_index_shuffle, and returns the type of the result.
 
-    A seed has three integers. Each operand is a single item or a batch of n items.
+    Each operand is a single item or a batch of n items.
+
+    Args:
+      index: the type of the indices to shuffle.
+      seed: the type of the seeds, of three integers each.
+      last: the type of the largest indices.
+      rounds: the number of rounds of the cipher.
     """
     # ``rounds`` isn't needed here, but all rules of the op receive it
     for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):

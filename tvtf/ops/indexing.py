@@ -69,7 +69,8 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
     give ``(2, 5, 3)``. The first ``batch_dims`` axes of both operands are paired.
     """
     require_index(indices)
-    rank, index_rank = len(params.shape), len(indices.shape)
+    rank = len(params.shape)
+    index_rank = len(indices.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"Shape must be at least rank {axis + 1} but is rank {rank}")
     if not 0 <= batch_dims <= min(axis, index_rank):
@@ -81,7 +82,8 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
             raise ArgumentError(
                 f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}"
             )
-    return TensorType((*params.shape[:axis], *indices.shape[batch_dims:], *params.shape[axis + 1 :]), params.dtype)
+    dims_before, dims_after = params.shape[:axis], params.shape[axis + 1 :]
+    return TensorType((*dims_before, *indices.shape[batch_dims:], *dims_after), params.dtype)
 
 
 def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_dims: int) -> np.ndarray:
@@ -175,7 +177,8 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
     """
     params, indices = inputs
     (params_type, indices_type), _ = types
-    rank, index_rank = len(params_type.shape), len(indices_type.shape)
+    rank = len(params_type.shape)
+    index_rank = len(indices_type.shape)
     remaining_axes = [i for i in range(batch_dims, rank) if i != axis]
     moved = emitter.computed("Transpose", [params], perm=[*range(batch_dims), axis, *remaining_axes])
     indices64 = emitter.computed("Cast", [indices], to=7)  # int64

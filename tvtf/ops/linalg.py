@@ -116,6 +116,13 @@ def _matmul_vjp(
     """Returns a function for the cotangent of each operand of a matrix product.
 
     The functions are called only for the cotangents that are needed.
+
+    Args:
+      cotangent: that of the product.
+      y: the product.
+      a, b: the operands.
+      transpose_a, transpose_b: whether the product is of transposed operands.
+      output_type: the dtype to which the operands are cast, or None.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     if not a.dtype.is_differentiable:  # integers
@@ -138,11 +145,17 @@ def _cotangent_of_second(cotangent: Tensor, a: Tensor, b: Tensor, transpose_a: b
 
     A single second matrix may be shared by a batch of first matrices. Then the rows of the batch are merged, and one
     product computes the cotangent.
+
+    Args:
+      cotangent: that of the product.
+      a, b: the operands.
+      transpose_a, transpose_b: whether the product is of transposed operands.
     """
     a = conjugate(a)
     is_shared = b.ndim == 2 and a.ndim > 2
     if is_shared and not transpose_a:
-        a, cotangent = _as_rows(a), _as_rows(cotangent)
+        a = _as_rows(a)
+        cotangent = _as_rows(cotangent)
     if transpose_b:
         b_cotangent = product(cotangent, a, True, transpose_a)
     else:

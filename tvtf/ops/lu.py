@@ -192,9 +192,13 @@ def _inverse_orders(order: Tensor) -> Tensor:
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
     """Checks that the shapes of LU factors and their permutation match, and converts both to tensors.
 
-    ``square`` requires square matrices.
+    Args:
+      lower_upper: the factors L and U in one matrix, for a batch of matrices.
+      perm: the order of the rows of each matrix.
+      square: whether the matrices must be square.
     """
-    factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+    factors = convert_to_tensor(lower_upper)
+    order = convert_to_tensor(perm)
     if factors.ndim < 2:
         raise ValueError("Input `lower_upper` must have at least 2 dimensions.")
     if factors.ndim != order.ndim + 1:

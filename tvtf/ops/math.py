@@ -207,17 +207,29 @@ def _selected_to(like: Tensor, condition: Tensor, if_true: Tensor, if_false: Ten
 def _extreme(numpy: np.ufunc, selects_x: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
     """Returns a decorator that declares maximum or minimum.
 
-    ``selects_x(x, y)`` says where the result is ``x``. The cotangent goes to ``x`` there, also for equal elements.
+    Args:
+      numpy: computes it for NumPy arrays.
+      selects_x: ``selects_x(x, y)`` is True where the result is ``x``, also for equal elements. The cotangent goes to
+        ``x`` there.
+      onnx: ONNX's operator.
+      shows: the docstring's example: a call and its result.
     """
 
     def declare(front: Callable[..., Any]) -> Any:
         """Declares the primitive whose public function is ``front``, named ``maximum`` or ``minimum``."""
-        name = front.__name__  # also the name in the library of scalar functions, which ``lower`` calls
+        name = front.__name__
+
+        def lower(scalar_functions: Any, x: Any, y: Any) -> Any:
+            return getattr(scalar_functions, name)(x, y)
+
+        def vjp(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Any:
+            return _select_cotangents(cotangent, selects_x(x, y), x, y)
+
         return binary_op(
             domain=REAL,
             numpy=numpy,
-            lower=lambda t, x, y: getattr(t, name)(x, y),
-            vjp=lambda cotangent, z, x, y: _select_cotangents(cotangent, selects_x(x, y), x, y),
+            lower=lower,
+            vjp=vjp,
             onnx=onnx,
             value=both_known(numpy),
             public=(name, f"math.{name}"),
@@ -273,12 +285,14 @@ def _pow_by_exponent(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tens
 
     As in TensorFlow, it is 0 for a base that has no logarithm: real numbers up to 0, or the complex 0.
     """
-    zero, one = number(0, x), number(1, x)
+    zero = number(0, x)
+    one = number(1, x)
     has_log = bind.not_equal(x, zero) if x._type.dtype.is_complex else bind.greater(x, zero)
     # the logarithm of 1 stands in for the others, which are replaced by 0
     logarithm = bind.log(bind.select(has_log, x, one))
     logarithm = bind.select(has_log, logarithm, zero)
-    y_cotangent = bind.multiply(bind.multiply(cotangent, conj(z)), conj(logarithm))
+    scaled_cotangent = bind.multiply(cotangent, conj(z))
+    y_cotangent = bind.multiply(scaled_cotangent, conj(logarithm))
     return unbroadcast(y_cotangent, y)
 
 

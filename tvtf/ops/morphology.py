@@ -48,7 +48,15 @@ class _WindowAxis:
 
     @classmethod
     def of(cls, size: int, taps: int, stride: int, rate: int, is_same: bool) -> _WindowAxis:
-        """Returns the windows of ``taps`` elements on an axis of ``size`` elements; ``is_same`` for SAME padding."""
+        """Returns the windows of ``taps`` elements on an axis of ``size`` elements.
+
+        Args:
+          size: the size of the axis.
+          taps: the number of elements of a window.
+          stride: the distance between windows.
+          rate: the distance between the elements of a window.
+          is_same: whether the padding is SAME; else it is VALID.
+        """
         extent = (taps - 1) * rate + 1
         offsets = range(0, extent, rate)
         if not is_same:

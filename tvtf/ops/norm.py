@@ -32,7 +32,11 @@ from tvtf.ops.softmax import upcast
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
     """Checks the inputs of layer_norm, and returns the type of the result: the type of ``x``.
 
-    Scale and offset must have the dtype of ``x`` and the shape of its axes starting at ``first``.
+    Args:
+      x: the type of the input.
+      scale, offset: types of the dtype of ``x``, and of the shape of its axes starting at ``first``.
+      first: the first normalized axis. All axes after it are normalized, too.
+      epsilon: a small number that is added to the variance.
     """
     # ``epsilon`` isn't needed here, but all rules of the op receive it
     require_dtype(x, FLOATING, "x")
@@ -81,6 +85,13 @@ def _vjp(
     """Returns the cotangents of layer_norm's inputs ``x``, ``scale`` and ``offset``.
 
     The primitive ``layer_norm_grad`` computes the cotangent of ``x``.
+
+    Args:
+      cotangent: that of the result.
+      y: the result.
+      x, scale, offset: the inputs.
+      first: the first normalized axis. All axes after it are normalized, too.
+      epsilon: a small number that is added to the variance.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     standardised = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
@@ -166,7 +177,8 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
     the axes starting at ``first``.
     """
     (_, x_type), _ = types
-    dtype, axes = x_type.dtype.np, tuple(range(first, len(x_type.shape)))
+    dtype = x_type.dtype.np
+    axes = tuple(range(first, len(x_type.shape)))
 
     def node(op: str, *names: str) -> str:
         return emitter.computed(op, list(names))
@@ -177,10 +189,13 @@ def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: in
     g, x = inputs
     centered = node("Sub", x, mean(x))
     variance = mean(node("Mul", centered, centered))
-    deviation = node("Sqrt", node("Add", variance, emitter.const(np.array(epsilon, dtype))))
+    positive_variance = node("Add", variance, emitter.const(np.array(epsilon, dtype)))
+    deviation = node("Sqrt", positive_variance)
     standardised = node("Div", centered, deviation)
-    projection = node("Mul", standardised, mean(node("Mul", g, standardised)))
-    numerator = node("Sub", node("Sub", g, mean(g)), projection)
+    mean_product = mean(node("Mul", g, standardised))
+    projection = node("Mul", standardised, mean_product)
+    centered_g = node("Sub", g, mean(g))
+    numerator = node("Sub", centered_g, projection)
     emitter.node("Div", [numerator, deviation], outputs)
 
 

@@ -75,12 +75,14 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
     all_paddings = ((0, 0), *paddings)
     if not value_batched:
         return bind.pad(x, value, paddings=all_paddings)
-    true, false = EagerTensor(np.array(True)), EagerTensor(np.array(False))
+    true = EagerTensor(np.array(True))
+    false = EagerTensor(np.array(False))
     true_elements = bind.broadcast_to(true, shape=x._type.shape)
     is_element = bind.pad(true_elements, false, paddings=all_paddings)  # else padding
     zero = EagerTensor(np.zeros((), x.dtype.np))
     value_of_item = bind.reshape(value, shape=(size, *(1,) * (x.ndim - 1)))
-    return bind.select(is_element, bind.pad(x, zero, paddings=all_paddings), value_of_item)
+    padded_x = bind.pad(x, zero, paddings=all_paddings)
+    return bind.select(is_element, padded_x, value_of_item)
 
 
 def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:

@@ -346,7 +346,13 @@ def required_space_to_batch_paddings(
 def _block_arguments(x: Tensor, block_shape: Any, pairs: Any, name: str) -> tuple[list[int], list[tuple[int, int]]]:
     """Checks the shapes of the arguments of space_to_batch or batch_to_space, and converts the arguments to ints.
 
-    Returns the block sizes, and a pair of paddings or crops for each. ``name`` is "paddings" or "crops"; errors show it.
+    Returns the block sizes, and a pair of paddings or crops for each.
+
+    Args:
+      x: the input.
+      block_shape: a vector of block sizes.
+      pairs: the paddings or crops before and after each axis that is split into blocks.
+      name: "paddings" or "crops", for errors.
     """
     sizes = static_value(_require_vector(block_shape, "block_shape"), "block_shape")
     blocks = [int(size) for size in sizes]

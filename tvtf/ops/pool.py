@@ -98,7 +98,13 @@ def _tap_slices(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequ
 
 
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Computes max pooling in NumPy: the elementwise maximum over the taps (a tap: a position in the window)."""
+    """Computes max pooling in NumPy: the elementwise maximum over the taps (a tap: a position in the window).
+
+    Args:
+      x: input of shape (batch, spatial axes, channels).
+      window, strides: the windows' size and distance along each spatial axis.
+      padding: a pair of sizes for each spatial axis.
+    """
     batch, *_, channels = x.shape
     lowest = _lowest(x.dtype)
     padded_x = padded(upcast(x), padding, lowest)  # the lowest number never changes a maximum
@@ -132,6 +138,12 @@ def _max_grad_array(
     """Computes the gradient of max pooling in NumPy.
 
     The cotangent of each window is added at the window's first largest value. A tap is a position in the window.
+
+    Args:
+      cotangent: that of the result.
+      x: the input of max pooling, of shape (batch, spatial axes, channels).
+      y: the result of max pooling.
+      window, strides, padding: those of max pooling, an item for each spatial axis.
     """
     tap_of_maximum = _first_largest(x, y, window, strides, padding)
     cotangent = upcast(cotangent)
@@ -147,7 +159,11 @@ def _max_pick_array(
 ) -> np.ndarray:
     """Selects, for each window of max pooling of ``x``, the element of ``c`` at the window's first largest value.
 
-    ``c`` has the shape of ``x``.
+    Args:
+      c: array of the shape of ``x``.
+      x: the input of max pooling, of shape (batch, spatial axes, channels).
+      y: the result of max pooling.
+      window, strides, padding: those of max pooling, an item for each spatial axis.
     """
     tap_of_maximum = _first_largest(x, y, window, strides, padding)
     padded_c = padded(c, padding)
@@ -158,7 +174,13 @@ def _max_pick_array(
 
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """Computes average pooling in NumPy: the mean of each window's values. Padding counts as no value."""
+    """Computes average pooling in NumPy: the mean of each window's values. Padding counts as no value.
+
+    Args:
+      x: input of shape (batch, spatial axes, channels).
+      window, strides: the windows' size and distance along each spatial axis.
+      padding: a pair of sizes for each spatial axis.
+    """
     padded_x = padded(upcast(x), padding)
     batch, *_, channels = x.shape
     window_counts = _window_counts(padded_x, window, strides)  # along each spatial axis
@@ -180,9 +202,14 @@ def _element_counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding,
 def _avg_grad_array(
     cotangent: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    """Computes the gradient of average pooling in NumPy, for an input of the given ``shape``.
+    """Computes the gradient of average pooling in NumPy.
 
     Each value of a window gets an equal share of the window's cotangent. Overlapping windows add their shares.
+
+    Args:
+      cotangent: that of the result.
+      shape: the shape of the pooled input.
+      window, strides, padding: those of average pooling, an item for each spatial axis.
     """
     cotangent = upcast(cotangent)
     window_counts = cotangent.shape[1:-1]  # along each spatial axis
@@ -317,7 +344,8 @@ def _avg_grad_onnx(
     (cotangent,) = inputs
     (cotangent_type,), _ = types
     _, *sizes, channels = shape
-    rank, dtype = len(window), cotangent_type.dtype.np
+    rank = len(window)
+    dtype = cotangent_type.dtype.np
     counts = _element_counts(shape, window, strides, padding, cotangent_type.shape[1:-1], dtype)
     share = _node(emitter, "Div", cotangent, emitter.const(counts.astype(dtype)))
     ones = emitter.const(np.ones((channels, 1, *window), dtype))

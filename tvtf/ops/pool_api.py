@@ -267,9 +267,16 @@ def _dilated_pool(x: Tensor, pooling_type: str, window: tuple[int, ...], dilatio
 
     For each tap (a tap: a position in the window), a shifted view of ``x`` has the elements of all windows at the tap.
     The result is the maximum or mean of these views.
+
+    Args:
+      x: input of shape (batch, spatial axes, channels).
+      pooling_type: "MAX" or "AVG".
+      window: the windows' size along each spatial axis.
+      dilations: the distance between the values of a window along each spatial axis.
     """
     rank = len(dilations)
-    strides, no_padding = (1,) * rank, ((0, 0),) * rank
+    strides = (1,) * rank
+    no_padding = ((0, 0),) * rank
     counts = result_sizes(x._type.shape[1:-1], window, strides, no_padding, dilations)
     views = []
     for tap in itertools.product(*map(range, window)):

@@ -455,7 +455,9 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
     n, p = (np.repeat(x, times) for x in vectors)
     rarer_probability = np.where(p > 0.5, 1 - p, p)
     is_random = (n > 0) & (rarer_probability > 0) & (p < 1)
-    certain_result = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan))
+    # a NaN parameter fails all comparisons
+    n_or_nan = np.where(p >= 1, n, np.nan)
+    certain_result = np.where((n <= 0) | (p <= 0), 0.0, n_or_nan)
     result = certain_result.astype(np.float64)
     expected_count = n * rarer_probability
     for mask, stride, draw_rarer in (
@@ -464,7 +466,8 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
     ):
         chosen = np.flatnonzero(mask)
         streams = _Streams(seed, n.size, stride)
-        trials, probability = n[chosen].astype(np.float64), rarer_probability[chosen].astype(np.float64)
+        trials = n[chosen].astype(np.float64)
+        probability = rarer_probability[chosen].astype(np.float64)
         rarer_count = draw_rarer(streams, chosen, trials, probability)
         result[chosen] = np.where(p[chosen] > 0.5, n[chosen] - rarer_count, rarer_count)
     return _arranged(result.reshape(-1, times), shape, dtype)
@@ -604,6 +607,13 @@ def _truncated_normal_array(
     """Draws truncated normal numbers for parameters that broadcast.
 
     The random stream continues from one combination of parameters to the next.
+
+    Args:
+      seed: the seed of the random numbers.
+      mean, deviation: the parameters of the normal distribution before it is truncated.
+      low, high: the limits between which the numbers lie.
+      shape: the shape of the result, which ends with the broadcast shape of the parameters.
+      dtype: the dtype of the result.
     """
     vectors, times = _parameter_combinations(shape, (mean, deviation, low, high))
     state = philox.state_of(seed)

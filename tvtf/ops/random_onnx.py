@@ -118,13 +118,23 @@ def advanced(n: Nodes, counter: Words, steps: str) -> Words:
 
 
 def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
-    """Emits ONNX nodes for the random words of a seed's first ``count`` Philox blocks, of shape (count, 4)."""
+    """Emits ONNX nodes for the random words of a seed's first ``count`` Philox blocks, of shape (count, 4).
+
+    Args:
+      n: adds nodes to the ONNX graph.
+      seed: the name of the seed.
+      seed_type: the type of the seed.
+      count: the name of the number of blocks, a vector of one element.
+    """
     counter, key = state(n, seed, seed_type)
     # Block i comes from the counter plus i. All blocks are computed at once, as vectors.
     emitter = n.emitter
-    start, stop, step = emitter.const(np.array(0)), n("Squeeze", count), emitter.const(np.array(1))
+    start = emitter.const(np.array(0))
+    stop = n("Squeeze", count)
+    step = emitter.const(np.array(1))
     block_numbers = emitter.computed("Range", [start, stop, step])
-    words = rounds(n, advanced(n, counter, block_numbers), key)
+    counters = advanced(n, counter, block_numbers)
+    words = rounds(n, counters, key)
     columns = [n("Unsqueeze", word, n.vector(1)) for word in words]
     return n("Concat", *columns, axis=1)
 
@@ -182,15 +192,18 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
     dtype = result_type.dtype
     _, low, high = inputs
     if dtype is not int64:
-        low, high = emitter.cast(low, int64), emitter.cast(high, int64)
+        low = emitter.cast(low, int64)
+        high = emitter.cast(high, int64)
     # a Philox block of four 32-bit words has four 32-bit or two 64-bit elements
     words = words_for(node, inputs, types, shape, LANES if dtype.size == 4 else 2)
     span = node("Sub", high, low)
     if dtype.size == 4:  # words of 32 bits are positive in int64
         remainder = node("Mod", words, span)
     else:  # words of 64 bits need an unsigned remainder
-        unsigned_words, unsigned_span = emitter.cast(wide_words(node, words), uint64), emitter.cast(span, uint64)
-        remainder = emitter.cast(node("Mod", unsigned_words, unsigned_span), int64)
+        unsigned_words = emitter.cast(wide_words(node, words), uint64)
+        unsigned_span = emitter.cast(span, uint64)
+        unsigned_remainder = node("Mod", unsigned_words, unsigned_span)
+        remainder = emitter.cast(unsigned_remainder, int64)
     values = node("Add", remainder, low)
     if dtype is not int64:
         values = emitter.cast(values, dtype)
@@ -272,9 +285,12 @@ def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim
     dtype = state_type.dtype
     if dtype is not int64:
         generator_state = emitter.cast(generator_state, int64)
-    counter = [*n.halves(n.item(generator_state, 0)), *n.halves(n.item(generator_state, 1))]
+    old_low_half = n.item(generator_state, 0)
+    old_high_half = n.item(generator_state, 1)
+    counter = [*n.halves(old_low_half), *n.halves(old_high_half)]
     advanced_counter = advanced(n, counter, emitter.shape((blocks,)))
-    low_half, high_half = n.joined(*advanced_counter[:2]), n.joined(*advanced_counter[2:])
+    low_half = n.joined(*advanced_counter[:2])
+    high_half = n.joined(*advanced_counter[2:])
     key = n.item(generator_state, 2)
     new_state = n("Concat", low_half, high_half, key, axis=0)
     if dtype is not int64:

@@ -139,6 +139,14 @@ def _cumprod_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusiv
 
     It is the product of the elements before, times a linear recurrence over the cotangents after. Unlike a quotient of
     products, this doesn't divide by the elements, which may be zero.
+
+    Args:
+      cotangent: that of the result.
+      y: the result.
+      x: the input.
+      axis: the axis of the products.
+      exclusive: whether a product leaves out the element at its own position.
+      reverse: whether the products begin at the end of the axis.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     factors = conjugate(x)

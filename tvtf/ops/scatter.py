@@ -159,7 +159,8 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
         """
         data, ids = inputs
         (data_type, _), (result_type,) = types
-        dtype, shape = data_type.dtype, result_type.shape
+        dtype = data_type.dtype
+        shape = result_type.shape
         initial = emitter.const(np.array(value_of_empty(dtype.np), dtype.np))
         initial_rows = emitter.computed("Expand", [initial, emitter.shape((num_segments + 1, *shape[1:]))])
         ids = emitter.cast(ids, int64)
@@ -168,7 +169,8 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
         row_numbers = emitter.computed("Where", [is_negative, extra_row, ids])
         index_vectors = emitter.computed("Unsqueeze", [row_numbers, emitter.const(np.array([-1]))])
         scattered = scatter_node(emitter, [initial_rows, index_vectors, data], dtype, mode)
-        start, axis = emitter.const(np.array([0])), emitter.const(np.array([0]))
+        start = emitter.const(np.array([0]))
+        axis = emitter.const(np.array([0]))
         emitter.node("Slice", [scattered, start, extra_row, axis], outputs)
 
     return onnx_rule
@@ -325,14 +327,23 @@ def _prod_vjp(cotangent: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_se
 
     Let P be the product of a segment's nonzero elements. For a zero, the product of the others is P. For another
     element, it is P divided by the element. It is 0 if one of the others is zero.
+
+    Args:
+      cotangent: that of the result.
+      y: the result.
+      data: the elements, of shape (rows, ...).
+      ids: the segment id of each row.
+      num_segments: the number of segments.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
-    zero, one = number(0, data), number(1, data)
+    zero = number(0, data)
+    one = number(1, data)
     is_zero = bind.equal(data, zero)
     own_zero_count = bind.cast(is_zero, dtype=data.dtype)  # 1 for a zero, else 0
     zero_counts = bind.unsorted_segment_sum(own_zero_count, ids, num_segments=num_segments)
     nonzero = bind.select(is_zero, one, data)
-    product = gathered(bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments), ids)
+    segment_products = bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments)
+    product = gathered(segment_products, ids)
     product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
     others_nonzero = bind.equal(gathered(zero_counts, ids), own_zero_count)
     derivative = bind.select(others_nonzero, product_of_others, zero)

@@ -123,9 +123,13 @@ def _stirling(y: Tensor) -> Tensor:
 
     The result is 0 for y in [0, 1], where 0 is a better approximation.
     """
-    zero, one, half, two_pi = number(0, y), number(1, y), number(0.5, y), number(2 * math.pi, y)
+    zero = number(0, y)
+    one = number(1, y)
+    half = number(0.5, y)
+    two_pi = number(2 * math.pi, y)
     main_terms = bind.subtract(bind.multiply(y, bind.log(y)), y)
-    correction = bind.multiply(half, bind.log(bind.multiply(two_pi, y)))
+    logarithm = bind.log(bind.multiply(two_pi, y))
+    correction = bind.multiply(half, logarithm)
     is_small = bind.logical_and(bind.greater_equal(y, zero), bind.less_equal(y, one))
     return bind.select(is_small, zeros_like(y), bind.add(main_terms, correction))
 

@@ -117,6 +117,12 @@ def _axis_indices(axis: int, axis_slice: AxisSlice, shape: tuple[Dim, ...], dim:
     """Returns the indices that a slice selects along one axis, in a shape that broadcasts to ``shape``.
 
     Indices known while tracing are a NumPy array, other indices a tensor.
+
+    Args:
+      axis: the axis of the sliced tensor.
+      axis_slice: the slice of the axis.
+      shape: the shape of the slice.
+      dim: the size of the axis.
     """
     aligned_shape = tuple(size if i == axis else 1 for i, size in enumerate(shape))
     if axis_slice.dynamic is not None:

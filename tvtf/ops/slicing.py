@@ -95,8 +95,10 @@ def _strided_nodes(
     bounds = [_onnx_bounds(*axis_slice) for axis_slice in zip(begin, size, strides)]
     starts, ends, steps = zip(*bounds)
     (x,) = inputs
-    start_vector, end_vector = emitter.shape(starts), emitter.shape(ends)
-    axes, step_vector = emitter.const(np.arange(len(begin))), emitter.const(np.array(steps))
+    start_vector = emitter.shape(starts)
+    end_vector = emitter.shape(ends)
+    axes = emitter.const(np.arange(len(begin)))
+    step_vector = emitter.const(np.array(steps))
     emitter.node("Slice", [x, start_vector, end_vector, axes, step_vector], outputs)
 
 
@@ -202,7 +204,8 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
     merged_size = sizes[axis] * stride
     merged = emitter.computed("Reshape", [padded, emitter.shape((*sizes[:axis], merged_size, *sizes[axis + 1 :]))])
     sizes[axis] = at_least_zero(merged_size - (stride - 1))
-    start, end = emitter.const(np.array([0])), emitter.shape((sizes[axis],))
+    start = emitter.const(np.array([0]))
+    end = emitter.shape((sizes[axis],))
     return emitter.computed("Slice", [merged, start, end, emitter.const(np.array([axis]))])
 
 
@@ -287,6 +290,13 @@ def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) 
     """Returns the run-time check that dynamic_slice's window lies within an axis.
 
     The check is a pair of the condition and the error's message. A start known while tracing is part of the message.
+
+    Args:
+      extent: the size of the axis.
+      start: the first index of the window, a scalar.
+      axis: the axis, for the error.
+      size: the size of the window.
+      wrap: whether a negative start counts from the end of the axis.
     """
     dims = (extent, extent - size, 0)
     extent_scalar, last_start, zero = (bind.cast(scalar_of(dim), dtype=start.dtype) for dim in dims)
@@ -343,6 +353,13 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
     """Maps ``dynamic_slice`` over a leading batch axis of ``size`` items.
 
     If all items share the starts, one slice covers all items. Otherwise the windows are gathered, axis by axis.
+
+    Args:
+      size: the number of items.
+      inputs: the sliced tensor, and a start for each sliced axis.
+      batched: for each input, whether its first axis is that of the items.
+      axes, sizes: the sliced axes, and the size of the window along each of them.
+      wrap: whether negative starts count from the end of an axis.
     """
     x, *starts = inputs
     x_batched, *starts_batched = batched

@@ -84,10 +84,19 @@ def _grad_of_softmax_grad(c: Tensor, g: Tensor, cotangent: Tensor, y: Tensor, *,
 def _grad_of_log_softmax_grad(
     c: Tensor, g: Tensor, cotangent: Tensor, y: Tensor, *, axis: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns the cotangents of ``log_softmax_grad``'s inputs, for second derivatives."""
+    """Returns the cotangents of ``log_softmax_grad``'s inputs, for second derivatives.
+
+    Args:
+      c: the cotangent of the result ``g``.
+      g: the result of ``log_softmax_grad``.
+      cotangent, y: its inputs: the cotangent of log-softmax, and the result of log-softmax.
+      axis: the axis of log-softmax.
+    """
+    # ``g`` isn't needed here, but all gradient rules receive it
     probabilities = bind.exp(y)
-    cotangent_cotangent = bind.subtract(c, row_sum(bind.multiply(c, probabilities), axis))
-    y_cotangent = bind.negative(bind.multiply(bind.multiply(c, probabilities), row_sum(cotangent, axis)))
+    weighted_c = bind.multiply(c, probabilities)
+    cotangent_cotangent = bind.subtract(c, row_sum(weighted_c, axis))
+    y_cotangent = bind.negative(bind.multiply(weighted_c, row_sum(cotangent, axis)))
     return cotangent_cotangent, y_cotangent
 
 

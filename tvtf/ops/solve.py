@@ -305,10 +305,10 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
         batch_shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return np.zeros((*batch_shape, *b.shape[-2:]), b.dtype)
     if b.shape[-1] == 1:  # BLAS has a function of its own for one right-hand side
-        (trsv,) = get_blas_funcs(("trsv",), (a, b))
-        return each(lambda x, y: trsv(x.T, y[:, 0], lower=not lower, trans=1)[:, None], a, b)
-    (trsm,) = get_blas_funcs(("trsm",), (a, b))
-    return each(lambda x, y: trsm(1.0, x.T, y.T, side=1, lower=not lower).T, a, b)
+        (solve_vector,) = get_blas_funcs(("trsv",), (a, b))
+        return each(lambda x, y: solve_vector(x.T, y[:, 0], lower=not lower, trans=1)[:, None], a, b)
+    (solve_matrix,) = get_blas_funcs(("trsm",), (a, b))
+    return each(lambda x, y: solve_matrix(1.0, x.T, y.T, side=1, lower=not lower).T, a, b)
 
 
 def _triangular_vjp(cotangent: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:

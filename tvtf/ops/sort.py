@@ -96,6 +96,13 @@ def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool)
     """Emits ONNX's TopK of each row of ``x``, in a dtype that ONNX runtimes can sort.
 
     Returns the name of the values, cast back to ``dtype``, and the name of the int64 indices.
+
+    Args:
+      emitter: adds nodes to the ONNX graph.
+      x: the name of the input.
+      dtype: the dtype of the input.
+      count: the number of elements of each row to return.
+      descending: whether to return the largest elements; else the smallest.
     """
     sortable_dtypes = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
     sortable_dtypes |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
@@ -103,7 +110,8 @@ def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool)
     if sortable_dtype is not None:
         x = emitter.cast(x, sortable_dtype)
     counts = emitter.shape((count,))
-    values, indices = emitter.temp(), emitter.temp()
+    values = emitter.temp()
+    indices = emitter.temp()
     emitter.node("TopK", [x, counts], [values, indices], axis=-1, largest=int(descending), sorted=1)
     if sortable_dtype is not None:
         values = emitter.cast(values, dtype)
@@ -272,6 +280,13 @@ def _top_vjp(cotangents: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) 
     """Returns the cotangent of top_k's input: adds the cotangents of the values at the indices of the values.
 
     The indices are converted to those of the flattened input.
+
+    Args:
+      cotangents: those of the values and of the indices. The latter isn't used.
+      ys: the values and the indices.
+      x: the input.
+      k: the number of values of each row.
+      index_type: the dtype of the indices.
     """
     # ``k`` and ``index_type`` aren't needed here, but all gradient rules receive them
     shape = x._type.shape
@@ -397,7 +412,11 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
     """Checks the inputs of searchsorted, and returns the type of the result, which has the shape of the values.
 
-    Both inputs must have the same dtype and leading axes.
+    Args:
+      sequence: the type of the sorted rows.
+      values: the type of the values, of the same dtype and leading axes.
+      side: "left" or "right".
+      out_type: the dtype of the result.
     """
     # ``side`` isn't needed here, but all rules of the op receive it
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
@@ -414,9 +433,16 @@ def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_ty
     """Computes searchsorted by bisection: the index at which each value belongs in its sorted row.
 
     All comparisons with NaN fail, so NaN belongs first for "left" and last for "right".
+
+    Args:
+      sequence: sorted rows.
+      values: rows of values to search for.
+      side: "left" for the first possible index, "right" for the last.
+      out_type: the dtype of the result.
     """
     length = sequence.shape[-1]
-    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, length)
+    low = np.zeros(values.shape, np.int64)
+    high = np.full(values.shape, length)
     for _ in range(length.bit_length()):
         middle = (low + high) // 2
         element = np.take_along_axis(sequence, np.minimum(middle, length - 1), -1)
@@ -543,6 +569,12 @@ def _unique_elements(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
 
 def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...]:
     """Returns the distinct slices along an axis, the index of each slice among them, and how often each occurs.
+
+    Args:
+      x: the tensor, or a value that converts to one.
+      axis: a vector with the axis; empty for axis 0 of a vector.
+      out_idx: the dtype of the indices.
+      op: the name of TensorFlow's op in errors.
 
     Raises:
       InvalidArgumentError: ``axis`` isn't a vector of one axis of ``x``, or is empty and ``x`` isn't a vector.

@@ -83,13 +83,16 @@ def _tall_qr_grad(q: Tensor, r: Tensor, q_cotangent: Tensor, r_cotangent: Tensor
     r_skew = less(projected_r_cotangent, adjoint(projected_r_cotangent))
     lower_skew = lower_part(bind.add(q_skew, r_skew))
     within_columns = product(q, bind.add(r_cotangent, _times_inverse_adjoint(lower_skew, r)))
-    outside_columns = _times_inverse_adjoint(less(q_cotangent, product(q, projected_q_cotangent)), r)
+    q_cotangent_outside = less(q_cotangent, product(q, projected_q_cotangent))
+    outside_columns = _times_inverse_adjoint(q_cotangent_outside, r)
     x_cotangent = bind.add(within_columns, outside_columns)
     if not q.dtype.is_complex:
         return x_cotangent
     phases = only_diagonal(less(projected_r_cotangent, adjoint(projected_q_cotangent)))
-    imaginary_part = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
-    return bind.add(x_cotangent, _times_inverse_adjoint(product(q, adjoint(imaginary_part)), r))
+    zeros = bind.real(scaled(phases, 0))
+    imaginary_part = less(phases, bind.complex(bind.real(phases), zeros))
+    correction = _times_inverse_adjoint(product(q, adjoint(imaginary_part)), r)
+    return bind.add(x_cotangent, correction)
 
 
 def _qr_vjp(cotangent: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:

@@ -73,7 +73,14 @@ def frame(
 def _frame_symbolic(x: Tensor, axis: int, length: int, step: int, pad_value: Tensor | None) -> Tensor:
     """Splits a signal of symbolic size into frames, as :func:`frame` does.
 
-    The number of frames is computed at run time. The end is padded if ``pad_value`` is given.
+    The number of frames is computed at run time.
+
+    Args:
+      x: the signal.
+      axis: the axis of the samples.
+      length: the number of samples of a frame.
+      step: the distance between the starts of two frames.
+      pad_value: the value with which to complete the last frames, or None for complete frames only.
     """
     tf = public_names()
     extent = tf["shape"](x)[axis]

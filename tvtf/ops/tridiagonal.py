@@ -415,7 +415,10 @@ def _eigen_types(
 ) -> tuple[TensorType, TensorType]:
     """Checks the diagonals of a tridiagonal matrix, and returns the types of ``count`` eigenvalues and eigenvectors.
 
-    ``alpha`` is the main diagonal, ``beta`` the outer one. Both must be floating vectors.
+    Args:
+      alpha, beta: the types of the main diagonal and of the outer one: floating vectors.
+      select, limits: which eigenvalues are computed.
+      count: the number of eigenvalues.
     """
     # ``select`` and ``limits`` aren't needed here, but all rules of the op receive them
     require_same_dtype((alpha, beta), ("alpha", "beta"))

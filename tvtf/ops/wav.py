@@ -89,8 +89,12 @@ def _decoded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decodes a WAV file, and returns its samples and the sample rate.
 
-    Channels and samples are dropped or added to get the wanted numbers. A negative number keeps the file's. Additional
-    channels repeat the last channel. Additional samples are zeros.
+    Channels and samples are dropped or added to get the wanted numbers. Additional channels repeat the last channel.
+    Additional samples are zeros.
+
+    Args:
+      contents: the file, a scalar.
+      wanted_channels, wanted_samples: the numbers of channels and samples; a negative number keeps the file's.
     """
     samples, rate = _samples(contents.item())
     if wanted_channels >= 0:

@@ -101,6 +101,13 @@ def paddings(
 ) -> Padding:  # fmt: skip
     """Converts the argument ``padding`` ("SAME", "VALID" or a list of pairs) to a pair of sizes per spatial axis.
 
+    Args:
+      padding: "SAME", "VALID" or a list of pairs.
+      sizes: the size of each spatial axis.
+      window, strides, dilations: an item for each spatial axis.
+      first: whether the channels come before the spatial axes.
+      op: the name of TensorFlow's op in errors.
+
     Raises:
       ValueError: SAME padding depends on a size that isn't known while tracing, or the list is malformed.
     """
@@ -115,6 +122,12 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
     """Converts the padding "VALID" or "SAME" to numbers: a pair ``(before, after)`` for each spatial axis.
 
     "VALID" means no padding. "SAME" pads so that the result has as many windows as the input has strides, rounded up.
+
+    Args:
+      padding: "VALID" or "SAME".
+      sizes: the size of each spatial axis.
+      window, strides, dilations: an item for each spatial axis.
+      op: the name of TensorFlow's op in errors.
     """
     if padding.upper() == "VALID":
         return ((0, 0),) * len(window)
@@ -184,6 +197,11 @@ def result_sizes(
 ) -> tuple[Dim, ...]:
     """Returns the number of window positions along each spatial axis.
 
+    Args:
+      sizes: the size of each spatial axis.
+      window, strides, dilations: the windows' size, distance, and distance of their elements, for each axis.
+      padding: a pair of sizes for each axis.
+
     Raises:
       ArgumentError: the window is larger than the padded input.
     """
@@ -235,9 +253,14 @@ def cropped(x: np.ndarray, padding: Padding) -> np.ndarray:
 def taps(
     window: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Yields each tap (a tap: a position in the window), and the slices of the padded input that the tap reads.
+    """Yields each tap (a position in the window), and the slices of the padded input that the tap reads.
 
-    The slices are strided. They select the tap's element of all windows, of which there are ``sizes``.
+    The slices are strided. They select the tap's element of all windows.
+
+    Args:
+      window: the windows' size along each spatial axis.
+      sizes: the number of windows along each spatial axis.
+      strides, dilations: the distance of windows, and of the elements of a window.
     """
     for tap in itertools.product(*map(range, window)):
         slices = [slice(None)]  # of the batch axis
