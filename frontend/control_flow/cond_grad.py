@@ -32,7 +32,7 @@ def cond_vjp(
     branches is emitted.
 
     Args:
-      cts: the cotangents of the cond's results.
+      cotangents: those of the cond's results.
       outputs: the cond's results.
       pred: the condition.
       captured: the arguments of both branches.
@@ -78,7 +78,7 @@ class _Branch:
     def __init__(self, function: Any, shared: SharedTensors | None) -> None:
         self.function, self.shared = function, shared
 
-    def swept(self, cts: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
+    def swept(self, result_cotangents: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
         """Reruns the branch under a tape, sweeps it backward, and returns the cotangents of the captured tensors.
 
         Sets ``self.rows``: the cotangents of rows that the branch reads of tensors shared by a loop's iterations.
@@ -86,7 +86,7 @@ class _Branch:
         replay = Replay(self.function, captured)
         shared = SharedTensors.within(self.shared, captured, replay.inputs)
         replay.records = shared.replace_reads(replay.records, traced_cond_vjp)
-        cotangents = replay.sweep(list(map(with_shape_of_result, cts, replay.outputs)), replay.inputs)
+        cotangents = replay.sweep(list(map(with_shape_of_result, result_cotangents, replay.outputs)), replay.inputs)
         self.rows = [
             replace(rows, indices=state.trace.own(rows.indices), values=state.trace.own(rows.values))
             for rows in shared.rows

@@ -148,7 +148,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A0
 
     Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
     """
-    # in eager execution TensorFlow takes whatever can be iterated
+    # In eager execution TensorFlow takes whatever can be iterated.
     tensors = input if state.trace is None else listed(input, "input", "IdentityN")
     return [bind.identity(convert_to_tensor(x)) for x in tensors]
 

@@ -68,17 +68,19 @@ class Replay:
             state.tapes = tapes
         self.records: list[Record] = recorder.records
 
-    def sweep(self, cts: Sequence[Any], sources: Sequence[Any], zeros: bool = True) -> list[Any]:
+    def sweep(self, output_cotangents: Sequence[Any], sources: Sequence[Any], zeros: bool = True) -> list[Any]:
         """Sweeps the recorded run backward, and returns the cotangents of ``sources``.
 
         Args:
-          cts: the cotangents of the outputs, None for outputs without one.
+          output_cotangents: the cotangents of the outputs, None for outputs without one.
           sources: the tensors to differentiate with respect to.
           zeros: an option of ``reverse_mode.sweep``.
         """
-        seeds = [(output, ct) for output, ct in zip(self.outputs, cts) if ct is not None]
+        seeds = [
+            (output, cotangent) for output, cotangent in zip(self.outputs, output_cotangents) if cotangent is not None
+        ]
         cotangents = sweep(self.records, seeds, sources, zeros=zeros)
-        return [as_dense(ct) for ct in cotangents]
+        return [as_dense(cotangent) for cotangent in cotangents]
 
 
 class WithoutEffects:

@@ -53,7 +53,7 @@ def while_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> A
     The forward loop saves the values that the gradient needs on stacks. A second loop reads the stacks backward.
 
     Args:
-      cts: the cotangents of the loop's results.
+      cotangents: those of the loop's results.
       outputs: the loop's results.
       inputs: the loop variables before the loop, then the loop invariants.
       attrs: the attributes of the loop.
@@ -155,7 +155,7 @@ class _Loop:
         """
         return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.extended_start)]
 
-    def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
+    def backward(self, result_cotangents: Any, outputs: Sequence[Any]) -> list[Any]:
         """Emits the backward loop, and returns the cotangents of all inputs, None for inputs without one.
 
         The loop carries the number of forward iterations left, the cotangents of the active loop variables, and for
@@ -163,18 +163,20 @@ class _Loop:
         the residuals of one forward iteration from the stacks, from the last to the first.
 
         Args:
-          cts: the cotangents of the forward loop's results.
+          result_cotangents: those of the forward loop's results.
           outputs: the forward loop's results.
         """
         iteration = _Sweep(self)
         count, stacks = self.forward(iteration, outputs)
-        active_cts = [cts[i] for i in self.active]
+        active_cotangents = [result_cotangents[i] for i in self.active]
         sums = [iteration.sum_start(index) for index in iteration.summed]
         # A size that differs between iterations has one symbolic dim as the step's parameter, and another one as a loop
         # invariant shape.
         step_types, loop_types = self.types(), self.types()
-        ct_types = [step_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, active_cts)]
-        types = [count._type, *ct_types, *(total._type for total in sums)]
+        cotangent_types = [
+            step_types[i]._replace(dtype=cotangent.dtype) for i, cotangent in zip(self.active, active_cotangents)
+        ]
+        types = [count._type, *cotangent_types, *(total._type for total in sums)]
 
         def step(count_left: Tensor, *cotangents: Tensor) -> Any:
             return self.backward_step(iteration, stacks, count_left, cotangents)
@@ -191,10 +193,10 @@ class _Loop:
         if self.vary:
             shapes = ((), *(loop_types[i].shape for i in self.active), *(total._type.shape for total in sums))
         results = while_primitive.bind(
-            count, *active_cts, *sums, *captured, condition=condition.graph(), body=backward_step.graph(),
+            count, *active_cotangents, *sums, *captured, condition=condition.graph(), body=backward_step.graph(),
             carried=len(types), bound=self.bound, shapes=shapes,
         )  # fmt: skip
-        first_sum = 1 + len(active_cts)
+        first_sum = 1 + len(active_cotangents)
         return self.cotangents_by_input(iteration, results[1:first_sum], results[first_sum:])
 
     def cotangents_by_input(self, iteration: _Sweep, cotangents: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
@@ -244,7 +246,8 @@ class _Loop:
           cotangents: the other loop variables: the cotangents of the forward loop's variables, then the sums for the
             invariants.
         """
-        cts, sums = cotangents[: len(self.active)], cotangents[len(self.active) :]
+        variable_cotangents = cotangents[: len(self.active)]
+        sums = cotangents[len(self.active) :]
         index = bind.subtract(count, _int(1))
         saved_values = self.read(stacks, index)
         needed_count = len(iteration.needed)
@@ -252,8 +255,8 @@ class _Loop:
         residuals = dict(zip(iteration.saved, saved_values[needed_count:]))
         # The sweep doesn't read the other loop variables: zeros take their place.
         values = [start_of[i] if i in start_of else zeros_like(x) for i, x in enumerate(self.extended_start)]
-        new_cts, new_sums = iteration.run(values, cts, sums, residuals)
-        return [index, *new_cts, *new_sums]
+        new_variable_cotangents, new_sums = iteration.run(values, variable_cotangents, sums, residuals)
+        return [index, *new_variable_cotangents, *new_sums]
 
     @property
     def vary(self) -> bool:
@@ -413,7 +416,7 @@ def _first_rows(cotangent: Any, before: Tensor) -> Any:
     """Returns the cotangent of a growing TensorArray before the loop: the first rows of ``cotangent``.
 
     Args:
-      ct: the cotangent of the array with its final number of rows, or None.
+      cotangent: that of the array with its final number of rows, or None.
       before: the array before the loop.
     """
     if cotangent is None or same_shape(cotangent._type.shape, before._type.shape):
@@ -491,13 +494,13 @@ class _Sweep:
         return state.trace.own(zeros_like(x))
 
     def swept(
-        self, values: Sequence[Tensor], cts: Sequence[Any], saved: Residuals
+        self, values: Sequence[Tensor], end_cotangents: Sequence[Any], saved: Residuals
     ) -> tuple[list[Any], list[Any], list[RowCotangents], Residuals]:
         """Runs one forward iteration again under a tape, and sweeps it backward.
 
         Args:
           values: the loop variables at the start of the iteration.
-          cts: the cotangents of the differentiable loop variables at its end.
+          end_cotangents: the cotangents of the differentiable loop variables at its end.
           saved: the results of costly primitives, which are not computed again.
 
         Returns:
@@ -509,15 +512,17 @@ class _Sweep:
         shared = SharedTensors({id(x): (index, x._type.shape) for index, x in enumerate(invariants)})
         replay.records = shared.replace_reads(replay.records, traced_cond_vjp)
         active_variables = [carried[i] for i in loop.active]
-        ct_of_variable = dict(zip(loop.active, cts))
-        end_cts = []
+        cotangent_of_variable = dict(zip(loop.active, end_cotangents))
+        result_cotangents = []
         for i, result in enumerate(replay.outputs):
-            ct = ct_of_variable.get(i)
-            end_cts.append(with_shape_of_result(ct, result) if loop.varies(i) else ct)
-        cotangents = replay.sweep(end_cts, [*active_variables, *invariants], zeros=False)
-        start_cts, invariant_cts = cotangents[: len(active_variables)], cotangents[len(active_variables) :]
-        new_cts = [zeros_like(variable) if ct is None else ct for variable, ct in zip(active_variables, start_cts)]
-        return new_cts, invariant_cts, shared.rows, replay.evaluation.residuals
+            cotangent = cotangent_of_variable.get(i)
+            result_cotangents.append(with_shape_of_result(cotangent, result) if loop.varies(i) else cotangent)
+        cotangents = replay.sweep(result_cotangents, [*active_variables, *invariants], zeros=False)
+        invariant_cotangents = cotangents[len(active_variables) :]
+        new_cotangents = []
+        for variable, cotangent in zip(active_variables, cotangents):
+            new_cotangents.append(zeros_like(variable) if cotangent is None else cotangent)
+        return new_cotangents, invariant_cotangents, shared.rows, replay.evaluation.residuals
 
     def run(
         self, values: Sequence[Tensor], cotangents: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
@@ -526,7 +531,7 @@ class _Sweep:
 
         Args:
           values: the loop variables at the start of the iteration.
-          cts: the cotangents of the differentiable loop variables at its end.
+          cotangents: those of the differentiable loop variables at its end.
           sums: the sums so far.
           saved: the results of costly primitives, which are not computed again.
 

@@ -550,7 +550,7 @@ def _vjp(cotangent: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     """Returns the cotangents of a deferred call's inputs: runs the function under a tape, and sweeps the tape backward.
 
     Args:
-      ct: the cotangents of the results.
+      cotangent: that of the result, or those of the results.
       y: the results; unused, because the function runs again.
       inputs: the operands.
       key: the key of the call.

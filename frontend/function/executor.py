@@ -311,23 +311,23 @@ class Residuals:
         self.values = values
         self.tf_name = pair.function.tf_name
 
-    def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
+    def vjp(self, output_cotangents: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
         """Returns the cotangents of the inputs, computed from the recorded residuals.
 
         Under tapes or in a trace, the cotangents are computed from the inputs. The residuals depend on the inputs, so a
         higher-order derivative through recorded residuals would miss that dependence.
 
         Args:
-          cts: the cotangents of the outputs.
+          output_cotangents: those of the outputs.
           outputs: unused; every ``vjp`` gets them.
         """
         # The recorded values after the first `used` are results of effects.
         residuals, effect_results = self.values[: self.pair.used], self.values[self.pair.used :]
         if state.tapes or state.trace is not None:
-            return self.pair.pure.vjp(cts, outputs, *inputs, *effect_results)[: len(inputs)]
+            return self.pair.pure.vjp(output_cotangents, outputs, *inputs, *effect_results)[: len(inputs)]
         if not self.pair.gradients.connected:  # no input has a gradient
             return [None] * len(inputs)
-        cotangents = self.pair.backward(*(cts[i] for i in self.pair.seeded), *residuals)
+        cotangents = self.pair.backward(*(output_cotangents[i] for i in self.pair.seeded), *residuals)
         return self.pair.gradients.of(inputs, cotangents)
 
 

@@ -178,10 +178,10 @@ def jacobian_vector_product(
     outer = state.tapes
     state.tapes = [*state.tapes, recorder]
     try:
-        cts = tuple(cotangents[id(output)] for output in as_tuple(outputs))
-        input_cotangents = with_all_cotangents(prim.vjp)(
-            cts if type(outputs) is tuple else cts[0], outputs, *inputs, **attrs
-        )
+        output_cotangents = tuple(cotangents[id(output)] for output in as_tuple(outputs))
+        vjp = with_all_cotangents(prim.vjp)
+        cotangent = output_cotangents if type(outputs) is tuple else output_cotangents[0]
+        input_cotangents = vjp(cotangent, outputs, *inputs, **attrs)
         pairs = [
             (as_dense(input_cotangents[i]), tangent) for i, tangent in input_tangents if input_cotangents[i] is not None
         ]

@@ -118,10 +118,9 @@ class _AttentionEmitter:
           operand: "query", "key", "value", or "key swapped" for a key whose last two axes are swapped.
         """
         if self.cotangents is None:
-            ct = self.exchange_heads_and_rows(self.rewriter.value(self.site.out_cotangent))
-            self.cotangents = self.rewriter.bind_again(
-                "attention_grad", [ct, *self.outputs, *self.operands], self.attrs
-            )
+            out_cotangent = self.rewriter.value(self.site.out_cotangent)
+            arguments = [self.exchange_heads_and_rows(out_cotangent), *self.outputs, *self.operands]
+            self.cotangents = self.rewriter.bind_again("attention_grad", arguments, self.attrs)
         position = ("query", "key", "value").index(operand.removesuffix(" swapped"))
         cotangent = self.exchange_heads_and_rows(self.cotangents[position])
         return self.swap_last_axes(cotangent) if operand.endswith("swapped") else cotangent

@@ -315,7 +315,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
         return take_along_axis(ravel(arr), indices, 0)
     axis = axis + arr.ndim if axis < 0 else axis
     arr_shape, indices_shape = tf.shape(arr), tf.shape(indices)
-    # all axes but `axis` are broadcast
+    # All axes but `axis` are broadcast.
     shape = tf.broadcast_dynamic_shape(_with_dim(arr_shape, axis, 1), _with_dim(indices_shape, axis, 1))
     arr = tf.broadcast_to(arr, _with_dim(shape, axis, arr_shape[axis]))
     indices = tf.broadcast_to(indices, _with_dim(shape, axis, indices_shape[axis]))

@@ -3,7 +3,7 @@
 A family file in ``tvtf/ops`` declares each op in one block::
 
     @primitive(
-        type=unary(FLOATING), numpy=np.sin, lower=..., vjp=lambda ct, y, x: ct * cos(x),
+        type=unary(FLOATING), numpy=np.sin, lower=..., vjp=lambda cotangent, y, x: cotangent * cos(x),
         batch=elementwise, onnx="Sin", samples=..., public=("sin", "math.sin"),
     )
     def sin(x, name=None):
@@ -301,7 +301,7 @@ def primitive(
       type: ``(*TensorType, **attrs) -> TensorType | tuple`` with the checks and their error texts.
       numpy: the eager kernel and the oracle, ``(*ndarray, **attrs) -> ndarray | tuple``.
       lower: TE kernel, ``(*te.Tensor, **attrs) -> te.Tensor | list``, or None with a reason in ``why_not``.
-      vjp: ``(ct, y, *inputs, **attrs) -> cotangent(s)``; None for inputs without a gradient.
+      vjp: ``(cotangent, y, *inputs, **attrs) -> cotangent(s)``; None for inputs without a gradient.
       batch: ``(size, inputs, batched, **attrs) -> output(s)`` over a new leading axis.
       onnx: node name, or ``(exporter, inputs, outputs, types, **attrs) -> None``.
       guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message, *values shown)]``: run-time checks of compiled code.

@@ -138,7 +138,7 @@ def _make_pixel_reader(
     def read(rows: Tensor, columns: Tensor) -> Tensor:
         """Gathers the pixels at rows and columns of shape (batch or 1, height, width)."""
         is_inside = tf("logical_and")(_is_in_range(rows, height), _is_in_range(columns, width))
-        # pixel 0 takes the place of points outside, which are filled afterwards
+        # Pixel 0 takes the place of points outside, which are filled afterwards.
         row = tf("cast")(tf("where")(is_inside, rows, 0.0), int32)
         column = tf("cast")(tf("where")(is_inside, columns, 0.0), int32)
         pixel_index = row * width + column

@@ -162,7 +162,7 @@ def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any)
     antialias = _uses_antialiasing(method, antialias)
     batch, height, width, depth = x._type.shape
     new_height, new_width = size
-    # the resized axis is the middle one of three
+    # The resized axis is the middle one of three.
     images = bind.reshape(cast(x, float32), shape=(batch, height, simplify_dim(width * depth)))
     images = _resize_middle_axis(images, new_height, method, antialias)
     rows = bind.reshape(images, shape=(simplify_dim(batch * new_height), width, depth))
@@ -231,7 +231,7 @@ def resize_with_pad(
     def resize_and_pad(x: Tensor) -> Tensor:
         """Resizes a batch of images to fit into the target size, keeping the aspect ratio, and pads the result."""
         _check_positive(target_height, target_width)
-        # the computation is in float32, as in TensorFlow
+        # The computation is in float32, as in TensorFlow.
         height, width = (np.float32(_static_dim(dim)) for dim in x._type.shape[1:3])
         ratio = max(width / np.float32(target_width), height / np.float32(target_height))
         exact_height, exact_width = height / ratio, width / ratio
@@ -377,7 +377,7 @@ def extract_patches(
     spans = [(size - 1) * rate + 1 for size, rate in zip(sizes, rates)]
     if padding == "SAME":
         x = _pad_same(x, spans, strides)
-    # for each axis, a slice for each position in a patch: the elements at this position of all patches
+    # For each axis, a slice for each position in a patch: the elements at this position of all patches.
     slices_by_axis = []
     for dim, span, size, stride, rate in zip(x._type.shape[1:3], spans, sizes, strides, rates):
         extent = (dim - span) // stride * stride + 1

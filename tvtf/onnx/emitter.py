@@ -184,7 +184,7 @@ class Emitter:
         operands = [x, self.const(np.array(axes, np.int64))]
         dtype = self.model.dtypes.get(x)
         if op in _LIMITING and dtype is not None and dtype.is_integer and not dtype.is_unsigned:
-            # the maximum or minimum of no signed integers needs care
+            # The maximum or minimum of no signed integers needs care.
             self._limited_reduction(op, operands, outputs, dtype, keep)
         else:
             self.node(op, operands, outputs, keepdims=keep)

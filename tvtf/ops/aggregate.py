@@ -222,7 +222,7 @@ def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple
     if ord not in (1, np.inf):
         raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
     row_axis, column_axis = ordered_axes
-    # the largest sum of a column for 1, of a row for infinity
+    # The largest sum of a column for 1, of a row for infinity.
     summed_axis, other_axis = (row_axis, column_axis) if ord == 1 else (column_axis, row_axis)
     sums = bind.reduce_sum(magnitude(x), axis=(summed_axis,), keepdims=True)
     largest = bind.reduce_max(sums, axis=(other_axis,), keepdims=True)

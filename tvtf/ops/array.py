@@ -155,7 +155,7 @@ def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
     is_zero = bind.equal(sizes, number(0, sizes))
     bind.guard(_at_most_one(is_inferred), message="Only one input size may be -1")
     dims = shape_of(x, int64)
-    # next to a 0, TensorFlow infers the -1 from the dims that aren't zero
+    # Next to a 0, TensorFlow infers the -1 from the dims that aren't zero.
     has_zero = bind.reduce_any(is_zero, axis=(0,), keepdims=False)
     product_of_nonzero_dims = _product(dims, bind.equal(dims, number(0, dims)))
     element_count = bind.select(has_zero, product_of_nonzero_dims, _product(dims))
@@ -536,7 +536,7 @@ def _guard_against_ones(x: Tensor) -> Tensor:
     Raises:
       UnknownSize: the trace may be specialized to the sizes of its calls instead.
     """
-    # a trace made for the sizes of one call, level SHAPES, can't be made again for known sizes
+    # A trace made for the sizes of one call, level SHAPES, can't be made again for known sizes.
     may_be_specialized = state.trace is not None and state.trace.specialization.level is not Level.SHAPES
     if may_be_specialized and not is_static_shape(x._type.shape):
         error = unknown_size(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))

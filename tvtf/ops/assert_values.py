@@ -90,7 +90,7 @@ def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: in
     values.append(f"Condition x {sign} y did not hold.")
     if not limit:
         return values
-    # differences are shown by index, so they need operands of one shape
+    # Differences are shown by index, so they need operands of one shape.
     if x.shape == y.shape and x.ndim:
         values += _differences(x.numpy(), y.numpy(), holds.numpy(), limit)
     for name, tensor in (("x", x), ("y", y)):

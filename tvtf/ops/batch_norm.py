@@ -74,7 +74,7 @@ def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis:
 
 def _variance_samples() -> list[Sample]:
     """Returns samples of the variance primitive over various axes, the last with symbolic dims."""
-    # the shape, the axes and the shape of the mean
+    # The shape, the axes and the shape of the mean.
     cases = (((3,), (0,), (1,)), ((2, 3, 4), (1,), (2, 1, 4)), ((2, 3, 4), (0, 2), (1, 3, 1)))
     samples = []
     for seed, (shape, axis, mean_shape) in enumerate(cases):
@@ -343,7 +343,7 @@ def _bessel_correction(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     static_count = size_of(dims)
     if isinstance(static_count, int):
         return number(static_count / max(1, static_count - 1), x)
-    # a count unknown while tracing is computed at run time, as a sum of ones
+    # A count unknown while tracing is computed at run time, as a sum of ones.
     one = number(1, x)
     ones = bind.broadcast_to(one, shape=dims)
     count = bind.reduce_sum(ones, axis=tuple(range(len(dims))), keepdims=False)
@@ -429,7 +429,7 @@ def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
     in the window, which is smaller at the ends.
     """
     *other_dims, depth = x._type.shape
-    # pooling sees the channels as a spatial axis, and one channel
+    # Pooling sees the channels as a spatial axis, and one channel.
     squares = bind.reshape(bind.square(x), shape=(size_of(other_dims), depth, 1))
     window = (2 * radius + 1,)
     means = bind.avg_pool(squares, window=window, strides=(1,), padding=((radius, radius),))

@@ -154,7 +154,7 @@ def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None
 
     It is a symbolic dim. The program checks that no number is negative.
     """
-    # without the -1, the maximum of no numbers would be the lowest of the dtype
+    # Without the -1, the maximum of no numbers would be the lowest of the dtype.
     extended = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
     largest = bind.reduce_max(extended, axis=(0,), keepdims=False)
     bin_count = bind.add(largest, number(1, numbers))

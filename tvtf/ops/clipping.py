@@ -39,7 +39,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         limit = _limit(clip_norm, x)
         total = reduce_sum(x * x, axes, keepdims=True)
         is_positive = bind.greater(total, number(0, total))
-        # a root of 0 would have an infinite gradient
+        # A root of 0 would have an infinite gradient.
         positive_total = bind.select(is_positive, total, ones_like(total))
         norm = bind.select(is_positive, bind.sqrt(positive_total), total)
         return x * limit / bind.maximum(norm, limit)

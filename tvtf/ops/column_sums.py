@@ -79,7 +79,7 @@ def _samples() -> list[Sample]:
     """
     product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
     negated = ("negative", ("multiply", ("add", 0, 1), 2))
-    # the operands' shapes, the axes and the formulas
+    # The operands' shapes, the axes and the formulas.
     cases: tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Any, ...]], ...] = (
         (((5, 3), (5, 3)), (0,), (0, product)),
         (((2, 3, 4), (2, 3, 4), (4,)), (0, 1), (0, centered)),

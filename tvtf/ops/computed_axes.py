@@ -43,7 +43,7 @@ def permuted(x: Tensor, perm: Tensor) -> Tensor:
     flat_indices: Any = _as_int32(0)
     for axis, size in enumerate(sizes):
         stride = bind.gather(strides, perm[axis], axis=0, batch_dims=0)  # type: ignore[index]
-        # the index along this axis of the result, which broadcasts with the other axes
+        # The index along this axis of the result, which broadcasts with the other axes.
         index_shape = [1] * rank
         index_shape[axis] = -1
         index = reshape(arange(size), index_shape)
@@ -132,7 +132,7 @@ def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict
     reduced_count = bind.reduce_sum(bind.cast(is_reduced, dtype=int32), axis=(0,), keepdims=False)
     is_unique = bind.equal(reduced_count, _as_int32(count))
     bind.guard(is_unique, message="Invalid reduction arguments: Axes contains duplicate dimension")
-    # sort the axes with the reduced ones last
+    # Sort the axes with the reduced ones last.
     sort_key = bind.add(position, bind.multiply(_as_int32(rank), bind.cast(is_reduced, dtype=int32)))
     perm = bind.cast(_sorting_indices(sort_key), dtype=int32)
     result: Tensor = function(permuted(x, perm), axis=list(range(rank - count, rank)), **arguments)
@@ -150,7 +150,7 @@ def _sorting_indices(keys: Tensor) -> Tensor:
     n = keys.ndim and _count(keys)  # the number of keys
     is_smaller = bind.less(reshape(keys, [1, n]), reshape(keys, [n, 1]))
     rank = bind.reduce_sum(bind.cast(is_smaller, dtype=int32), axis=(1,), keepdims=False)
-    # row r of the matrix is True at the key of rank r, whose index is the result's element r
+    # Row r of the matrix is True at the key of rank r, whose index is the result's element r.
     indices = _as_int32(np.arange(n))
     is_at_rank = bind.equal(reshape(rank, [1, n]), reshape(indices, [n, 1]))
     index_at_rank = bind.multiply(bind.cast(is_at_rank, dtype=int32), reshape(indices, [1, n]))

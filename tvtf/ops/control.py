@@ -39,7 +39,7 @@ def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
     if not hasattr(function, "mod"):  # a GlobalVar
         function_type = function.ty
         return list(map(from_relax_type, function_type.params)), list(map(_result_type, function_type.ret.fields))
-    # the function's declared type leaves out dims that it computes; the type of its body has them
+    # The function's declared type leaves out dims that it computes; the type of its body has them.
     relax_function = function.mod[function.name]
     result_fields = relax_function.body.body.ty.fields
     return [from_relax_type(param.ty) for param in relax_function.params], list(map(from_relax_type, result_fields))

@@ -1,6 +1,6 @@
 """Convolutions of one to three spatial axes, and their gradients as primitives of their own.
 
-The three primitives are the three partial maps of one trilinear form <ct, conv(x, w)>: each one's gradients are the
+The three primitives are the three partial maps of one trilinear form <cotangent, conv(x, w)>: each one's gradients are the
 other two, so they are closed under differentiation to any order.
 """
 
@@ -383,9 +383,9 @@ def _filter_grad_onnx(
     (x_type, dy_type), _ = types
     rank, sizes = len(strides), x_type.shape[1:-1]
     window_params = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
-    # the extent of x that each axis's windows span
+    # The extent of x that each axis's windows span.
     spanned = [(count - 1) * stride + extent for count, stride, extent in window_params]
-    # the padding needed after the last element; negative: trailing elements that no window reads
+    # The padding needed after the last element; negative: trailing elements that no window reads.
     pad_after = [span - size - low for span, size, (low, _) in zip(spanned, sizes, padding)]
     pads = [low for low, _ in padding] + [max(0, after) for after in pad_after]
     x = _shortened(emitter, x, [size + min(0, after) for size, after in zip(sizes, pad_after)], sizes)
@@ -438,7 +438,7 @@ def _filter_grad_group(
     input_channels, result_channels = shape[-2], shape[-1] // groups  # of one group
     group_x = _sliced(emitter, x, channel_axis, group * input_channels, input_channels, groups)
     group_dy = _sliced(emitter, dy, channel_axis, group * result_channels, result_channels, groups)
-    # a convolution sums over channels, and this one must sum over the batch
+    # A convolution sums over channels, and this one must sum over the batch.
     batch_as_channels = [channel_axis, 0, *range(1, rank + 1)]
     transposed_x = _transposed(emitter, group_x, batch_as_channels)
     transposed_dy = _transposed(emitter, group_dy, batch_as_channels)

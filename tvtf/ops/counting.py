@@ -98,7 +98,7 @@ def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Ten
 def _class_count(rows: Tensor, columns: Tensor) -> Dim:
     """Returns one more than the largest class number among labels and predictions."""
     maxima = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
-    # the maximum of no elements is the lowest number
+    # The maximum of no elements is the lowest number.
     last_class = bind.maximum(bind.maximum(*maxima), number(-1, rows))
     return size_argument(bind.add(last_class, number(1, rows)), "num_classes")
 

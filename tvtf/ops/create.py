@@ -56,7 +56,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     Source: https://www.tensorflow.org/api_docs/python/tf/fill
     """
     scalar = convert_to_tensor(value)
-    # a vector of one element passes eagerly only
+    # A vector of one element passes eagerly only.
     if scalar.ndim and (state.trace is not None or scalar.shape != (1,)):
         raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").for_op("Fill")
     return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
@@ -258,7 +258,7 @@ def _computed_range(start: Any, limit: Any, delta: Any, dtype: DType) -> Tensor:
     """
     bounds = []
     for bound in (start, limit, delta):
-        # a Python float would become float32, and lose digits of a wider dtype
+        # A Python float would become float32, and lose digits of a wider dtype.
         tensor = convert_to_tensor(bound, dtype if type(bound) is float else None)
         bounds.append(bind.cast(tensor, dtype=dtype))
     first, last, step = bounds
@@ -332,7 +332,7 @@ def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
         raise ArgumentError("Requires delta != 0: 0").for_op("Range")
     if isinstance(start, (int, float)) and isinstance(limit, (int, float)):
         return _static_range_size(start, limit, delta, dtype)
-    # dims are integers, so the arithmetic of dims takes no floats
+    # Dims are integers, so the arithmetic of dims takes no floats.
     first, last, step = (int(bound) if isinstance(bound, float) else bound for bound in (start, limit, delta))
     distance = last - first if step > 0 else first - last
     return at_least_zero(ceil_div(distance, abs(step)))
@@ -392,7 +392,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     last_index = bind.maximum(bind.cast(scalar_of(count - 1), dtype=int64), number(1, index))
     step = bind.divide(bind.subtract(last, first), bind.cast(last_index, dtype=first.dtype))
     between = bind.add(first, bind.multiply(step, bind.cast(index, dtype=first.dtype)))
-    # the ends stay exact, also infinite ones
+    # The ends stay exact, also infinite ones.
     values = bind.select(bind.greater_equal(index, last_index), last, between)
     return bind.select(bind.less_equal(index, number(0, index)), first, values)
 

@@ -113,7 +113,7 @@ def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 def _contract_samples() -> list[Sample]:
     """Returns test samples of ``contract`` with batch, free and summed labels, a size of 0 and a symbolic dim."""
-    # an equation and the shapes of its two operands
+    # An equation and the shapes of its two operands.
     cases = (
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
@@ -221,7 +221,7 @@ def _output_labels(output: str, inputs: list[Labels]) -> Labels:
 
     The ellipsis of the result has as many axes as the longest ellipsis of the inputs.
     """
-    # labels of an ellipsis begin with a dot
+    # Labels of an ellipsis begin with a dot.
     ellipsis_ranks = [sum(label.startswith(".") for label in labels) for labels in inputs]
     ellipsis_rank = max(ellipsis_ranks, default=0)
     before, ellipsis, after = output.partition(ELLIPSIS)
@@ -322,7 +322,7 @@ def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
 
     ``output`` are the labels of the result's axes. Another label is summed as soon as no other operand has it.
     """
-    # a label that occurs twice in an operand selects the diagonal
+    # A label that occurs twice in an operand selects the diagonal.
     operands = [operand.diagonal() for operand in operands]
     while len(operands) > 2:
         first, second = _cheapest_pair(operands)

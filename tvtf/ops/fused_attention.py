@@ -138,7 +138,7 @@ def _grad_array(
     """Computes the gradient of attention with all scores in memory, as the reference for the fused kernel.
 
     Args:
-      ct: the cotangent of the output.
+      cotangent: that of the output.
       out: the output of the attention.
       log: the logarithm of each row's sum of exponentials, from which the probabilities are recomputed.
       q, k, v, masks, scale, fill, causal: the operands and attributes of the attention; see :func:`_scores`.
@@ -150,7 +150,7 @@ def _grad_array(
     cotangent, out = upcast(cotangent).transpose(order), upcast(out).transpose(order)
     probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
     cotangent_probabilities = np.matmul(cotangent, np.swapaxes(upcast(v), -1, -2))
-    # The softmax's gradient is p * (ct_p - sum(ct_p * p)), and this sum is that of ct * out.
+    # The softmax's gradient is p * (c - sum(c * p)) for the cotangent c of p. The sum is that of cotangent * out.
     cotangent_scores = probabilities * (cotangent_probabilities - np.sum(cotangent * out, -1, keepdims=True))
     cotangent_scores = cotangent_scores * probabilities.dtype.type(scale)
     for mask in masks:

@@ -81,7 +81,7 @@ def _gather_slice(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
     step = one if bounds.step is None else _as_int64(bounds.step)
     is_forward = bind.greater(step, zero)
-    # bounds are between 0 and extent, or between -1 and extent - 1 for a negative step
+    # Bounds are between 0 and extent, or between -1 and extent - 1 for a negative step.
     low = bind.select(is_forward, zero, bind.negative(one))
     high = bind.select(is_forward, extent, bind.subtract(extent, one))
 
@@ -297,7 +297,7 @@ def _getitem_eagerly(x: EagerTensor, key: Any) -> Tensor:
         part = x._array[key]
     except IndexError:
         return Tensor.__getitem__(x, key)
-    # a copy, because tensors own their memory; a single element is a NumPy scalar
+    # A copy, because tensors own their memory; a single element is a NumPy scalar.
     return EagerTensor(part.copy() if type(part) is np.ndarray else np.asarray(part))
 
 
@@ -456,12 +456,12 @@ def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tenso
     strides = (1,) * len(dims)
     window_sizes = tuple(_slice_size(i, dims[i], starts[i], size) for i, size in enumerate(sizes))
     dynamic_axes = tuple(i for i, start in enumerate(starts) if isinstance(start, Tensor))
-    # the strided slice leaves the axes of the dynamic slice as they are
+    # The strided slice leaves the axes of the dynamic slice as they are.
     begin = tuple(0 if i in dynamic_axes else start for i, start in enumerate(starts))
     static_sizes = tuple(dims[i] if i in dynamic_axes else size for i, size in enumerate(window_sizes))
     if not takes_all(dims, begin, static_sizes, strides):
         static_axes = [i for i in range(len(dims)) if i not in dynamic_axes]
-        # the axes that the trace can't prove to be in range
+        # The axes that the trace can't prove to be in range.
         checked = tuple(i for i in static_axes if not _fits(begin[i], static_sizes[i], dims[i]))
         x = bind.strided_slice(x, begin=begin, size=static_sizes, strides=strides, checked=checked)
     if not dynamic_axes:

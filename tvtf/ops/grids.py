@@ -119,14 +119,14 @@ def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: i
     (x,) = inputs
     (x_type,), _ = types
     dtype = x_type.dtype
-    # not every ONNX runtime has Trilu for the other dtypes
+    # Not every ONNX runtime has Trilu for the other dtypes.
     supported_dtype = dtype
     if dtype.is_floating and dtype.size == 2:
         supported_dtype = float32
     elif dtype.size < 8 and dtype is not float32:
         supported_dtype = int64
     band = emitter.cast(x, supported_dtype) if supported_dtype is not dtype else x
-    # a negative width keeps all diagonals of that side
+    # A negative width keeps all diagonals of that side.
     if upper >= 0:  # the lower triangle, up to the highest diagonal
         band = emitter.computed("Trilu", [band, emitter.const(np.array(upper))], upper=0)
     if lower >= 0:  # the upper triangle, from the lowest diagonal
@@ -184,7 +184,7 @@ def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
         message = f"input must be at least 2-dim, received shape: {brackets(x.shape)}"
         raise ArgumentError(message).for_op("MatrixBandPart")
     rows, columns = (bind.cast(scalar_of(dim), dtype=int64) for dim in x._type.shape[-2:])
-    # the number of diagonals by which an element lies below the main diagonal
+    # The number of diagonals by which an element lies below the main diagonal.
     diagonals_below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
     diagonals_above = bind.negative(diagonals_below)
 
@@ -293,7 +293,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     if first.rank is None or second.rank is None:
         return TensorShape(None)
     rank = max(first.rank, second.rank)
-    # the shorter shape is padded with ones in front
+    # The shorter shape is padded with ones in front.
     pairs = zip([1] * (rank - first.rank) + list(first), [1] * (rank - second.rank) + list(second))
     return TensorShape([_broadcast_known(a, b, first, second) for a, b in pairs])
 
@@ -372,7 +372,7 @@ def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
 
     second = padded(y, y_rank)
     first = required(padded(x, x_rank), _check_broadcast, _broadcasts, "Incompatible shapes", second)
-    # a size of 1 gives way to the other size
+    # A size of 1 gives way to the other size.
     return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
 
 

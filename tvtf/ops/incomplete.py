@@ -172,7 +172,7 @@ def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
     symbolic_dims = []  # a name for each axis of each input
     for i, shape in enumerate(shapes):
         symbolic_dims.append(tuple(f"n{i}_{axis}" for axis in range(len(shape))))
-    # the gradient is tested for input 2, x
+    # The gradient is tested for input 2, x.
     return Sample((a, b, x), {}, WIDE, gradient=(2,), symbolic=tuple(symbolic_dims))
 
 

@@ -73,7 +73,7 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
     A block cipher with the key ``seed`` encrypts the indices. A result above ``last`` is encrypted again until it is in
     range: the mapping then still is a permutation.
     """
-    # the seed has three integers
+    # The seed has three integers.
     key_words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
     indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *key_words)
     if (indices > limit).any():

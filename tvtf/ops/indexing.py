@@ -120,14 +120,14 @@ def _gather_vjp(
     shape = params._type.shape
     batch, extent = shape[:batch_dims], shape[axis]
     row_dims = (*shape[batch_dims:axis], *shape[axis + 1 :])
-    # ct's axes of the indices are moved right after the batch axes: its rows then match the ids
+    # The cotangent's axes of the indices are moved right after the batch axes: its rows then match the ids.
     index_axes = range(axis, axis + indices.ndim - batch_dims)
     to_rows = (*range(batch_dims), *index_axes, *range(batch_dims, axis), *range(index_axes.stop, cotangent.ndim))
     rows = bind.transpose(cotangent, perm=to_rows)
     ids = flat_ids(indices, batch, extent) if batch_dims else indices
     summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
     summed = bind.reshape(summed, shape=(*batch, extent, *row_dims))
-    # the gathered axis returns to its position in params
+    # The gathered axis returns to its position in params.
     from_rows = (*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim))
     return bind.transpose(summed, perm=from_rows), None
 
@@ -184,7 +184,7 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
     indices64 = emitter.computed("Cast", [indices], to=7)  # int64
     index_vectors = emitter.computed("Unsqueeze", [indices64, emitter.const(np.array([-1]))])
     gathered = emitter.computed("GatherND", [moved, index_vectors], batch_dims=batch_dims)
-    # the axes of GatherND's result, in its order
+    # The axes of GatherND's result, in its order.
     batch_axes = range(batch_dims)
     index_axes = range(batch_dims, index_rank)
     axes_before = range(index_rank, index_rank + axis - batch_dims)  # before the gathered axis
@@ -194,7 +194,7 @@ def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, a
 
 def _gather_samples() -> list[Sample]:
     """Returns test samples of gathers along several axes, with batch dims, a scalar index, and no indices."""
-    # the shape of the parameters, the indices, the axis and the number of batch dims
+    # The shape of the parameters, the indices, the axis and the number of batch dims.
     cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),

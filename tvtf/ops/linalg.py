@@ -209,7 +209,7 @@ def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
 
 def _matmul_samples() -> list[Sample]:
     """Returns test samples of matmul: transposed operands, batches that broadcast, sizes of 0, and a symbolic dim."""
-    # the operands' shapes, transpose_a and transpose_b
+    # The operands' shapes, transpose_a and transpose_b.
     cases = (
         ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
@@ -301,7 +301,7 @@ def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, s
     """
     if transpose is False and adjoint is False:  # the usual case
         return False
-    # the attribute of TensorFlow's op must be a bool; the other flag is only tested for truth
+    # The attribute of TensorFlow's op must be a bool; the other flag is only tested for truth.
     if batches:
         return bool(transpose) or optional_flag(adjoint, names[1])
     return bool(adjoint) or optional_flag(transpose, names[0])

@@ -314,7 +314,7 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 def _sparse_samples() -> list[Sample]:
     """Returns test samples of sparse softmax cross entropy: int32 and int64 labels, no rows, and symbolic dims."""
-    # the shape of the logits and the dtype of the labels
+    # The shape of the logits and the dtype of the labels.
     cases = (((4,), np.int32), ((2, 3), np.int64), ((2, 2, 5), np.int32), ((0, 3), np.int64))
     samples = []
     for seed, (shape, label_dtype) in enumerate(cases):

@@ -288,7 +288,7 @@ def _pow_by_exponent(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tens
     zero = number(0, x)
     one = number(1, x)
     has_log = bind.not_equal(x, zero) if x._type.dtype.is_complex else bind.greater(x, zero)
-    # the logarithm of 1 stands in for the others, which are replaced by 0
+    # The logarithm of 1 stands in for the others, which are replaced by 0.
     logarithm = bind.log(bind.select(has_log, x, one))
     logarithm = bind.select(has_log, logarithm, zero)
     scaled_cotangent = bind.multiply(cotangent, conj(z))

@@ -58,7 +58,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
         raise ArgumentError(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}")
     if not shape or shape[-1] != 3:
         raise ArgumentError(f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}")
-    # element i is x[i + 1] * y[i + 2] - x[i + 2] * y[i + 1], indices modulo 3
+    # Element i is x[i + 1] * y[i + 2] - x[i + 2] * y[i + 1], indices modulo 3.
     minuend = bind.multiply(_rolled(x, 1), _rolled(y, 2))
     subtrahend = bind.multiply(_rolled(x, 2), _rolled(y, 1))
     return bind.subtract(minuend, subtrahend)
@@ -118,7 +118,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     if not agree_shape(shape[:half], shape[half:]):
         raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").for_op("DiagPart")
     size = size_of(shape[:half])
-    # with both halves of the axes flattened, the elements are the diagonal of a matrix
+    # With both halves of the axes flattened, the elements are the diagonal of a matrix.
     flat = bind.take_diagonal(bind.reshape(x, shape=(size, size)), first=0, second=1)
     return bind.reshape(flat, shape=shape[:half])
 

@@ -301,7 +301,7 @@ def _replace_diagonals(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).for_op(op)
     _require_same_batches(diagonals, matrix, len(shape), op)
-    # one gather selects each element of the result: from the flattened diagonals, or else from the matrix
+    # One gather selects each element of the result: from the flattened diagonals, or else from the matrix.
     flat = bind.reshape(diagonals, shape=(*_batch_dims(diagonals, band), int(np.prod(shape))))
     return _gather_or_default(flat, band.inverse(), (band.rows, band.columns), matrix)
 
@@ -366,7 +366,7 @@ def _symbolic_diagonal(x: Tensor, k: int) -> Tensor:
     rows_below = simplify_dim(rows + min(k, 0))
     columns_right = simplify_dim(columns - first_column)
     length = at_least_zero(dim_min(rows_below, columns_right))
-    # along a diagonal, indices into the flattened matrix grow by columns + 1
+    # Along a diagonal, indices into the flattened matrix grow by columns + 1.
     offsets = bind.multiply(_int64_range(length), scalar_of(simplify_dim(columns + 1)))
     first_index = simplify_dim(first_row * columns + first_column)
     indices = bind.add(offsets, scalar_of(first_index))

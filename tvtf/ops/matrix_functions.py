@@ -294,7 +294,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     if not fast:
         return product(pinv(a, rcond=np.finfo(a.dtype.real_dtype.np).eps), b)
     rows, columns = a._type.shape[-2:]
-    # normal equations: a' a x = a' b for as many equations as unknowns or more, else x = a' z with a a' z = b
+    # Normal equations: a' a x = a' b for as many equations as unknowns or more, else x = a' z with a a' z = b.
     if rows >= columns:  # type: ignore[operator]
         gram = _regularized(product(adjoint(a), a), l2_regularizer)
         return cholesky_solve(bind.cholesky(gram), product(adjoint(a), b))

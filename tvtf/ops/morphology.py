@@ -82,7 +82,7 @@ def _pair(value: Any, name: str) -> tuple[int, int]:
     values = [int(each) for each in np.atleast_1d(np.array(static_value(value, name)))]
     if len(values) not in (1, 2, 4):
         raise ValueError(f"{name} should be of length 1, 2 or 4 but was {len(values)}")
-    # of four ints the first is for the batch, the last for the channels
+    # Of four ints the first is for the batch, the last for the channels.
     return (values[1], values[2]) if len(values) == 4 else (values[0], values[-1])
 
 
@@ -181,7 +181,7 @@ def max_pool_with_argmax(
     windows = _windows(x, _pair(ksize, "ksize"), _pair(strides, "strides"), (1, 1), padding)
     columns, channels = int(x._type.shape[2]), int(x._type.shape[3])  # type: ignore[arg-type]
     channel_numbers = np.arange(channels)
-    # for each tap, the index in the flattened image of that element of every window
+    # For each tap, the index in the flattened image of that element of every window.
     candidates = [
         EagerTensor(
             (
@@ -278,7 +278,7 @@ def erosion2d(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/erosion2d
     """
-    # the erosion by a filter is minus the dilation of the negative image by the reversed filter
+    # The erosion by a filter is minus the dilation of the negative image by the reversed filter.
     reversed_filters = reverse(convert_to_tensor(filters), [0, 1])
     negative_image = bind.negative(convert_to_tensor(value))
     return bind.negative(dilation2d(negative_image, reversed_filters, strides, padding, data_format, dilations))

@@ -125,11 +125,11 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
     s = bind.multiply(centered, r)
     p = _mean(bind.multiply(c, s), first)
     q = _mean(bind.multiply(g, s), first)
-    # the first term of the docstring's difference
+    # The first term of the docstring's difference.
     weighted_sum = bind.add(bind.multiply(q, c), bind.multiply(p, g))
     first_argument = bind.negative(bind.multiply(r, weighted_sum))
     first_term = bind.layer_norm_grad(first_argument, x, first=first, epsilon=epsilon)
-    # its second term
+    # Its second term.
     covariance = bind.subtract(_mean(bind.multiply(c, g), first), bind.multiply(_mean(c, first), _mean(g, first)))
     bracket = bind.subtract(covariance, bind.multiply(p, q))
     second_term = bind.multiply(bind.multiply(bind.square(r), s), bracket)

@@ -130,7 +130,7 @@ def _deferring_to_right(operate: Operator, reflected: str) -> Operator:
         try:
             return operate(x, y)
         except (TypeError, ValueError):
-            # tensors and NumPy's types are operands that ``operate`` itself handles: its error is final
+            # Tensors and NumPy's types are operands that ``operate`` itself handles: its error is final.
             if is_tensor(y) or isinstance(y, np.generic | np.ndarray) or not hasattr(type(y), reflected):
                 raise
             reflected_method = getattr(type(y), reflected)
@@ -161,7 +161,7 @@ def _fits_dtype(dtype: np.dtype, value: int) -> bool:
         return True
     if dtype.kind != "i":
         return False
-    # small ints, which fit every signed dtype, are the usual case
+    # Small ints, which fit every signed dtype, are the usual case.
     return -128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize
 
 

@@ -190,7 +190,7 @@ def _mirror_padded(x: Tensor, axis: int, before: Dim, after: Dim, skipped: int) 
         message = f"paddings must be {required} the dimension size: {before}, {after} {found} {extent}"
         raise ArgumentError(message).for_op("MirrorPad")
     parts = [x]
-    # the stride of -1 reverses the elements
+    # The stride of -1 reverses the elements.
     if not (isinstance(before, int) and before == 0):
         parts.insert(0, part(x, axis, before - 1 + skipped, before, -1))
     if not (isinstance(after, int) and after == 0):

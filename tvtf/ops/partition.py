@@ -73,7 +73,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
     count = static_int(num_partitions, "num_partitions")
     message = f"partitions is not in [0, {count})"
     numbers = required(numbers, partial(_require_within, count=count), within(count), message)
-    # the axes of `partitions` become one: each slice of the data is a row with one number
+    # The axes of `partitions` become one: each slice of the data is a row with one number.
     rows = bind.reshape(data_tensor, shape=(size_of(partitions_shape), *data_shape[len(partitions_shape) :]))
     flat_numbers = bind.reshape(numbers, shape=(size_of(partitions_shape),))
     return [_rows_where(rows, bind.equal(flat_numbers, number(i, flat_numbers))) for i in range(count)]
@@ -287,7 +287,7 @@ def reverse_sequence(
     check = partial(_require_lengths, size=shape[sequence_axis], axis=sequence_axis)
     message = f"seq_lens is not in [0, input.dims({sequence_axis})]"
     lengths = required(lengths, check, within(shape[sequence_axis] + 1), message)
-    # sequences are moved to axis 1, where each is gathered with its first elements in reverse
+    # Sequences are moved to axis 1, where each is gathered with its first elements in reverse.
     order = (batch, sequence_axis, *(i for i in range(x.ndim) if i not in (batch, sequence_axis)))
     inverse_order = tuple(int(i) for i in np.argsort(order))
     positions = bind.range(size=shape[sequence_axis], start=0, delta=1, dtype=lengths.dtype)
@@ -415,12 +415,12 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     n, *dims = padded._type.shape
     block_counts = [_divided_dim(dim, block, x) for dim, block in zip(dims, blocks)]
     trailing_dims = dims[len(blocks) :]
-    # axes of the split tensor: 0 batch; 1, 3, ... number of the block; 2, 4, ... position in the block; the others
+    # Axes of the split tensor: 0 batch; 1, 3, ... number of the block; 2, 4, ... position in the block; the others.
     split = bind.reshape(padded, shape=(n, *itertools.chain(*zip(block_counts, blocks)), *trailing_dims))
     number_axes = range(1, 2 * len(blocks), 2)
     position_axes = range(2, 2 * len(blocks) + 1, 2)
     trailing_axes = range(2 * len(blocks) + 1, split.ndim)
-    # positions in blocks come first, to be merged into the batch axis
+    # Positions in blocks come first, to be merged into the batch axis.
     moved = bind.transpose(split, perm=(*position_axes, 0, *number_axes, *trailing_axes))
     total = simplify_dim(n * int(np.prod(blocks)))
     return bind.reshape(moved, shape=(total, *block_counts, *trailing_dims))
@@ -452,7 +452,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     count = len(blocks)
     total, *dims = x._type.shape
     n = _divided_dim(total, int(np.prod(blocks)), x)
-    # axes of the split tensor: the positions in a block, the batch, the numbers of the blocks, the others
+    # Axes of the split tensor: the positions in a block, the batch, the numbers of the blocks, the others.
     split = bind.reshape(x, shape=(*blocks, n, *dims))
     number_and_position = itertools.chain(*((count + 1 + i, i) for i in range(count)))
     moved = bind.transpose(split, perm=(count, *number_and_position, *range(2 * count + 1, split.ndim)))
@@ -504,7 +504,7 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
         x = bind.pad(x, number(0, x), paddings=((0, 0), *edges, (0, 0)))
     else:
         counts = [(d - k) // s + 1 for d, s, k in zip(dims, step_sizes[1:4], sizes[1:4])]
-    # one strided view for each position within a window, the channels of all joined
+    # One strided view for each position within a window, the channels of all joined.
     volume: Any = x
     windows = [volume[_tap_slices(tap, counts, step_sizes[1:4])] for tap in itertools.product(*map(range, sizes[1:4]))]
     return bind.concat(*windows, axis=4)

@@ -33,7 +33,7 @@ def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """
     counter_low, counter_high, key = state.view(np.uint64)
     low = counter_low + offsets
-    # the addition to the counter's low half overflowed where the sum is smaller: carry
+    # The addition to the counter's low half overflowed where the sum is smaller: carry.
     high = counter_high + (low < offsets)
     counter_words = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
     key_words = int(key) & 0xFFFFFFFF, int(key) >> 32
@@ -66,7 +66,7 @@ def scrambled(seed: np.ndarray) -> np.ndarray:
     One Philox block of the seed has the random words for the state's key and the high half of its counter.
     """
     key = np.uint64(SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32)
-    # the seed is the counter, and a constant the key
+    # The seed is the counter, and a constant the key.
     seed_state = np.array([*seed.astype(np.int64), key.astype(np.int64)], np.int64)
     (words,) = blocks(seed_state, 1).astype(np.uint64)
     new_key = words[0] | words[1] << np.uint64(32)
@@ -94,6 +94,6 @@ def skipped(state: np.ndarray, blocks_used: int) -> np.ndarray:
     """Returns the generator state after ``blocks_used`` blocks were drawn: its 128-bit counter is advanced."""
     advanced = state.view(np.uint64).copy()
     advanced[:1] += np.uint64(blocks_used)
-    # carry from the low to the high half
+    # Carry from the low to the high half.
     advanced[1:2] += advanced[:1] < np.uint64(blocks_used)
     return advanced.view(state.dtype)

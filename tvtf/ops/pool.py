@@ -147,7 +147,7 @@ def _max_grad_array(
     """
     tap_of_maximum = _first_largest(x, y, window, strides, padding)
     cotangent = upcast(cotangent)
-    # the sums get the padding of the forward op, which is removed at the end
+    # The sums get the padding of the forward op, which is removed at the end.
     total = padded(np.zeros(x.shape, cotangent.dtype), padding)
     for tap, slices in enumerate(_tap_slices(total, window, strides, y.shape[1:-1])):
         total[slices] += np.where(tap_of_maximum == tap, cotangent, 0)
@@ -466,7 +466,7 @@ def _max_position_op(name: str, transpose: str, **columns: Any) -> Any:
     def vjp(
         cotangent: Tensor, result: Tensor, first_input: Tensor, x: Tensor, y: Tensor, **attrs: Any
     ) -> tuple[Any, ...]:
-        # the op is linear in its first input; the others only select positions
+        # The op is linear in its first input; the others only select positions.
         transposed_op = getattr(bind, transpose)
         return transposed_op(cotangent, x, y, **attrs), partial(zeros_like, x), partial(zeros_like, y)
 

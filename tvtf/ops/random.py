@@ -173,7 +173,7 @@ def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shap
         raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
     dtype = low.dtype
     unsigned = np.uint32 if dtype.itemsize == 4 else np.uint64
-    # unsigned arithmetic wraps around, so that the span of any two bounds fits
+    # Unsigned arithmetic wraps around, so that the span of any two bounds fits.
     start = low.astype(unsigned)
     span = np.maximum(high.astype(unsigned) - start, unsigned(1))
     offsets = _random_words(seed, count, dtype.itemsize) % span
@@ -652,7 +652,7 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     uniform = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
     totals = bind.reduce_max(running_sums, axis=(1,), keepdims=True)  # the largest running sums
     targets = bind.multiply(uniform, totals)
-    # compared with shape (batch, count, classes)
+    # Compared with shape (batch, count, classes).
     sums_of_classes = bind.reshape(running_sums, shape=(batch, 1, classes))
     is_passed = bind.less_equal(sums_of_classes, bind.reshape(targets, shape=(batch, count, 1)))
     return bind.reduce_sum(bind.cast(is_passed, dtype=dtype), axis=(2,), keepdims=False)

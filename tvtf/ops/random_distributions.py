@@ -40,7 +40,7 @@ class _Streams:
     def __init__(self, seed: np.ndarray, count: int, stride: int = RESERVED_BLOCKS) -> None:
         self.state = philox.state_of(seed)
         self.next = np.arange(count, dtype=np.uint64) * np.uint64(stride)
-        # for each distribution the two numbers of each stream's last block, and how many of them are left
+        # For each distribution the two numbers of each stream's last block, and how many of them are left.
         self.buffered = {name: (np.zeros((count, 2)), np.zeros(count, np.int64)) for name in ("uniform", "normal")}
 
     def draw(self, distribution: str, streams: np.ndarray) -> np.ndarray:
@@ -182,7 +182,7 @@ def _gamma_vjp(cotangent: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: A
 
     Source: https://arxiv.org/abs/1805.08498
     """
-    # the density is y^(alpha - 1) exp(-y) / gamma(alpha)
+    # The density is y^(alpha - 1) exp(-y) / gamma(alpha).
     log_power = bind.multiply(bind.subtract(alpha, number(1, alpha)), bind.log(y))
     log_density = bind.subtract(bind.subtract(log_power, y), bind.lgamma(alpha))
     density = bind.exp(log_density)
@@ -265,7 +265,7 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
     products, counts = np.ones(rate.size), np.zeros(rate.size)
 
     def count_one(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # the count is final when the product falls to exp(-rate)
+        # The count is final when the product falls to exp(-rate).
         products[chosen] *= streams.draw("uniform", chosen)
         accepted = products[chosen] <= np.exp(-rate[chosen])
         counts[chosen[~accepted]] += 1
@@ -293,7 +293,7 @@ def _transformed_rejection(streams: _Streams, chosen: np.ndarray, rate: np.ndarr
     v = streams.draw("uniform", chosen)
     distance = 0.5 - np.abs(u)
     k = np.floor((2 * a / distance + b) * u + rate + 0.43)
-    # these two tests decide most numbers without a logarithm
+    # These two tests decide most numbers without a logarithm.
     accepted_at_once = (distance >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
     rejected_at_once = (k < 0) | ((distance < 0.013) & (v > distance))
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -455,7 +455,7 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
     n, p = (np.repeat(x, times) for x in vectors)
     rarer_probability = np.where(p > 0.5, 1 - p, p)
     is_random = (n > 0) & (rarer_probability > 0) & (p < 1)
-    # a NaN parameter fails all comparisons
+    # A NaN parameter fails all comparisons.
     n_or_nan = np.where(p >= 1, n, np.nan)
     certain_result = np.where((n <= 0) | (p <= 0), 0.0, n_or_nan)
     result = certain_result.astype(np.float64)
@@ -547,7 +547,7 @@ class _Limits:
         limits decide which distribution the numbers are drawn from.
         """
         low, high = self.low, self.high
-        # the mean lies between far limits: most normal numbers are accepted
+        # The mean lies between far limits: most normal numbers are accepted.
         if (low < -WIDE and high >= 0) or (high > WIDE and low <= 0):
             numbers = normals(words, dtype).reshape(len(words), -1).astype(dtype.np)
             return numbers, (numbers >= low) & (numbers <= high), 1
@@ -555,12 +555,12 @@ class _Limits:
         units = _units(words, dtype)
         largest_uniform_span = 2 * np.exp(0.5 + low * (low - root) / 4) / (low + root)
         if high - low < largest_uniform_span:
-            # uniform numbers between near limits; every second block decides about the one before
+            # Uniform numbers between near limits; every second block decides about the one before.
             numbers = units[::2] * (high - low) + low
             nearest_square = 0 if low < 0 else low * low
             density = np.exp((nearest_square - numbers * numbers) / 2)
             return numbers, units[1::2] <= density, 2
-        # exponential numbers beyond ``low``, for limits in the distribution's tail
+        # Exponential numbers beyond ``low``, for limits in the distribution's tail.
         alpha = (low + root) / 2
         numbers = -np.log(units[:, ::2]) / alpha + low
         distance = alpha - numbers if low < alpha else np.full_like(numbers, low - alpha)

@@ -96,7 +96,7 @@ def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
         words += n.halves(n.item(seed_int64, i))
     if is_state:
         return words[:4], words[4:]
-    # a seed is scrambled: it is the counter of one Philox block, whose key is a constant
+    # A seed is scrambled: it is the counter of one Philox block, whose key is a constant.
     scrambled = rounds(n, words, [n.name(key_word) for key_word in SCRAMBLING_KEY])
     counter = [n.name(0), n.name(0), *scrambled[2:]]  # its lower half begins at 0
     return counter, scrambled[:2]
@@ -146,7 +146,7 @@ def size(n: Nodes, shape: Sequence[Dim]) -> str:
 
 def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: int) -> str:
     """Emits as many Philox blocks as ``shape`` needs. Each block has the words for ``width`` elements."""
-    # the number of elements divided by the width, rounded up
+    # The number of elements divided by the width, rounded up.
     count = n("Div", n("Add", size(n, shape), width - 1), width)
     seed, seed_type = inputs[0], types[0][0]
     return blocks(n, seed, seed_type, count)
@@ -176,7 +176,7 @@ def column(n: Nodes, table: str, index: int) -> str:
 def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
     """Emits ONNX nodes for ``stateless_random_bits``."""
     n = Nodes(emitter)
-    # a Philox block of four 32-bit words has four 32-bit or two 64-bit elements
+    # A Philox block of four 32-bit words has four 32-bit or two 64-bit elements.
     words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     values = words if dtype.size == 4 else wide_words(n, words)
     shaped(n, values if dtype is int64 else emitter.cast(values, dtype), shape, outputs)
@@ -194,7 +194,7 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
     if dtype is not int64:
         low = emitter.cast(low, int64)
         high = emitter.cast(high, int64)
-    # a Philox block of four 32-bit words has four 32-bit or two 64-bit elements
+    # A Philox block of four 32-bit words has four 32-bit or two 64-bit elements.
     words = words_for(node, inputs, types, shape, LANES if dtype.size == 4 else 2)
     span = node("Sub", high, low)
     if dtype.size == 4:  # words of 32 bits are positive in int64
@@ -213,7 +213,7 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
 def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
     """Emits ONNX nodes for ``stateless_random_uniform``."""
     n = Nodes(emitter)
-    # a Philox block has four words of 32 bits; a float64 needs two of them
+    # A Philox block has four words of 32 bits; a float64 needs two of them.
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     values = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS[dtype.name])
     shaped(n, values if dtype in (float32, float64) else emitter.cast(values, dtype), shape, outputs)
@@ -239,7 +239,7 @@ def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Se
     """
     n = Nodes(emitter)
     compute_dtype = float64 if dtype is float64 else float32
-    # a Philox block has four words of 32 bits; a float64 needs two of them
+    # A Philox block has four words of 32 bits; a float64 needs two of them.
     words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     units = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
     pairs = n("Reshape", units, n.vector(-1, 2))

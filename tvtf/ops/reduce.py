@@ -47,7 +47,7 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
 
     ``domain`` is the dtypes to test, and ``options`` are further fields of a sample.
     """
-    # pairs of a shape and the reduced axes
+    # Pairs of a shape and the reduced axes.
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
 
     def make() -> list[Sample]:
@@ -215,7 +215,7 @@ def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tu
         emitter.reduce("ReduceMean", inputs, outputs, axis, keepdims)
         return
     total = emitter.reduced("ReduceSum", inputs, axis, keepdims)
-    # the sum is 0: integers keep it, floats become 0 / 0, which is NaN
+    # The sum is 0: integers keep it, floats become 0 / 0, which is NaN.
     if x_type.dtype.is_integer:
         emitter.node("Identity", [total], outputs)
     else:
@@ -500,7 +500,7 @@ def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor
 
 def _arg_samples() -> list[Sample]:
     """Returns test samples of argmax and argmin, one of them with an empty input."""
-    # pairs of a shape and an axis
+    # Pairs of a shape and an axis.
     cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
     samples = []
     for seed, (shape, axis) in enumerate(cases):

@@ -269,7 +269,7 @@ def _require_sizes(dims: Sequence[Any], name: str) -> None:
     """
     if all(map(_converts_to_int64, dims)):
         return
-    # lists of symbolic dims can't be converted to an array
+    # Lists of symbolic dims can't be converted to an array.
     has_lists_of_dims = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
     array = to_array([] if has_lists_of_dims else list(dims), None)
     if has_lists_of_dims or array.ndim != 1:
@@ -495,7 +495,7 @@ def dims_of(vector: Tensor) -> tuple[Dim, ...]:
     unique_name = vector._trace.root.unique  # type: ignore[attr-defined]
     element_count = vector._type.shape[0]
     dims = tuple(fresh_dim(unique_name("told")) for _ in range(element_count))
-    # an empty tensor of the shape (*dims, 0): the program binds the dims to the shape of this tensor
+    # An empty tensor of the shape (*dims, 0): the program binds the dims to the shape of this tensor.
     carrier = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
     return tuple(carrier._type.shape[:-1])
 

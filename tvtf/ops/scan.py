@@ -44,7 +44,7 @@ def _scan_numpy(accumulate: Any, start: int) -> Any:
         ordered = np.flip(x, axis) if reverse else x
         total = accumulate(ordered, axis, wide_type(x))
         if exclusive and total.shape[axis]:
-            # each element gets the one before it
+            # Each element gets the one before it.
             total = np.roll(total, 1, axis)
             total[(slice(None),) * axis + (0,)] = start
         return np.flip(total, axis) if reverse else total
@@ -63,7 +63,7 @@ def _scan_batch(name: str) -> Any:
 
 def _scan_samples() -> list[Sample]:
     """Returns test samples of cumulative ops: exclusive, reverse, with an empty axis, and with a symbolic size."""
-    # the shape, the axis, exclusive and reverse
+    # The shape, the axis, exclusive and reverse.
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
     samples = []
     for seed, (shape, axis, exclusive, reverse) in enumerate(cases):
@@ -151,7 +151,7 @@ def _cumprod_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusiv
     # ``y`` isn't needed here, but all gradient rules receive it
     factors = conjugate(x)
     products_before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
-    # each element is replaced by the one that follows in the order of the product
+    # Each element is replaced by the one that follows in the order of the product.
     direction = 1 if reverse else -1
     next_factors = moved_by_one(factors, axis, direction)
     next_cotangent = moved_by_one(cotangent, axis, direction) if exclusive else cotangent
@@ -171,7 +171,7 @@ def moved_by_one(x: Tensor, axis: int, direction: int) -> Tensor:
     read_from, write_to = (first, second) if direction == 1 else (second, first)
     strides = (1,) * len(shape)
     remaining = bind.strided_slice(x, begin=read_from, size=size, strides=strides, checked=())
-    # the slice's gradient writes the elements into zeros
+    # The slice's gradient writes the elements into zeros.
     return bind.strided_slice_grad(remaining, shape=shape, begin=write_to, strides=strides)
 
 
@@ -360,7 +360,7 @@ def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
     origin, strides = (0,) * len(shape), (1,) * len(shape)
     minus_infinity = number(-np.inf, total)
     inserted = bind.broadcast_to(minus_infinity, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
-    # all sums but the one that is shifted out
+    # All sums but the one that is shifted out.
     begin = (*origin[:axis], 1 if reverse else 0, *origin[axis + 1 :])
     size = (*shape[:axis], at_least_zero(extent - 1), *shape[axis + 1 :])
     remaining = bind.strided_slice(total, begin=begin, size=size, strides=strides, checked=())
@@ -368,5 +368,5 @@ def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
     shifted = bind.concat(*parts, axis=axis)
     if isinstance(extent, int) and extent:
         return shifted
-    # of an axis that is empty, or may be at run time, the -inf is cut off
+    # Of an axis that is empty, or may be at run time, the -inf is cut off.
     return bind.strided_slice(shifted, begin=origin, size=shape, strides=strides, checked=())

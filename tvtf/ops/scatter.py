@@ -347,7 +347,7 @@ def _prod_vjp(cotangent: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_se
     product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
     others_nonzero = bind.equal(gathered(zero_counts, ids), own_zero_count)
     derivative = bind.select(others_nonzero, product_of_others, zero)
-    # the ids are integers, which have no cotangent
+    # The ids are integers, which have no cotangent.
     return bind.multiply(gathered(cotangent, ids), derivative), None
 
 

@@ -116,7 +116,7 @@ def ascending_at_run_time(ids: Tensor) -> Tensor:
 def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
     """Returns ascending segment ids that are computed at run time, and the number of segments."""
     checked = ascending_at_run_time(ids)
-    # with -1 in front, the largest id plus one is 0 where there are no ids
+    # With -1 in front, the largest id plus one is 0 where there are no ids.
     extended_ids = bind.concat(number([-1], ids), checked, axis=0)
     largest_id = bind.reduce_max(extended_ids, axis=(0,), keepdims=False)
     (count,) = static_dims(bind.add(largest_id, number(1, ids)), "segment_ids")

@@ -127,7 +127,7 @@ def _axis_indices(axis: int, axis_slice: AxisSlice, shape: tuple[Dim, ...], dim:
     aligned_shape = tuple(size if i == axis else 1 for i, size in enumerate(shape))
     if axis_slice.dynamic is not None:
         index = bind.cast(axis_slice.dynamic, dtype=int64)
-        # a computed index may be negative and then counts from the end
+        # A computed index may be negative and then counts from the end.
         zero = EagerTensor(np.array(0))
         extent = bind.reshape(_int64_range(1, dim, 1), shape=())
         nonnegative = bind.select(bind.less(index, zero), bind.add(index, extent), index)

@@ -211,7 +211,7 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
 
 def _reversed(emitter: Any, value: str, axis: int) -> str:
     """Emits an ONNX Slice that reverses an axis, and returns its name."""
-    # start, end, axis and step; the smallest int64 as the end takes the first element, too
+    # Start, end, axis and step; the smallest int64 as the end takes the first element, too.
     bounds = [emitter.const(np.array([bound])) for bound in (-1, np.iinfo(np.int64).min, axis, -1)]
     return emitter.computed("Slice", [value, *bounds])
 
@@ -368,7 +368,7 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
         return bind.dynamic_slice(x, *starts, axes=shifted_axes, sizes=sizes, wrap=wrap)
     starts = [stretch(size, start, is_batched) for start, is_batched in zip(starts, starts_batched)]
     if not x_batched and tuple(axes) == (0,):
-        # windows of one tensor over its first axis are gathered from it, without a copy for each item
+        # Windows of one tensor over its first axis are gathered from it, without a copy for each item.
         indices = _window_indices(starts[0], sizes[0], x._type.shape[0], wrap)
         return bind.gather(x, indices, axis=0, batch_dims=0)
     x = stretch(size, x, x_batched)

@@ -102,7 +102,7 @@ def _grad_of_log_softmax_grad(
 
 def _samples() -> list[Sample]:
     """Returns test samples of softmax: several axes, empty and symbolic sizes, large and infinite logits."""
-    # the shape and the axis
+    # The shape and the axis.
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
     samples = []
     for seed, (shape, axis) in enumerate(cases):
@@ -203,7 +203,7 @@ def _grad_op(name: str, **columns: Any) -> Any:
     onnx=lambda emitter, inputs, outputs, types, *, axis: _softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
 def softmax_grad(cotangent: Tensor, y: Tensor, axis: int) -> Any:
-    """Returns the cotangent of softmax's input from that of its result ``y``: ``y * (cotangent - sum(ct * y))``."""
+    """Returns the cotangent of softmax's input from that of its result: ``y * (cotangent - sum(cotangent * y))``."""
     return (cotangent, y), {"axis": axis}
 
 
@@ -259,12 +259,12 @@ def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
     onnx=lambda emitter, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(emitter, inputs, outputs, axis),
 )
 def log_softmax_grad(cotangent: Tensor, y: Tensor, axis: int) -> Any:
-    """Returns the cotangent of log_softmax's input from that of its result ``y``: ``cotangent - exp(y) * sum(ct)``."""
+    """Returns the cotangent of log_softmax's input from that of its result: ``cotangent - exp(y) * sum(cotangent)``."""
     return (cotangent, y), {"axis": axis}
 
 
 def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    """Emits ONNX nodes for softmax's gradient ``y * (cotangent - sum(ct * y))``, where ``y`` is the softmax."""
+    """Emits ONNX nodes for softmax's gradient ``y * (cotangent - sum(cotangent * y))``, where ``y`` is the softmax."""
     cotangent, y = inputs
     product = emitter.computed("Mul", [cotangent, y])
     total = emitter.reduced("ReduceSum", [product], (axis,), True)
@@ -273,7 +273,7 @@ def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> No
 
 
 def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    """Emits ONNX nodes for log_softmax's gradient ``cotangent - exp(y) * sum(ct)``, where ``y`` is the log_softmax."""
+    """Emits ONNX nodes for log_softmax's gradient: ``cotangent - exp(y) * sum(cotangent)`` for the result ``y``."""
     cotangent, y = inputs
     total = emitter.reduced("ReduceSum", [cotangent], (axis,), True)
     probabilities = emitter.computed("Exp", [y])

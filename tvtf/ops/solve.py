@@ -393,7 +393,7 @@ def _cholesky_vjp(cotangent: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
     Source: https://arxiv.org/abs/1602.07527
     """
-    # y^-H phi(y^H ct) y^-1, made symmetric; phi keeps the lower triangle and half of the diagonal
+    # y^-H phi(y^H cotangent) y^-1, made symmetric; phi keeps the lower triangle and half of the diagonal
     y_adjoint = adjoint(y)
     inner = product(y_adjoint, cotangent)
     phi = less(lower_part(inner), scaled(only_diagonal(inner), 0.5))

@@ -68,7 +68,7 @@ def along_rows(x: Tensor, indices: Tensor) -> Tensor:
 def _sort_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
     """Returns the cotangent of the unsorted input: ``cotangent`` in the order that the inverse permutation restores."""
     order = bind.argsort(x, descending=descending)
-    # the argsort of a permutation is its inverse
+    # The argsort of a permutation is its inverse.
     return along_rows(cotangent, bind.argsort(order, descending=False))
 
 
@@ -399,7 +399,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     zero = EagerTensor(np.zeros((), scores.dtype.np))
     target_scores = bind.reduce_sum(bind.select(is_target, scores, zero), axis=(1,), keepdims=True)
     is_larger = bind.cast(bind.greater(scores, target_scores), dtype=int32)
-    # a target that is out of range, or whose score is not finite, is never in the top k
+    # A target that is out of range, or whose score is not finite, is never in the top k.
     is_finite = bind.reduce_all(bind.is_finite(bind.select(is_target, scores, zero)), axis=(1,), keepdims=False)
     is_valid = bind.logical_and(is_finite, bind.reduce_any(is_target, axis=(1,), keepdims=False))
     larger_count = bind.reduce_sum(is_larger, axis=(1,), keepdims=False)

@@ -78,7 +78,7 @@ def _tall_qr_grad(q: Tensor, r: Tensor, q_cotangent: Tensor, r_cotangent: Tensor
     """
     projected_q_cotangent = product(adjoint(q), q_cotangent)
     projected_r_cotangent = product(r, adjoint(r_cotangent))
-    # the part of the cotangent within the column space of q, and the part outside it
+    # The part of the cotangent within the column space of q, and the part outside it.
     q_skew = less(projected_q_cotangent, adjoint(projected_q_cotangent))
     r_skew = less(projected_r_cotangent, adjoint(projected_r_cotangent))
     lower_skew = lower_part(bind.add(q_skew, r_skew))
@@ -211,7 +211,7 @@ def _reciprocal_differences(values: Tensor) -> Tensor:
     """Returns the matrix with ``1 / (values[j] - values[i])`` at (i, j) and zeros on its diagonal."""
     *batch, size = values._type.shape
     differences = less(bind.reshape(values, shape=(*batch, 1, size)), bind.reshape(values, shape=(*batch, size, 1)))
-    # ones are added on the diagonal before the reciprocal is taken, and removed after it
+    # Ones are added on the diagonal before the reciprocal is taken, and removed after it.
     on_diagonal = only_diagonal(ones_like(differences))
     return bind.multiply(_reciprocal(bind.add(differences, on_diagonal)), less(number(1, differences), on_diagonal))
 
@@ -271,7 +271,7 @@ def _wide_svd_grad(
     grad = products(u, middle, adjoint(first_v))
     if _are_equal(size, width):
         return grad
-    # what of v's cotangent is orthogonal to the first columns of v
+    # What of v's cotangent is orthogonal to the first columns of v.
     outside_cotangent = less(
         adjoint(first_v_cotangent), products(adjoint(first_v_cotangent), first_v, adjoint(first_v))
     )
@@ -365,12 +365,13 @@ def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values.astype(x.dtype), vectors
 
 
-def _eigh_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
+def _eigh_vjp(cotangents: Any, y: Any, x: Tensor) -> Tensor:
     """Returns the cotangent of eigh's input, folded into the lower triangle as in TensorFlow."""
     values, vectors = y
-    values_ct, vectors_ct = (or_zeros(cotangent, output) for cotangent, output in zip(ct, y))
-    rotation = bind.multiply(_reciprocal_differences(values), product(adjoint(vectors), vectors_ct))
-    return _folded_to_lower(products(vectors, bind.add(diagonal_matrix(values_ct), rotation), adjoint(vectors)))
+    values_cotangent, vectors_cotangent = (or_zeros(cotangent, output) for cotangent, output in zip(cotangents, y))
+    rotation = bind.multiply(_reciprocal_differences(values), product(adjoint(vectors), vectors_cotangent))
+    eigenbasis_cotangent = bind.add(diagonal_matrix(values_cotangent), rotation)
+    return _folded_to_lower(products(vectors, eigenbasis_cotangent, adjoint(vectors)))
 
 
 def _folded_to_lower(x: Tensor) -> Tensor:
@@ -452,7 +453,7 @@ def _eig_vjp(cotangent: Any, y: Any, x: Tensor) -> Tensor:
         projected = product(adjoint(vectors), vectors_cotangent)
         lengths = bind.real(diagonal(projected))
         complex_lengths = bind.complex(lengths, scaled(lengths, 0))
-        # eigenvectors have length one: changes along them have no effect
+        # Eigenvectors have length one: changes along them have no effect.
         along_vectors = scaled_columns(product(adjoint(vectors), vectors), complex_lengths)
         coefficients = conj(_reciprocal_differences(values))
         middle = bind.add(middle, bind.multiply(coefficients, less(projected, along_vectors)))

@@ -178,7 +178,7 @@ def _masked_batch_rule(update: Any) -> Any:
         _, count, *row_dims = buffer._type.shape
         row_numbers = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
         mask = bind.equal(bind.reshape(index, shape=(size, 1)), row_numbers)
-        # the mask is broadcast over a row, and the value over all rows
+        # The mask is broadcast over a row, and the value over all rows.
         mask = bind.reshape(mask, shape=(size, count, *(1,) * len(row_dims)))
         row_value = bind.reshape(value, shape=(size, 1, *value._type.shape[1:]))
         return update(mask, buffer, row_value)
@@ -253,7 +253,7 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     item_numbers = bind.range(size=size, start=0, delta=1, dtype=places.dtype)
     first_rows = bind.multiply(item_numbers, bind.cast(scalar_of(buffer_rows), dtype=places.dtype))
     moved_places = bind.add(places, bind.reshape(first_rows, shape=(size, 1)))
-    # negative indices, which are skipped, must stay negative
+    # Negative indices, which are skipped, must stay negative.
     moved_places = bind.select(bind.less(places, number(0, places)), places, moved_places)
     merged_buffer = bind.reshape(buffer, shape=(size * buffer_rows, *row_dims))
     merged_places = bind.reshape(moved_places, shape=(size * added_rows,))

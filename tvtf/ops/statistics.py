@@ -165,5 +165,5 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/scale_regularization_loss
     """
     losses = convert_to_tensor(regularization_loss)
-    # the division by the number of replicas, which makes integers floats
+    # The division by the number of replicas, which makes integers floats.
     return bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False) / 1  # type: ignore[no-any-return]

@@ -65,7 +65,7 @@ def frame(
         )
     else:
         count = max(0, 1 + (extent - length) // step)
-    # row i: the indices of the elements of frame i
+    # Row i: the indices of the elements of frame i.
     indices = step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)
     return gather_densely(x, EagerTensor(indices), framed_axis)
 
@@ -145,7 +145,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
             ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
         )
     rows = bind.reshape(x, shape=(size_of(batch), count * length))
-    # elements of frames at the same position are summed as one segment
+    # Elements of frames at the same position are summed as one segment.
     positions = (step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)).reshape(-1)
     sample_count = step * (count - 1) + length
     summed = bind.unsorted_segment_sum(
@@ -243,7 +243,7 @@ def _cosine_transform(x: Tensor, transform_type: int, norm: Any) -> Tensor:
     size = x._type.shape[-1]
     if not isinstance(size, int):
         raise unknown_size(ValueError(f"dct needs a last axis of known size, but got shape {x.shape}"))
-    # the transforms of the unit vectors are the rows of the matrix
+    # The transforms of the unit vectors are the rows of the matrix.
     matrix = scipy.fft.dct(np.eye(size), transform_type, norm=norm, axis=1).astype(x.dtype.np)
     rows = bind.reshape(x, shape=(size_of(x._type.shape[:-1]), size))
     transformed = product(rows, EagerTensor(np.ascontiguousarray(matrix)))
@@ -390,7 +390,7 @@ def inverse_mdct(
     if norm is None:
         folded = bind.multiply(folded, number(0.5 / half, folded))
     first_half, second_half = folded[..., : half // 2], folded[..., half // 2 :]
-    # unfolds each half of the folded window to two quarters; see `_folded`
+    # Unfolds each half of the folded window to two quarters; see `_folded`.
     quarters = (
         second_half,
         bind.negative(reverse(second_half, [-1])),

@@ -102,7 +102,7 @@ def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
             factor[i - 1] = row
             factor[i, :2] = previous[1] - multiple * row[1], -multiple * row[2]
             x[i - 1], x[i] = x[i].copy(), x[i - 1] - multiple * x[i]
-    # back substitution, in which pivots near zero are perturbed
+    # Back substitution, in which pivots near zero are perturbed.
     smallest_pivot = np.finfo(bands.dtype).eps * np.abs(factor).max()
     for i in reversed(range(count)):
         for offset in (1, 2):
@@ -123,7 +123,7 @@ def _divided_by_pivot(row: np.ndarray, pivot: Any, perturbation: Any) -> np.ndar
     while abs(pivot) < 1:
         is_denormal = abs(pivot) < tiny
         if is_denormal and pivot != 0 and largest * tiny <= abs(pivot):
-            # the quotient is finite, but 1 / pivot might overflow: scale both
+            # The quotient is finite, but 1 / pivot might overflow: scale both.
             return row / tiny / (pivot / tiny)  # type: ignore[no-any-return]
         if not is_denormal and largest <= abs(pivot) / tiny:
             break
@@ -238,7 +238,7 @@ def _compact_diagonals(diagonals: Any, format: str, dtype: Any = None) -> Tensor
         if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
             raise ValueError("Expected diagonals to be a sequence of length 3.")
         upper, main, lower = (convert_to_tensor(diagonal, dtype) for diagonal in diagonals)
-        # the outer diagonals are shorter by one
+        # The outer diagonals are shorter by one.
         rows = [_padded_diagonal(upper, main, 1), main, _padded_diagonal(lower, main, 0)]
         return public_names()["stack"](rows, axis=-2)
     if format != "matrix":

@@ -140,7 +140,7 @@ def batch_scatter_update(
     """
     indices = convert_to_tensor(sparse_delta.indices)
     shape = indices._type.shape
-    # each index becomes an index vector with its indices along the batch axes in front
+    # Each index becomes an index vector with its indices along the batch axes in front.
     batch_indices = []
     for axis, size in enumerate(shape[:-1]):
         batch_indices.append(bind.broadcast_to(_axis_indices(axis, size, indices), shape=shape))

@@ -66,7 +66,7 @@ def _samples(data: bytes) -> tuple[np.ndarray, int]:
     """
     _expect(data, 0, b"RIFF")
     _expect(data, 8, b"WAVE")
-    # if chunks have the same name, the first one counts: reversed, it comes last and replaces the others
+    # If chunks have the same name, the first one counts: reversed, it comes last and replaces the others.
     chunks = dict(reversed(list(_chunks(data))))
     if b"fmt " not in chunks or len(chunks[b"fmt "]) < 16:
         raise ArgumentError("Data too short when trying to read string")
@@ -168,7 +168,7 @@ def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
     byte_rate = sample_rate * frame_size
     header_size, sample_bits = 16, 16
     header_fields = (header_size, _PCM, channels, sample_rate, byte_rate, frame_size, sample_bits)
-    # the RIFF chunk's size counts the 36 bytes of the header after it
+    # The RIFF chunk's size counts the 36 bytes of the header after it.
     header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *header_fields, b"data", len(data))
     return np.array(header + data, object)
 

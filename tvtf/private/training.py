@@ -52,7 +52,7 @@ class StopAfterNEvalsHook(SessionRunHook):
 
     def __init__(self, num_evals: int | None, log_progress: bool = True) -> None:
         self._num_evals, self._log_progress = num_evals, log_progress
-        # of 20 batches or more, about ten are logged
+        # Of 20 batches or more, about ten are logged.
         self._log_frequency = 1 if num_evals is None or num_evals < 20 else num_evals // 10
         self._evals_completed: Any = None
 

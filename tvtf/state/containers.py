@@ -498,7 +498,7 @@ def _wrap_tuple(values: tuple[Any, ...]) -> Any:
     wrapper_class = _TUPLE_WRAPPERS.get(type(values))
     if wrapper_class is None:
         wrapper_class = _TUPLE_WRAPPERS[type(values)] = _wrapper_of(type(values))
-    # not by the class's constructor, because that of a named tuple takes the fields one by one
+    # Not by the class's constructor, because that of a named tuple takes the fields one by one.
     wrapper: Any = tuple.__new__(wrapper_class, [wrap(value) for value in values])
     wrapper._track_elements(not isinstance(value, NoDependency) for value in values)
     return wrapper

@@ -65,7 +65,7 @@ class _Profile:
 
         @functools.wraps(function)
         def recorded(owner: Any, *args: Any, **kwargs: Any) -> Any:
-            # a class method receives the class, and then the function that it traces
+            # A class method receives the class, and then the function that it traces.
             function_object = args[0] if isinstance(owner, type) else owner
             with _Span(self, f"{function_object.name} {event_name}", {}):
                 return function(owner, *args, **kwargs)

@@ -117,7 +117,7 @@ class _FileWriter(SummaryWriter):
         self._path = os.path.join(folder, name)
         with named_failures(self._path, "write"):
             self._file = open(self._path, "ab")  # noqa: SIM115 - lives as long as the writer
-        # writes the buffered events when the writer is closed or garbage collected
+        # Writes the buffered events when the writer is closed or garbage collected.
         self._closing = weakref.finalize(self, _write_all, self._file, self._buffer)
         self._add(self._events.Event(wall_time=time.time(), file_version="brain.Event:2"))
         self.flush()

@@ -308,7 +308,7 @@ def _product_vjp(
     cotangent: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim
 ) -> tuple[Any, ...]:
     """Returns the cotangents of a sparse-dense product's indices (None), values and ``b`` from that of the result."""
-    # The gradient of an element at (i, k) is the inner product of row i of ct and row k of the conjugate of b.
+    # The gradient of an element at (i, k) is the inner product of the cotangent's row i and row k of the conjugate of b.
     factors = [gather_densely(x, indices[:, i]) for i, x in enumerate((cotangent, _conjugate(b)))]
     values_gradient = bind.reduce_sum(bind.multiply(*factors), axis=(1,), keepdims=False)
     b_gradient = bind.sparse_matmul(_swap_columns(indices), _conjugate(values), cotangent, rows=b._type.shape[0])
@@ -382,7 +382,7 @@ def sparse_dense_matmul(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sparse_dense_matmul
     """
-    # dense @ sparse is the transpose of sparse^T @ dense^T.
+    # Dense @ sparse is the transpose of sparse^T @ dense^T.
     if is_sparse(b):
         only_one_adjoint = adjoint_a != adjoint_b
         first, second = (adjoint_a, adjoint_b) if only_one_adjoint else (not adjoint_a, not adjoint_b)

@@ -202,7 +202,7 @@ def attention_grad(
 
     probability = heads.compute([rows, columns], probability_at, "chance")
     dot = heads.summed([rows], value_depth, lambda lead, i, e: gradient(lead, i, e) * result(lead, i, e), "dot")
-    # the cotangent of the probabilities
+    # The cotangent of the probabilities.
     inward = heads.summed(
         [rows, columns], value_depth, lambda lead, i, j, e: gradient(lead, i, e) * values(*lead, j, e), "inward"
     )

@@ -96,7 +96,7 @@ def _reduced_angle(x: ir.Expr, is_small: bool = False) -> tuple[ir.Expr, ir.Expr
         is_in_range = tirx.abs(x) < like(LARGE_ANGLE, x)
         angle = tirx.Select(is_in_range, angle, _reduce_large_angle(x))
     angle = named(angle)
-    # the low bits are those of the quadrant
+    # The low bits are those of the quadrant.
     quadrant_bits = named(shifted(angle * like(2 / pi, angle), 0))
     first, second, third = (like(constant, angle) for constant in HALF_PI)
 
@@ -123,12 +123,12 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
 
     The angle is multiplied by 1 / (2 pi) in 64-bit integers. Their overflow drops whole turns.
     """
-    # the exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa
+    # The exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa.
     exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
     exponent = named(exponent)
     mantissa = ((magnitude_bits & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
-    # the mantissa is multiplied by 64 bits of 1 / (2 pi), starting at the exponent, modulo one turn (2**64)
+    # The mantissa is multiplied by 64 bits of 1 / (2 pi), starting at the exponent, modulo one turn (2**64).
     is_in_later_word = exponent >= tirx.const(64, "int32")
     shift = (exponent & tirx.const(63, "int32")).astype("uint64")
     high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
@@ -179,7 +179,7 @@ def _sine_of_finite(x: ir.Expr, quadrants_ahead: int, is_small: bool) -> ir.Expr
         return tirx.Select(_is_odd_quadrant(turned), _cosine(angle), _sine(angle))
 
     value = let(remainder.astype(dtype_of(x)), cosine_or_sine)
-    # the sine is negative in the third and fourth quadrant (2 and 3 modulo 4), which have bit 1 set
+    # The sine is negative in the third and fourth quadrant (2 and 3 modulo 4), which have bit 1 set.
     is_negative = tirx.EQ(turned & tirx.const(2, "int64"), tirx.const(2, "int64"))
     return reflected_if(value, condition=is_negative, total=0)
 
@@ -190,9 +190,9 @@ def of_small_angle(bind: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     ``bind`` binds a subexpression to a variable, and returns the variable. Both results share these subexpressions.
     """
     form = format_of(x)
-    # adding the shifter rounds the quotient to an integer in the lowest bits
+    # Adding the shifter rounds the quotient to an integer in the lowest bits.
     quadrant_bits = bind(bits(x * like(2 / pi, x) + like(form.shifter, x)))
-    # the sum of the three constants is pi / 2, with more bits than one constant has
+    # The sum of the three constants is pi / 2, with more bits than one constant has.
     first, second, third = (like(constant, x) for constant in SMALL_HALF_PI[form.dtype])
     quadrant_number = bind(whole(quadrant_bits, form, 0))
     remainder = bind(x - quadrant_number * first - quadrant_number * second - quadrant_number * third)
@@ -334,21 +334,21 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
     x_size = tirx.abs(x)
     y_size = tirx.abs(y)
     larger = tirx.max(x_size, y_size)
-    # two infinities count as equal: C's atan2 gives the angle of a diagonal
+    # Two infinities count as equal: C's atan2 gives the angle of a diagonal.
     both_infinite = tirx.min(x_size, y_size) >= infinity
     smaller = tirx.Select(both_infinite, infinity, tirx.min(x_size, y_size))
     quotient = tirx.Select(tirx.EQ(larger, zero), zero, smaller / larger)
     ratio = tirx.Select(both_infinite, one, quotient)
     in_first_octant = _arc_tangent_of_fraction(ratio, one)
     in_first_quadrant = reflected_if(in_first_octant, condition=y_size > x_size, total=pi / 2)
-    # by the sign bit, as -0.0 counts as negative
+    # By the sign bit, as -0.0 counts as negative.
     is_left = bits(x) < integer(0, format_of(x))
 
     def in_own_quadrant(angle: ir.Expr) -> ir.Expr:
         return with_sign(reflected_if(angle, condition=is_left, total=pi), y)
 
     angle = let(in_first_quadrant, in_own_quadrant)
-    # comparisons with NaN are false; the sum x + y then is NaN
+    # Comparisons with NaN are false; the sum x + y then is NaN.
     is_ordered = tirx.And(x_size <= infinity, y_size <= infinity)
     return tirx.Select(is_ordered, angle, x + y)
 

@@ -282,7 +282,7 @@ def _sums_of_phase(
             first_quotient, _count = ranges[i]
             missing_taps = axis.taps - counts[i]
             source.append(index[i] + first_quotient + (tap_steps[i] + missing_taps) * axis.dilation)
-            # a gradient runs through the filter backwards
+            # A gradient runs through the filter backwards.
             taps.append((counts[i] - 1 - tap_steps[i]) * axis.phases + phase[i])
         result_index = group * per_group + result
         channel_in_group = channel - group * (channels // groups)

@@ -83,7 +83,7 @@ def _power_of_normal(x: ir.Expr, y: ir.Expr) -> ir.Expr:
         return tirx.Select(tirx.And(is_negative, is_odd), magnitude * like(-1.0, magnitude), magnitude)
 
     value = let(_power_from_bits(bits(tirx.abs(x)), y), with_sign)
-    # a negative base has no real power if the exponent isn't whole
+    # A negative base has no real power if the exponent isn't whole.
     has_no_power = tirx.And(is_negative, tirx.Not(is_whole))
     return tirx.Select(has_no_power, like(float("nan"), x), value)
 
@@ -123,7 +123,7 @@ def _logarithm(
     total_low = named(m - rounded(total - reference))
     s_high = named(_high(s))
     s_low = named(inverse * (rounded(difference - s_high * total) - s_high * total_low))
-    # the logarithm is s times the series 3 + z + z^2 p(z) with z = s^2
+    # The logarithm is s times the series 3 + z + z^2 p(z) with z = s^2.
     high_square, z = named(s_high * s_high), named(s * s)
     # s_low * (s_high + s) is s^2 - high_square
     series_low = named(z * z * polynomial(z, LOG) + s_low * (s_high + s))
@@ -133,7 +133,7 @@ def _logarithm(
     product, product_low = named(s_high * series_high), named(s_low * series_high + rest_of_series * s)
     product_high = named(_high(product + product_low))
     rest_of_product = product_low - rounded(product_high - product)
-    # the product is scaled to a base-2 logarithm
+    # The product is scaled to a base-2 logarithm.
     scaled = named(like(SCALE_HIGH, product_high) * product_high)
     scaled_low = named(
         like(SCALE_LOW, product_high) * product_high + rest_of_product * like(SCALE, product_high) + reference_log_low
@@ -169,7 +169,7 @@ def _exp2_of_bounded(n: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
     large_fraction = named(rounded(large - n))
     fraction_high = named(_high(small + large_fraction))
     fraction_low = small - rounded(fraction_high - large_fraction)
-    # times ln 2
+    # Times ln 2.
     u = named(fraction_high * like(LN2_HIGH, fraction_high))
     v = named(fraction_low * like(LN2, fraction_high) + fraction_high * like(LN2_LOW, fraction_high))
     z = named(u + v)

@@ -154,7 +154,7 @@ def _erfc_single(magnitude: ir.Expr) -> ir.Expr:
 @names_values
 def _gauss_single(x: ir.Expr) -> ir.Expr:
     """Computes exp(-x^2) of a float32 as exp(-leading^2) times exp(leading^2 - x^2), a short polynomial."""
-    # without its last 12 bits, x has an exact square in float32
+    # Without its last 12 bits, x has an exact square in float32.
     leading = named(tirx.reinterpret("float32", bits(x) & tirx.const(LEADING_BITS, "int32")))
     # (leading - x)(leading + x) is the difference of the squares, without their rounding errors
     correction = let((leading - x) * (leading + x), lambda d: polynomial(d, EXP_OF_LITTLE))
@@ -195,13 +195,13 @@ def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
     one = like(1, x)
     magnitude = exp(y * log(tirx.abs(x)))
     half_exponent = y * like(0.5, y)
-    # a whole y is odd if its half has a fraction
+    # A whole y is odd if its half has a fraction.
     is_whole = tirx.EQ(tirx.floor(y), y)
     is_odd = tirx.And(is_whole, tirx.floor(half_exponent) < half_exponent)
     has_minus_sign = tirx.reinterpret("int64", x) < tirx.const(0, "int64")
     is_negative = tirx.And(has_minus_sign, is_odd)
     signed = let(magnitude, lambda size: tirx.Select(is_negative, size * like(-1, size), size))
-    # a finite negative number has no real power with a fractional exponent
+    # A finite negative number has no real power with a fractional exponent.
     is_finite_negative = tirx.And(x < zero, x > like(float("-inf"), x))
     has_no_power = tirx.And(is_finite_negative, tirx.Not(is_whole))
     value = tirx.Select(has_no_power, like(float("nan"), x), signed)

@@ -163,7 +163,7 @@ def log(x: ir.Expr) -> ir.Expr:
     """Computes the natural logarithm within 2 ulp, also of denormal numbers. It is -inf at zero, and NaN below."""
     form = format_of(x)
     is_denormal = x < like(form.smallest_normal, x)
-    # a denormal number is scaled to a normal one, and the scale's exponent subtracted
+    # A denormal number is scaled to a normal one, and the scale's exponent subtracted.
     normal = tirx.Select(is_denormal, x * like(2.0**form.mantissa_bits, x), x)
     exponent_of_scale = tirx.Select(is_denormal, integer(form.mantissa_bits, form), integer(0, form))
 
@@ -194,7 +194,7 @@ def _log_of_bits(representation: ir.Expr, form: Format, adjust: Function, addend
         adjust: corrects the number's binary exponent, if the caller has scaled the number.
         addend: a small number, such as a rounding error.
     """
-    # subtracting the bits of sqrt(1 / 2) puts the mantissa between sqrt(1 / 2) and sqrt(2)
+    # Subtracting the bits of sqrt(1 / 2) puts the mantissa between sqrt(1 / 2) and sqrt(2).
     offset = integer(SQRT_HALF[form.dtype], form)
     mantissa_bits = integer(form.mantissa_bits, form)
     number_bits = named(representation)
@@ -216,7 +216,7 @@ def _log_of_parts(b: ir.Expr, exponent: ir.Expr, form: Format, adjust: Function,
     """
     mantissa_bits = integer(form.mantissa_bits, form)
     mantissa = tirx.reinterpret(form.dtype, b - (exponent << mantissa_bits))
-    # for a larger exponent the scale would be zero
+    # For a larger exponent the scale would be zero.
     bounded_exponent = tirx.min(exponent, integer(form.bias - 1, form))
     scale = tirx.reinterpret(form.dtype, (integer(form.bias, form) - bounded_exponent) << mantissa_bits)
     fraction = mantissa - like(1, mantissa)

@@ -141,7 +141,7 @@ def columns(count: Any, row_size: Any) -> Iterator[tuple[Any, Any]]:
     same row of the result.
     """
     static_size = int(row_size) if isinstance(row_size, tirx.IntImm) else 0
-    # the largest number of blocks with equal widths, each a multiple of LEAST_COLUMNS
+    # The largest number of blocks with equal widths, each a multiple of LEAST_COLUMNS.
     possible_counts = [blocks for blocks in (8, 4, 2) if static_size and static_size % (blocks * LEAST_COLUMNS) == 0]
     if not possible_counts:
         yield long(0), row_size

@@ -47,7 +47,7 @@ def max_pool_pick(
         *window_index, channel = index
         source = [position * stride + tap for position, stride, tap in zip(window_index, strides, taps)]
         is_winner = winners(batch, *index) == _tap_index_or_none([tap.var for tap in taps], window)
-        # one tap of the window is the winner: the sum has one nonzero term
+        # One tap of the window is the winner: the sum has one nonzero term.
         return te.sum(tirx.Select(is_winner, padded_c(batch, *source, channel), zero), axis=taps)
 
     return compute(y.shape, element_at, "max_pool_pick")

@@ -122,7 +122,7 @@ def _max_grad_for_unit_strides(
     def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Sums the gradients of the windows that have their first maximum at one element of ``x``."""
         *spatial_index, channel = index
-        # the index of the window that has the element at the tap
+        # The index of the window that has the element at the tap.
         source = [
             position + step - before
             for position, step, (before, _after) in zip(spatial_index, steps, gradient_padding, strict=True)
@@ -221,7 +221,7 @@ class _Windows:
 
         The gradient is padded so that windows beyond the existing ones read zeros.
         """
-        # the largest number of windows that cover an element
+        # The largest number of windows that cover an element.
         counts = [ceil_div(extent, stride) for extent, stride in zip(window, strides, strict=True)]
         befores = [before for before, _after in padding]
         gradient_padding: list[tuple[int, Extent]] = []
@@ -296,7 +296,7 @@ def _first_largest(
         value, largest = x(batch, *source, channel), y(batch, *index)
         is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
         tap_index = _tap_index([tap.var for tap in taps], window)
-        # taps below the maximum count as the dtype's greatest number, which the minimum never chooses
+        # Taps below the maximum count as the dtype's greatest number, which the minimum never chooses.
         never_chosen = tirx.max_value(str(tap_index.ty.dtype))
         candidate = tirx.Select(is_largest, tap_index, never_chosen)
         return te.min(_select_inside(source, x, padding, candidate, never_chosen), axis=taps)
@@ -339,7 +339,7 @@ def _divide_by_counts(
 
     Padding doesn't count as elements.
     """
-    # without padding all windows have the same number of elements
+    # Without padding all windows have the same number of elements.
     if not any(before or after for before, after in padding):
         scale = tirx.const(prod(window), str(sums.dtype))
         return compute(sums.shape, lambda *index: as_dtype(sums(*index) / scale, dtype), "window_mean")

@@ -40,7 +40,7 @@ def _emit_square_and_multiply(ins: Any, outs: Any) -> Any:
     with IRBuilder() as builder:
         bases, exponents, out = map(FlatProxy, (*ins, outs[0]))
         with statements():
-            # buffers of one element are variables of the loop
+            # Buffers of one element are variables of the loop.
             square = FlatProxy(T.alloc_buffer([1], dtype, scope="local"))
             remaining_exponent = FlatProxy(T.alloc_buffer([1], dtype, scope="local"))
             with T.serial(long(0), element_count, annotations=INDEPENDENT) as i:

@@ -29,19 +29,19 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     count = product(list(x.shape)[:-1])  # of rows
     codes = compute(x.shape, lambda *i: code(x(*i), descending), "codes")
     code_dtype = str(codes.dtype)
-    # a digit is a byte of a code: "uint32" has 4
+    # A digit is a byte of a code: "uint32" has 4.
     digit_count = int(code_dtype.removeprefix("uint")) // 8
 
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a radix sort of each row by its keys, which are unsigned integers."""
         with IRBuilder() as builder:
-            # the first output buffer is the result, the others are work space
+            # The first output buffer is the result, the others are work space.
             keys, *order_buffers = (flat_buffer(buffer) for buffer in (ins[0], *outs))
             with rows(count, count * length) as row:
                 _sort_row(keys, (order_buffers[:2], order_buffers[2:]), row * length, length, digit_count)
             return builder.get()
 
-    # two pairs of (indices, keys): the pass for a digit reads one and writes the other
+    # Two pairs of (indices, keys): the pass for a digit reads one and writes the other.
     dtypes = ["int32", code_dtype] * 2
     return te.extern([x.shape] * 4, [codes], build_ir, name="order_by_digits", dtype=dtypes)[0]
 
@@ -56,7 +56,7 @@ def code(x: Any, descending: bool) -> Any:
     if "float" in dtype:
         bit_count = dtype.removeprefix("float")
         return _ordered_bits(named(_canonical(x)), bit_count, True, descending)
-    # narrower integers and bools are sorted as int32
+    # Narrower integers and bools are sorted as int32.
     integer_dtype = dtype if dtype.endswith(("32", "64")) else "int32"
     bit_count, is_unsigned = integer_dtype[-2:], integer_dtype.startswith("u")
     return _ordered_bits(x.astype(integer_dtype), bit_count, False, descending, is_unsigned)

@@ -231,7 +231,7 @@ def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
-        # a Philox block of four 32-bit words has four elements, or two of 64 bits
+        # A Philox block of four 32-bit words has four elements, or two of 64 bits.
         words_of_elements = words if width == 4 else (join_words(*words[:2]), join_words(*words[2:]))
         return tuple(number(word) for word in words_of_elements)
 
@@ -249,10 +249,10 @@ def integers(seed: te.Tensor, low_end: te.Tensor, high_end: te.Tensor, *, shape:
     The span is the number of integers in the range.
     """
     dtype = str(low_end.dtype)
-    # the span may not fit the signed dtype
+    # The span may not fit the signed dtype.
     unsigned = f"u{dtype}"
     unsigned_low = low_end().astype(unsigned)
-    # an empty range must not divide by 0
+    # An empty range must not divide by 0.
     span = tirx.max(high_end().astype(unsigned) - unsigned_low, tirx.const(1, unsigned))
 
     def integer_from(word: Any) -> Any:
@@ -336,7 +336,7 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
     dtype = scalar.dtype_of(first)
     radians = second.astype("float64") * tirx.const(2 * pi, "float64")
     angle = names(radians.astype(dtype))
-    # the logarithm of 0 would be infinite
+    # The logarithm of 0 would be infinite.
     bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
     logarithm = fastmath.log_of_normal(names(bounded.astype("float64"))).astype(dtype)
     radius = names(tirx.sqrt(logarithm * tirx.const(-2.0, dtype)))
@@ -377,7 +377,7 @@ def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
     zero, one, nan = tirx.const(0, dtype), tirx.const(1, dtype), tirx.const(float("nan"), dtype)
     accepted: list[Any] = [nan] * width
     accepted_count: Any = zero
-    # the number at ``index`` can only be accepted at positions up to ``index``
+    # The number at ``index`` can only be accepted at positions up to ``index``.
     for index, number in enumerate(numbers):
         is_within = tirx.abs(number) < tirx.const(TRUNCATED_AT, dtype)
         for position in range(min(index + 1, width)):
@@ -406,7 +406,7 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
         """Emits a loop over groups of numbers. It copies each group, and draws the group again if it is incomplete."""
         with IRBuilder() as builder:
             numbers, start, out = map(FlatProxy, (*ins, outs[0]))
-            # one task has PART numbers, or fewer at the end
+            # One task has PART numbers, or fewer at the end.
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
                 first = part * PART
                 size = tirx.min(count - first, long(PART))
@@ -447,7 +447,7 @@ def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dt
             numbers = normals(names, tuple(words[index] for index in range(4)), dtype)
             candidate[0] = names.around(pick(i, numbers))
             with T.If(tirx.all(tirx.abs(candidate[0]) < tirx.const(TRUNCATED_AT, dtype), filled[0] < width)), T.Then():
-                # the last group may have fewer elements
+                # The last group may have fewer elements.
                 with T.If(base + filled[0] < count), T.Then():
                     out[base + filled[0]] = candidate[0]
                 filled[0] = filled[0] + long(1)
@@ -473,7 +473,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
                 with T.serial(long(0), count, annotations=INDEPENDENT) as i:
                     order[i] = i
                 with T.serial(long(0), count) as i:
-                    # a Philox block has four words
+                    # A Philox block has four words.
                     block, position_in_block = i >> long(2), i & long(3)
                     word = random_words[block, position_in_block].astype("int64")
                     offset = tirx.truncmod(word, count - i)

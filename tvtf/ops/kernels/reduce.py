@@ -73,7 +73,7 @@ def sum_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
         return compute(new_shape, lambda *index: x(*index), "sum_to")
 
     def element(*index: Any) -> Any:
-        # the index along a reduced axis is 0
+        # The index along a reduced axis is 0.
         x_index = [i + reduction_axes[axis] if axis in reduction_axes else i for axis, i in enumerate(index)]
         return te.sum(widen(x(*x_index)), axis=list(reduction_axes.values()))
 
@@ -114,7 +114,7 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
     is_empty = isinstance(static_count, int) and static_count == 0
     is_integer, sum_dtype = "int" in str(x.dtype), _sum_dtype(str(x.dtype))
     total = reduce(cast(x, sum_dtype), axis, keepdims, te.sum)
-    # integers must not be divided by 0
+    # Integers must not be divided by 0.
     divisor = (tirx.max(count, long(1)) if is_integer else count).astype(sum_dtype)
 
     def element(*i: Any) -> Any:
@@ -167,7 +167,7 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
         element_index = [reduction_axes[a] if a in reduction_axes else next(positions) for a in range(len(shape))]
         operand_values = [x(*broadcast_index(x, element_index, shape)) for x in operands]
         *values, chosen = [computed(formula, operand_values, operators) for formula in formulas]
-        # a chain of selections stands for `values[formula_number]`, which TE expressions don't have
+        # A chain of selections stands for `values[formula_number]`, which TE expressions don't have.
         for position, value in reversed([*enumerate(values)]):
             chosen = tirx.Select(formula_number == position, value, chosen)
         return te.sum(chosen, axis=list(reduction_axes.values()))
@@ -205,7 +205,7 @@ def _arg_extreme(x: te.Tensor, axis: int, output_type: str, combine: Callable[..
     def first_index(*i: Any) -> Any:
         """Computes the index of the first element that equals the row's extreme value."""
         is_best = values(*i[:axis], index_axis, *i[axis:]) == best(*i)
-        # the minimum over the indices of the extreme value; other elements count as the extent
+        # The minimum over the indices of the extreme value; other elements count as the extent.
         index = tirx.Select(is_best, index_axis.var.astype(index_dtype), extent.astype(index_dtype))
         return te.min(index, axis=[index_axis])
 

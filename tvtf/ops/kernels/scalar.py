@@ -236,7 +236,7 @@ def floor_divide(x: Any, y: Any) -> Any:
         return tirx.floor(x / y)
     if dtype_of(x).startswith("u"):  # rounding towards zero is rounding down
         return _quotient(x, y)
-    # the quotient rounded towards zero is one too large if the remainder's sign is not the divisor's
+    # The quotient rounded towards zero is one too large if the remainder's sign is not the divisor's.
     is_one_too_large = _has_other_sign(truncate_remainder(x, y), y)
     return _quotient(x, y) - tirx.Select(is_one_too_large, const(1, x), const(0, x))
 
@@ -346,7 +346,7 @@ def _truncated_or_smallest(x: Any, integer: str) -> Any:
     truncated = tirx.trunc(x)
     lower_end, upper_end = (tirx.const(end, dtype_of(x)) for end in (float(smallest), -float(smallest)))
     fits = tirx.And(truncated >= lower_end, truncated < upper_end)
-    # the inner selection keeps the conversion, whose result is undefined out of range, from seeing such a number
+    # The inner selection keeps the conversion, whose result is undefined out of range, from seeing such a number.
     converted = tirx.Select(fits, truncated, const(0, x)).astype(integer)
     return tirx.Select(fits, converted, tirx.const(smallest, integer))
 

@@ -59,7 +59,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
                 T.serial(long(0), length) as k,
                 T.serial(long(0), inner_size, annotations=INDEPENDENT) as j,
             ):
-                # a row holds ``inner_size`` independent scans, whose elements alternate in memory
+                # A row holds ``inner_size`` independent scans, whose elements alternate in memory.
                 position_in_scan = length - 1 - k if reverse else k
                 position = position_in_scan * inner_size + row * length * inner_size + j
                 previous_position = position + inner_size if reverse else position - inner_size
@@ -89,7 +89,7 @@ def _cumulative_kernel(combine: Callable[[Any, Any], Any], start: Any) -> Callab
 
         def step(accumulated: Any, current: list[Any], previous: list[Any] | None) -> Any:
             """Computes an element from the one before it, and from the input at this and the previous position."""
-            # an exclusive result lacks its own element; the first one is ``start``
+            # An exclusive result lacks its own element; the first one is ``start``.
             if exclusive:
                 return accumulated if previous is None else combine(accumulated, previous[0])
             return combine(accumulated, current[0])

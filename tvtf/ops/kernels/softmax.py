@@ -93,7 +93,7 @@ def softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def softmax_grad(cotangent: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
-    """Computes the gradient of softmax along an axis: ``y * (cotangent - sum(ct * y))``.
+    """Computes the gradient of softmax along an axis: ``y * (cotangent - sum(cotangent * y))``.
 
     ``y`` is the result of softmax, and ``cotangent`` is that of ``y``.
     """
@@ -115,7 +115,7 @@ def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def log_softmax_grad(cotangent: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
-    """Computes the gradient of log-softmax along an axis: ``cotangent - exp(y) * sum(ct)``.
+    """Computes the gradient of log-softmax along an axis: ``cotangent - exp(y) * sum(cotangent)``.
 
     ``y`` is the result of log-softmax, and ``cotangent`` is that of ``y``.
     """

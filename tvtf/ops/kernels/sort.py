@@ -24,7 +24,7 @@ def precedes(a: Any, b: Any, descending: bool) -> Any:
     comes_before = a > b if descending else a < b
     if "float" not in str(a.ty.dtype):  # integers have no NaN
         return comes_before
-    # comparisons with NaN are false: of a NaN and a number, the NaN is first in descending order only
+    # Comparisons with NaN are false: of a NaN and a number, the NaN is first in descending order only.
     nan_side, number_side = (a, b) if descending else (b, a)
     return tirx.any(comes_before, tirx.all(tirx.isnan(nan_side), tirx.Not(tirx.isnan(number_side))))
 
@@ -61,7 +61,7 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
         length: the number of elements of the row.
         descending: whether the largest element comes first.
     """
-    # a buffer of one element is a variable of the loops
+    # A buffer of one element is a variable of the loops.
     width = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     with T.serial(long(0), length) as i:
         indices[base + i] = i.astype("int32")
@@ -73,7 +73,7 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
             middle, high = tirx.min(low + width[0], length), tirx.min(low + width[0] * 2, length)
             _merge(key, indices, spare, base, (low, middle, high), descending)
         with T.serial(long(0), length) as i:
-            # the next pass merges from ``indices`` again
+            # The next pass merges from ``indices`` again.
             indices[base + i] = spare[base + i]
         width[0] = width[0] * 2
 
@@ -85,7 +85,7 @@ def _merge(key: Any, indices: Any, spare: Any, base: Any, run: tuple[Any, Any, A
     ``key(i)`` reads element i of the row, which begins at ``base``.
     """
     low, middle, high = run
-    # buffers of one element are variables: the next positions in both runs
+    # Buffers of one element are variables: the next positions in both runs.
     left = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     right = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
     left[0] = low
@@ -162,7 +162,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
                 key = keys[row * length + i]
                 first = row * k  # the position of the row's largest keys
-                # the first k keys are always inserted
+                # The first k keys are always inserted.
                 is_new = tirx.any(i < k, precedes(key, best[first + (k - 1)], True))
                 with T.If(is_new), T.Then():
                     _insert(key, i, indices, best, first, k)

@@ -58,7 +58,7 @@ def _start(q: Any) -> Any:
     The approximation is Giles's. For small q it is the first term of the asymptotic expansion.
     """
     w = named(-fastmath.log(q * (real(2) - q)))
-    # polynomials in the center and in the tail, logarithms far out
+    # Polynomials in the center and in the tail, logarithms far out.
     in_center, in_tail = polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
     by_polynomial = tirx.Select(w < real(5), in_center, in_tail) * (real(1) - q)
     logarithm = tirx.max(-fastmath.log(q), real(1))
@@ -97,7 +97,7 @@ def erfinv(x: Any) -> Any:
     magnitude = tirx.abs(x)
     result_magnitude = inverse_erfc(real(1) - magnitude)
     signed = tirx.Select(x < real(0), -result_magnitude, result_magnitude)
-    # near 0 the difference 1 - |x| keeps too few digits of x
+    # Near 0 the difference 1 - |x| keeps too few digits of x.
     by_series = x * polynomial(x * x, (0.12755617530559795, 0.2320136665346543, 0.8862269254527579))
     inside = tirx.Select(magnitude < real(1e-3), by_series, signed)
     return tirx.Select(magnitude <= real(1), inside, real(np.nan))
@@ -111,7 +111,7 @@ def ndtri(p: Any) -> Any:
     """
     is_lower_tail = p < real(0.5)
     smaller_tail = tirx.min(p, real(1) - p)
-    # the CDF of -x is erfc(x / sqrt(2)) / 2
+    # The CDF of -x is erfc(x / sqrt(2)) / 2.
     magnitude = real(np.sqrt(2)) * inverse_erfc(real(2) * smaller_tail)
     quantile = tirx.Select(is_lower_tail, -magnitude, magnitude)
     is_probability = tirx.And(p >= real(0), p <= real(1))
@@ -169,7 +169,7 @@ def _reflected(x: Any, of_positive: Function, reflect: Function, pole: float) ->
     is_reflected = x <= real(0)
     value = let(tirx.Select(is_reflected, real(1) - x, x), of_positive)
     is_pole = tirx.And(is_reflected, tirx.EQ(x, tirx.floor(x)))
-    # the distance to the nearest integer, as the reflection's functions have period pi; any angle serves at poles
+    # The distance to the nearest integer, as the reflection's functions have period pi; any angle serves at poles.
     angle = real(np.pi) * tirx.Select(is_pole, real(0.5), x - tirx.nearbyint(x))
     result = let(value, lambda v: tirx.Select(is_reflected, reflect(v, angle), v))
     return tirx.Select(is_pole, real(pole), result)

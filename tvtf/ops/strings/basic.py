@@ -327,7 +327,7 @@ def _ordered_axes(axis: Any, rank: int) -> list[int]:
         axes = [static_int(element, "axis") for element in axis]
     else:
         axes = list(canonical_axes(axis, rank))
-    # axes out of range stay as they are: the type rule rejects them
+    # Axes out of range stay as they are: the type rule rejects them.
     return [i % rank if rank and -rank <= i < rank else i for i in axes]
 
 

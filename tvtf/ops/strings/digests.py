@@ -192,7 +192,7 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
         key[0] ^ 0x6C7967656E657261,
         key[1] ^ 0x7465646279746573,
     ]
-    # padded with zeros to a multiple of 8 bytes; the last byte is the length modulo 256
+    # Padded with zeros to a multiple of 8 bytes; the last byte is the length modulo 256.
     padded = data + bytes(7 - len(data) % 8) + bytes([len(data) & 0xFF])
     for (word,) in struct.iter_unpack("<Q", padded):
         state[3] ^= word

@@ -119,7 +119,7 @@ def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarr
         return mapped(lambda value: b"true" if value else b"false", array)
     if is_complex:
         return mapped(lambda value: (form % (value.real, value.imag)).encode(), array)
-    # all floats are formatted as float64
+    # All floats are formatted as float64.
     numbers = array.astype(np.float64) if array.dtype.kind not in "iu" else array
     return mapped(lambda value: (form % value).encode(), numbers)
 

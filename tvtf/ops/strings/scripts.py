@@ -53,7 +53,7 @@ def scripts_of(codes: np.ndarray) -> np.ndarray:
     [25, 8, -1]
     """
     starts, numbers = _table()
-    # the last run of characters that begins at the code point or before it
+    # The last run of characters that begins at the code point or before it.
     run = np.searchsorted(starts, codes, side="right") - 1
     return np.where((codes >= 0) & (codes <= LAST), numbers[run], -1).astype(np.int32)
 

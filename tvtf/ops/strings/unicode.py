@@ -55,7 +55,7 @@ def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
     offset = 0
     while offset < len(value):
         try:
-            # decode the rest of the string, if it has no invalid bytes
+            # Decode the rest of the string, if it has no invalid bytes.
             characters = value[offset:].decode(codec)
             invalid_offset = next_offset = len(value)
         except UnicodeDecodeError as error:
@@ -86,7 +86,7 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
                 raise ArgumentError("Invalid formatting on input string")
             if errors == "replace":
                 points.append((replacement, offset))
-        # code points below 0x20 are control characters
+        # Code points below 0x20 are control characters.
         elif controls and ord(character) < 0x20:
             points.append((replacement, offset))
         else:
