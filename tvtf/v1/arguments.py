@@ -282,6 +282,12 @@ def case(
     """Same as ``tf.case``, but the pairs of predicate and function may also be a dict.
 
     The keys of a dict may be references to tensors (``tensor.ref()``), because tensors are no keys in TensorFlow 2.
+
+    Args:
+      pred_fn_pairs: pairs of a boolean scalar and a function, or a dict of them.
+      default: the function to call if no predicate is true, or None.
+      exclusive: whether an error is raised if several predicates are true.
+      strict: not used.
     """
     given_pairs = pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs
     pairs = []
@@ -391,6 +397,12 @@ def string_split(
     """Splits each string at any of the characters in ``delimiter`` (or ``sep``), by default at whitespace.
 
     Returns a sparse tensor with a row of words for each string, or a ``RaggedTensor``.
+
+    Args:
+      source: a vector of strings.
+      sep, delimiter: the characters at which to split. An empty string splits between all characters.
+      skip_empty: whether empty words are left out.
+      result_type: "SparseTensor" or "RaggedTensor".
     """
     delimiters = delimiter if delimiter is not None else sep
     if delimiters is None:
@@ -424,7 +436,14 @@ def strings_split(
     source: Any = None,
     name: Any = None,
 ) -> Any:  # noqa: A002
-    """Same as ``tf.strings.split``, but returns a sparse tensor unless ``result_type`` is "RaggedTensor"."""
+    """Same as ``tf.strings.split``, but returns a sparse tensor unless ``result_type`` is "RaggedTensor".
+
+    Args:
+      input, source: the strings; ``source`` is the older name.
+      sep: the text at which to split; None for whitespace.
+      maxsplit: the largest number of splits of a string; -1 for any number.
+      result_type: "SparseTensor" or "RaggedTensor".
+    """
     words = tf_("strings.split")(convert_to_tensor(source if input is None else input), sep, maxsplit)
     if not hasattr(words, "to_sparse"):  # the words of a scalar string are a dense vector: make them the only row
         words = tf_("RaggedTensor").from_tensor(words[None])
@@ -457,7 +476,18 @@ def decode_csv(
     na_value: str = "",
     select_cols: Any = None,
 ) -> Any:
-    """Same as ``tf.io.decode_csv``. TensorFlow 1 has the arguments in another order."""
+    """Converts records of comma-separated values to tensors, one for each column: ``tf.io.decode_csv``.
+
+    TensorFlow 1 has the arguments in another order.
+
+    Args:
+      records: a tensor of strings, each of which is a record.
+      record_defaults: for each column, a tensor with the default value, whose dtype is that of the column.
+      field_delim: the character between fields.
+      use_quote_delim: whether a field may stand in quotes.
+      na_value: a text that stands for a missing value.
+      select_cols: the indices of the columns to return; None for all.
+    """
     return tf_("io.decode_csv")(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
 
 
@@ -484,8 +514,12 @@ def sparse_to_dense(
 ) -> Any:
     """Returns a dense tensor that has ``sparse_values`` at ``sparse_indices`` and ``default_value`` elsewhere.
 
-    The indices are a scalar, a vector of positions in a vector, or a matrix with an index vector in each row. A scalar
-    value is stored at all positions.
+    Args:
+      sparse_indices: a scalar, a vector of positions in a vector, or a matrix with an index vector in each row.
+      output_shape: the shape of the result.
+      sparse_values: a vector of values, or a scalar that is stored at all positions.
+      default_value: the value of all other elements.
+      validate_indices: not used.
     """
     index_vectors = convert_to_tensor(sparse_indices)
     values = convert_to_tensor(sparse_values)
@@ -524,12 +558,12 @@ def while_loop(
 
     With ``return_same_structure`` the result is a list, too. Arguments that only tune TensorFlow's runtime are unused.
     """
+
+    def body_as_list(*variables: Any) -> Any:
+        return _as_list(body(*variables))
+
     results = tf_("while_loop")(
-        cond,
-        lambda *variables: _as_list(body(*variables)),
-        loop_vars,
-        shape_invariants=shape_invariants,
-        maximum_iterations=maximum_iterations,
+        cond, body_as_list, loop_vars, shape_invariants=shape_invariants, maximum_iterations=maximum_iterations
     )
     is_single = isinstance(results, (list, tuple)) and len(results) == 1 and not return_same_structure
     return results[0] if is_single else results

@@ -145,8 +145,16 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @v1("ragged.placeholder")
 def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str | None = None) -> Any:
-    """Creates a ragged tensor of placeholders. ``Session.run`` takes its value as a ``RaggedTensorValue``."""
-    graph, base_name = current_graph(), name or "RaggedPlaceholder"
+    """Creates a ragged tensor of placeholders. ``Session.run`` takes its value as a ``RaggedTensorValue``.
+
+    Args:
+      dtype: the dtype of the values.
+      ragged_rank: the number of ragged dimensions.
+      value_shape: the shape of a value within the innermost ragged dimension; None if it is unknown.
+      name: a prefix of the placeholders' names.
+    """
+    graph = current_graph()
+    base_name = name or "RaggedPlaceholder"
     flat_shape = None if value_shape is None else [None, *value_shape]
     ragged: Any = graph.placeholder(as_dtype(dtype), flat_shape, f"{base_name}/flat_values")
     for i in reversed(range(ragged_rank)):  # from the innermost dimension outwards
@@ -170,7 +178,15 @@ def ragged_constant_value(
     inner_shape: Any = None,
     row_splits_dtype: str = "int64",
 ) -> Any:
-    """Converts nested lists to a ``RaggedTensorValue``, or to an array if no dimension is ragged."""
+    """Converts nested lists to a ``RaggedTensorValue``, or to an array if no dimension is ragged.
+
+    Args:
+      pylist: nested lists.
+      dtype: the dtype of the values; None for the one that NumPy infers.
+      ragged_rank: the number of ragged dimensions; None for as many as needed.
+      inner_shape: the shape of a value within the innermost ragged dimension; None to infer it.
+      row_splits_dtype: the dtype of the row splits.
+    """
     outer_trace, state.trace = state.trace, None  # the value is computed now, even while a graph is built
     try:
         requested_dtype = None if dtype is None else as_dtype(dtype)
@@ -180,7 +196,9 @@ def ragged_constant_value(
         if not isinstance(ragged, RaggedTensor):
             return ragged.numpy()
         values = ragged.flat_values.numpy()
+        if requested_dtype is None:
+            values = _numpy_dtype(values)
         row_splits = [splits.numpy() for splits in ragged.nested_row_splits]
-        return _nested(values if requested_dtype else _numpy_dtype(values), row_splits)
+        return _nested(values, row_splits)
     finally:
         state.trace = outer_trace

@@ -90,7 +90,13 @@ def _polynomial(
 ) -> Tensor:
     """Computes a learning rate that decays polynomially to ``end_learning_rate`` after ``decay_steps`` steps.
 
-    With ``cycle``, the decay restarts: the period is extended to the next multiple of ``decay_steps``.
+    Args:
+      learning_rate: the rate at the start.
+      global_step: the number of the training step.
+      decay_steps: the number of steps of the decay.
+      end_learning_rate: the rate at the end.
+      power: the exponent of the remaining share of steps.
+      cycle: whether the decay restarts: the period is extended to the next multiple of ``decay_steps``.
     """
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:

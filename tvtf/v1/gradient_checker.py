@@ -134,7 +134,12 @@ def _reals(array: np.ndarray, dtype: Any) -> np.ndarray:
 def _by_gradients(x: Any, point: np.ndarray, result: Any, output_gradient: Any, extra: Mapping[Any, Any]) -> np.ndarray:
     """Computes a Jacobian by gradients, one column for each element of ``y``.
 
-    ``result`` is the gradient with respect to ``x`` for the gradient with respect to ``y`` that is fed.
+    Args:
+      x: the input, a placeholder.
+      point: the value of the input.
+      result: the gradient with respect to ``x``, given that with respect to ``y``.
+      output_gradient: the placeholder of the gradient with respect to ``y``.
+      extra: the values of other placeholders.
     """
     fed = np.zeros(output_gradient.shape.as_list(), output_gradient.dtype.np)
     size = _reals(fed, output_gradient.dtype).size
@@ -147,7 +152,15 @@ def _by_gradients(x: Any, point: np.ndarray, result: Any, output_gradient: Any, 
 
 
 def _by_differences(x: Any, point: np.ndarray, y: Any, delta: float, extra: Mapping[Any, Any]) -> np.ndarray:
-    """Computes a Jacobian by central differences of step ``delta``, one row for each element of ``x``."""
+    """Computes a Jacobian by central differences, one row for each element of ``x``.
+
+    Args:
+      x: the input, a placeholder.
+      point: the value of the input.
+      y: the result, which depends on ``x``.
+      delta: the step of the differences.
+      extra: the values of other placeholders.
+    """
 
     def result_at(reals: np.ndarray) -> np.ndarray:
         """Returns ``y`` as a vector of reals, for ``x`` as a vector of reals."""

@@ -196,7 +196,16 @@ def new_variable(
     collections: Any,
     constraint: Any,
 ) -> GraphVariable:
-    """Creates a variable of a graph. A number is added to ``name`` if the name is in use.
+    """Creates a variable of a graph.
+
+    Args:
+      graph: the graph.
+      initial_value: the initial value, or a function that returns it.
+      trainable: whether the variable is trained; None means True.
+      name: the name, to which a number is added if it is in use.
+      dtype: the dtype; None for that of the initial value.
+      collections: the graph's collections that get the variable; None for the usual ones.
+      constraint: a function of the value that optimizers apply after an update, or None.
 
     Raises:
       ValueError: there is no initial value.
@@ -212,7 +221,8 @@ def create(
 ) -> GraphVariable:
     """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
     with graph.trace.without_op_names():
-        initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
+        initial_value = initial() if callable(initial) else initial
+        initial_tensor = convert_to_tensor(initial_value, dtype)
         symbol = graph.trace.own(initial_tensor)
     shape, value_dtype = initial_tensor.shape, initial_tensor.dtype
     placeholder = _placeholder_value(shape, value_dtype)

@@ -164,7 +164,14 @@ def _fans(shape: list[int]) -> tuple[int, int]:
 
 
 def _declare_variance_scaling(scale: float, mode: str, distribution: str, *paths: str) -> type:
-    """Declares a subclass of ``VarianceScaling`` with fixed settings under TensorFlow 1's names ``paths``."""
+    """Declares a subclass of ``VarianceScaling`` with fixed settings.
+
+    Args:
+      scale: the factor of the variance.
+      mode: "fan_in", "fan_out" or "fan_avg".
+      distribution: "normal" or "uniform".
+      paths: the public names of the class in TensorFlow 1.
+    """
 
     class Scaled(VarianceScaling):
         def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:

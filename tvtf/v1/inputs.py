@@ -85,7 +85,16 @@ def string_input_producer(
     string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """Returns a queue of strings, such as file names, which are repeated ``num_epochs`` times, or endlessly.
+    """Returns a queue of strings, such as file names, which are repeated.
+
+    Args:
+      string_tensor: a vector of strings.
+      num_epochs: how often the strings are repeated; None for endlessly.
+      shuffle: whether the order is random in each repetition.
+      seed: the seed of the order.
+      capacity: the largest number of strings in the queue.
+      shared_name, cancel_op: not used.
+      name: the name of the queue.
 
     Raises:
       ValueError: the list is empty.
@@ -110,7 +119,17 @@ def slice_input_producer(
     tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer",
 ) -> list[Any]:  # fmt: skip
-    """Returns tensors for one row of each input tensor. Each run of the graph yields the next row from a queue."""
+    """Returns tensors for one row of each input tensor. Each run of the graph yields the next row from a queue.
+
+    Args:
+      tensor_list: tensors with the same number of rows.
+      num_epochs: how often the rows are repeated; None for endlessly.
+      shuffle: whether the order is random in each repetition.
+      seed: the seed of the order.
+      capacity: the largest number of rows in the queue.
+      shared_name: not used.
+      name: the name of the queue.
+    """
     tensors = [convert_to_tensor(t) for t in tensor_list]
     if not tensors:
         raise ValueError("Expected at least one tensor in slice_input_producer().")
@@ -179,6 +198,18 @@ def batch(
     """Returns tensors of batches: stacks the input tensors' values of ``batch_size`` runs.
 
     Threads run the input tensors and enqueue the values. Batches keep the order of the queue.
+
+    Args:
+      tensors: the input tensors, nested in lists or dicts.
+      batch_size: the number of elements of a batch.
+      num_threads: the number of threads that enqueue values.
+      capacity: the largest number of elements in the queue.
+      enqueue_many: whether the input tensors are batches of elements themselves.
+      shapes: the shapes of an element; None for those of the tensors.
+      dynamic_pad: whether elements of different shapes are padded.
+      allow_smaller_final_batch: whether the last batch may be smaller; otherwise it is dropped.
+      shared_name: not used.
+      name: the name of the queue.
     """
     queue_class = PaddingFIFOQueue if dynamic_pad else FIFOQueue
 
@@ -196,8 +227,19 @@ def shuffle_batch(
 ) -> Any:  # fmt: skip
     """Returns tensors of batches of random elements: stacks the input tensors' values of ``batch_size`` runs.
 
-    Threads run the input tensors and enqueue the values. An element is drawn only if at least ``min_after_dequeue``
-    others remain in the queue.
+    Threads run the input tensors and enqueue the values.
+
+    Args:
+      tensors: the input tensors, nested in lists or dicts.
+      batch_size: the number of elements of a batch.
+      capacity: the largest number of elements in the queue.
+      min_after_dequeue: the number of elements that must remain in the queue when one is drawn.
+      num_threads: the number of threads that enqueue values.
+      seed: the seed of the draws.
+      enqueue_many: whether the input tensors are batches of elements themselves.
+      shapes: the shapes of an element; None for those of the tensors.
+      allow_smaller_final_batch: whether the last batch may be smaller; otherwise it is dropped.
+      shared_name: not used.
     """
     if capacity <= min_after_dequeue:
         raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")

@@ -50,7 +50,15 @@ def compute_weighted_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Multiplies ``losses`` by ``weights``, reduces them in float32, and adds the result to the collection."""
+    """Multiplies losses by weights, reduces them in float32, and adds the result to a collection of the graph.
+
+    Args:
+      losses: the loss of each element.
+      weights: a tensor that broadcasts to the losses; 0 leaves a loss out.
+      scope: not used.
+      loss_collection: the graph's collection to which the loss is added, or None.
+      reduction: a member of ``Reduction``.
+    """
     if reduction not in Reduction.all():
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     losses = convert_to_tensor(losses)
@@ -184,10 +192,20 @@ def hinge_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Computes the hinge loss ``max(0, 1 - sign * logit)``. Labels of 0 and 1 have the signs -1 and 1."""
+    """Computes the hinge loss ``max(0, 1 - sign * logit)``. Labels of 0 and 1 have the signs -1 and 1.
+
+    Args:
+      labels: 0 or 1 for each logit.
+      logits: tensor of the same shape.
+      weights: a tensor that broadcasts to the losses; 0 leaves a loss out.
+      scope: not used.
+      loss_collection: the graph's collection to which the loss is added, or None.
+      reduction: a member of ``Reduction``.
+    """
     labels, logits = _float_pair(labels, logits)
     signs = 2 * labels - 1  # -1 and 1
-    return compute_weighted_loss(_tf("nn.relu", 1 - signs * logits), weights, scope, loss_collection, reduction)
+    losses = _tf("nn.relu", 1 - signs * logits)
+    return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 @v1("losses.cosine_distance")
@@ -195,7 +213,16 @@ def cosine_distance(
     labels: Any, predictions: Any, axis: Any = None, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS, dim: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Computes the cosine distance of vectors of unit length: one minus their dot product along ``axis``."""
+    """Computes the cosine distance of vectors of unit length: one minus their dot product along ``axis``.
+
+    Args:
+      labels, predictions: vectors of unit length.
+      axis, dim: the axis of the vectors; ``dim`` is the older name.
+      weights: a tensor that broadcasts to the losses; 0 leaves a loss out.
+      scope: not used.
+      loss_collection: the graph's collection to which the loss is added, or None.
+      reduction: a member of ``Reduction``.
+    """
     axis = dim if axis is None else axis  # the older name
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
@@ -240,7 +267,14 @@ def softmax_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """Computes the softmax cross entropy of logits and the classes' probabilities.
 
-    ``label_smoothing`` moves the probabilities towards ``1 / number of classes``.
+    Args:
+      onehot_labels: the probabilities, of the shape of the logits.
+      logits: tensor of shape (..., classes).
+      label_smoothing: how far the probabilities are moved towards ``1 / number of classes``, from 0 to 1.
+      weights: a tensor that broadcasts to the losses; 0 leaves a loss out.
+      scope: not used.
+      loss_collection: the graph's collection to which the loss is added, or None.
+      reduction: a member of ``Reduction``.
     """
     logits = convert_to_tensor(logits)
     probabilities = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
@@ -260,9 +294,20 @@ def sigmoid_cross_entropy(
     multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Computes the sigmoid cross entropy of each logit and its label. ``label_smoothing`` moves labels towards 0.5."""
+    """Computes the sigmoid cross entropy of each logit and its label.
+
+    Args:
+      multi_class_labels: labels between 0 and 1, of the shape of the logits.
+      logits: tensor of any shape.
+      label_smoothing: how far the labels are moved towards 0.5, from 0 to 1.
+      weights: a tensor that broadcasts to the losses; 0 leaves a loss out.
+      scope: not used.
+      loss_collection: the graph's collection to which the loss is added, or None.
+      reduction: a member of ``Reduction``.
+    """
     logits = convert_to_tensor(logits)
-    labels = _smooth(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
+    float_labels = _tf("cast", convert_to_tensor(multi_class_labels), logits.dtype)
+    labels = _smooth(float_labels, label_smoothing, 0.5)
     logits.shape.assert_is_compatible_with(labels.shape)
     losses = _tf("nn.sigmoid_cross_entropy_with_logits", labels, logits)
     return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
@@ -279,9 +324,16 @@ def sparse_softmax_cross_entropy(
 ) -> Tensor:
     """Computes the softmax cross entropy of logits and class indices.
 
-    The labels may have an additional last dim of 1.
+    Args:
+      labels: the class of each row of the logits. An additional last dim of 1 is removed.
+      logits: tensor of shape (..., classes).
+      weights: a tensor that broadcasts to the losses; 0 leaves a loss out.
+      scope: not used.
+      loss_collection: the graph's collection to which the loss is added, or None.
+      reduction: a member of ``Reduction``.
     """
-    labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
+    labels = convert_to_tensor(labels)
+    logits = convert_to_tensor(logits)
     if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank:
         labels = _tf("squeeze", labels, [-1])
     losses = _tf("nn.sparse_softmax_cross_entropy_with_logits", labels, logits)

@@ -110,9 +110,17 @@ def weights_of_rank(weights: Any, values: Any) -> Any:
 def _mean_of(
     name: str | None, default_name: str, values: Any, weights: Any, collections: Any, transform: Any = lambda mean: mean
 ) -> Any:
-    """Creates a metric: the weighted mean of values over all batches, or ``transform`` of the mean.
+    """Creates a metric: the weighted mean of values over all batches, transformed by a function.
 
     Returns the metric's value and the op that updates it.
+
+    Args:
+      name: a prefix of the names of the two tensors, or None.
+      default_name: the prefix if ``name`` is None.
+      values: the values of a batch.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      collections: names of the graph's collections for the value and for the update op.
+      transform: a function of the mean.
     """
     with current_graph().trace.without_op_names():
         batch_total, batch_count = _weighted_sums(values, weights)
@@ -135,6 +143,12 @@ def mean(
     """Creates a metric, the (weighted) mean of the values of all batches.
 
     Returns the mean and the op that updates it.
+
+    Args:
+      values: the values of a batch.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      metrics_collections, updates_collections: names of the graph's collections for the value and for the update op.
+      name: a prefix of the names of the two tensors.
     """
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
@@ -168,10 +182,17 @@ def accuracy(
     """Creates a metric, the share of predictions that equal their labels.
 
     Returns the share and the op that updates it.
+
+    Args:
+      labels, predictions: tensors of one shape.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      metrics_collections, updates_collections: names of the graph's collections for the value and for the update op.
+      name: a prefix of the names of the two tensors.
     """
     labels, predictions = remove_squeezable_dimensions(labels, predictions)
     with current_graph().trace.without_op_names():
-        is_correct = _tf("equal", predictions, _tf("cast", labels, predictions.dtype))
+        cast_labels = _tf("cast", labels, predictions.dtype)
+        is_correct = _tf("equal", predictions, cast_labels)
     return _mean_of(name, "accuracy", is_correct, weights, (metrics_collections, updates_collections))
 
 
@@ -211,9 +232,15 @@ def mean_relative_error(
     labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Creates a metric, the mean of absolute errors divided by ``normalizer``.
+    """Creates a metric, the mean of absolute errors divided by a normalizer.
 
     Returns the mean and the op that updates it.
+
+    Args:
+      labels, predictions, normalizer: tensors of one shape.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      metrics_collections, updates_collections: names of the graph's collections for the value and for the update op.
+      name: a prefix of the names of the two tensors.
     """
     labels, predictions = remove_squeezable_dimensions(labels, predictions)
     normalizer, predictions = remove_squeezable_dimensions(normalizer, predictions)
@@ -229,7 +256,15 @@ def percentage_below(
     values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Creates a metric, the share of values below a threshold. Returns the share and the op that updates it."""
+    """Creates a metric, the share of values below a threshold. Returns the share and the op that updates it.
+
+    Args:
+      values: the values of a batch.
+      threshold: a number.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      metrics_collections, updates_collections: names of the graph's collections for the value and for the update op.
+      name: a prefix of the names of the two tensors.
+    """
     with current_graph().trace.without_op_names():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
@@ -298,11 +333,11 @@ def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> No
     ) -> Any:  # fmt: skip
         """Creates the metric. Returns the share of true positives and the op that updates it."""
         with current_graph().trace.without_op_names():
-            sums = {
-                f"{kind}/count": _weighted_count(labels, predictions, weights, kind)
-                for kind in ("true_positives", other_kind)
-            }
-        return _Metric(name, name_of_metric, sums, value, (metrics_collections, updates_collections)).value_and_update
+            sums = {}
+            for kind in ("true_positives", other_kind):
+                sums[f"{kind}/count"] = _weighted_count(labels, predictions, weights, kind)
+        collections = (metrics_collections, updates_collections)
+        return _Metric(name, name_of_metric, sums, value, collections).value_and_update
 
     v1(f"metrics.{name_of_metric}")(metric)
 
@@ -322,6 +357,12 @@ def mean_tensor(
     """Creates a metric, the (weighted) mean over batches of each element.
 
     Returns the means and the op that updates them.
+
+    Args:
+      values: the values of a batch.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      metrics_collections, updates_collections: names of the graph's collections for the value and for the update op.
+      name: a prefix of the names of the two tensors.
     """
     with current_graph().trace.without_op_names():
         values = _floats(values)
@@ -367,7 +408,15 @@ def mean_per_class_accuracy(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Creates a metric, the mean of the accuracies of all classes. Returns the mean and the op that updates it."""
+    """Creates a metric, the mean of the accuracies of all classes. Returns the mean and the op that updates it.
+
+    Args:
+      labels, predictions: tensors of classes, of one shape.
+      num_classes: the number of classes.
+      weights: a tensor that broadcasts to the values, or None for equal weights.
+      metrics_collections, updates_collections: names of the graph's collections for the value and for the update op.
+      name: a prefix of the names of the two tensors.
+    """
 
     def value(correct: Any, total: Any) -> Any:
         return _tf("reduce_mean", _ratio(correct, total))

@@ -195,12 +195,12 @@ def gradients(
     sources = nest.flatten(xs)
     seeds = None if grad_ys is None else nest.flatten(grad_ys)
     stop = [] if stop_gradients is None else nest.flatten(stop_gradients)
-    results = graph.gradients(flat_ys, sources, seeds, name, stop)
+    found = graph.gradients(flat_ys, sources, seeds, name, stop)
     unconnected = str(getattr(unconnected_gradients, "value", unconnected_gradients))
     if unconnected != "zero":
-        return results
+        return found
     zeros_like = public_names()["zeros_like"]
-    return [zeros_like(x) if gradient is None else gradient for gradient, x in zip(results, sources)]
+    return [zeros_like(x) if gradient is None else gradient for gradient, x in zip(found, sources)]
 
 
 @v1("hessians")

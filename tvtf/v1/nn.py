@@ -233,10 +233,17 @@ _METHODS = ("bilinear", "nearest", "bicubic", "area")
 def _resize(
     images: Any, size: Any, method: Any, align_corners: bool, half_pixel_centers: bool = False, keep_ratio: bool = False
 ) -> Any:
-    """Resizes images to ``size`` (height and width). ``method`` is the enum value or name of an interpolation method.
+    """Resizes images to a height and width by an interpolation method.
 
-    With ``keep_ratio``, the new size is the largest that fits into ``size`` and has the aspect ratio of the images. The
-    "area" method is that of TensorFlow 2's ``image.resize``.
+    The "area" method is that of TensorFlow 2's ``image.resize``.
+
+    Args:
+      images: tensor of shape (batch, height, width, channels), or without the batch axis.
+      size: the height and width.
+      method: the enum value or name of the interpolation method.
+      align_corners: whether the centers of the corner pixels coincide before and after.
+      half_pixel_centers: whether the images' edges coincide before and after, as in TensorFlow 2.
+      keep_ratio: whether the new size is the largest that fits into ``size`` and has the aspect ratio of the images.
 
     Raises:
       NotImplementedError: ``method`` is "bicubic", or "area" with aligned corners.
@@ -259,9 +266,14 @@ def _static(size: Any) -> Any:
 
 
 def _interpolate(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
-    """Resizes images to ``size`` (height and width) by the interpolation ``name``: "nearest" or "bilinear".
+    """Resizes images to a height and width by nearest-neighbour or bilinear interpolation.
 
-    ``images`` have the shape (batch, height, width, channels), or lack the batch axis.
+    Args:
+      images: tensor of shape (batch, height, width, channels), or without the batch axis.
+      size: the height and width.
+      name: the interpolation, "nearest" or "bilinear".
+      align_corners: whether the centers of the corner pixels coincide before and after.
+      half_pixel_centers: whether the images' edges coincide before and after, as in TensorFlow 2.
     """
     if images.shape.rank == 3:  # one image: add a batch axis
         return _interpolate(images[None], size, name, align_corners, half_pixel_centers)[0]
@@ -312,7 +324,16 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: Any = None,
 ) -> Any:
-    """Same as ``tf.image.extract_glimpse``, except that ``offsets`` are the centers of the windows."""
+    """Same as ``tf.image.extract_glimpse``, except that ``offsets`` are the centers of the windows.
+
+    Args:
+      input: images of shape (batch, height, width, channels).
+      size: the height and width of the windows.
+      offsets: the centers of the windows, of shape (batch, 2).
+      centered: whether offset (0, 0) is the center of the image; otherwise it is the upper left corner.
+      normalized: whether the sides of an image have length 1 (2 if ``centered``); otherwise offsets count pixels.
+      uniform_noise: whether pixels outside of the image are uniform random numbers; otherwise normal ones.
+    """
     noise = "uniform" if uniform_noise else "gaussian"
     return glimpse(input, size, offsets, centered, normalized, noise, to_middle=True)
 
@@ -329,6 +350,14 @@ def resize_images(
     """Resizes images by TensorFlow 1's rules.
 
     Without ``align_corners``, the top left corners of old and new pixels coincide. TensorFlow 2 aligns their centers.
+
+    Args:
+      images: tensor of shape (batch, height, width, channels), or without the batch axis.
+      size: the height and width.
+      method: the enum value or name of the interpolation method.
+      align_corners: whether the centers of the corner pixels coincide before and after.
+      preserve_aspect_ratio: whether the new size is the largest that fits into ``size`` and has the aspect ratio of the
+        images.
     """
     return _resize(images, size, method, align_corners, keep_ratio=preserve_aspect_ratio)
 

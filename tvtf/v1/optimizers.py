@@ -79,6 +79,14 @@ class Optimizer:
     ) -> Any:  # fmt: skip
         """Returns an op that performs one step of gradient descent on ``loss``. In eager execution, performs the step.
 
+        Args:
+          loss: the tensor to minimize, or in eager execution a function that returns it.
+          global_step: a variable that counts the steps, or None.
+          var_list: the variables to update; None for all trainable ones.
+          gate_gradients, aggregation_method, colocate_gradients_with_ops: not used.
+          name: the name of the op.
+          grad_loss: the gradient of the loss; None for 1.
+
         Raises:
           ValueError: no variable has a gradient.
         """
@@ -92,6 +100,11 @@ class Optimizer:
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """Returns an op that updates the variables by their gradients. In eager execution, updates the variables.
+
+        Args:
+          grads_and_vars: pairs of a gradient, or None, and a variable.
+          global_step: a variable that counts the steps, or None.
+          name: the name of the op.
 
         Raises:
           ValueError: there are no pairs, or all gradients are None.
@@ -233,7 +246,9 @@ class MomentumOptimizer(Optimizer):
     ) -> None:
         """Stores the settings of gradient descent with momentum."""
         super().__init__(use_locking, name)
-        self._rate, self._momentum, self._nesterov = learning_rate, momentum, use_nesterov
+        self._rate = learning_rate
+        self._momentum = momentum
+        self._nesterov = use_nesterov
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
@@ -269,7 +284,8 @@ class AdagradOptimizer(Optimizer):
         if initial_accumulator_value <= 0.0:
             raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
         super().__init__(use_locking, name)
-        self._rate, self._initial_accumulator = learning_rate, initial_accumulator_value
+        self._rate = learning_rate
+        self._initial_accumulator = initial_accumulator_value
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
@@ -314,9 +330,11 @@ class AdagradDAOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Stores the settings of AdagradDA (Adagrad with dual averaging), with the strengths of L1 and L2 regularization."""
         super().__init__(use_locking, name)
-        self._rate, self._global_step = learning_rate, global_step
+        self._rate = learning_rate
+        self._global_step = global_step
         self._initial_accumulator = initial_gradient_squared_accumulator_value
-        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+        self._l1 = l1_regularization_strength
+        self._l2 = l2_regularization_strength
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
@@ -356,7 +374,9 @@ class AdadeltaOptimizer(Optimizer):
     ) -> None:
         """Stores the settings of Adadelta. ``rho`` is the decay of the moving averages."""
         super().__init__(use_locking, name)
-        self._rate, self._rho, self._epsilon = learning_rate, rho, epsilon
+        self._rate = learning_rate
+        self._rho = rho
+        self._epsilon = epsilon
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
@@ -390,8 +410,11 @@ class RMSPropOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         """Stores the settings of RMSProp. The moving average of squared gradients decays by the factor ``decay``."""
         super().__init__(use_locking, name)
-        self._rate, self._decay, self._momentum = learning_rate, decay, momentum
-        self._epsilon, self._centered = epsilon, centered
+        self._rate = learning_rate
+        self._decay = decay
+        self._momentum = momentum
+        self._epsilon = epsilon
+        self._centered = centered
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         """Creates the slots: the mean squares, which start with 1, the means if centered, and the momentum."""
@@ -500,10 +523,14 @@ class FtrlOptimizer(Optimizer):
         ``accum_name`` and ``linear_name`` are the names of its slot variables.
         """
         super().__init__(use_locking, name)
-        self._rate, self._power = learning_rate, learning_rate_power
+        self._rate = learning_rate
+        self._power = learning_rate_power
         self._initial_accumulator = initial_accumulator_value
-        self._l1, self._l2, self._beta = l1_regularization_strength, l2_regularization_strength, beta or 0.0
-        self._shrinkage, self._names = l2_shrinkage_regularization_strength, (accum_name, linear_name)
+        self._l1 = l1_regularization_strength
+        self._l2 = l2_regularization_strength
+        self._beta = beta or 0.0
+        self._shrinkage = l2_shrinkage_regularization_strength
+        self._names = (accum_name, linear_name)
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
         for variable in variables:
@@ -517,10 +544,12 @@ class FtrlOptimizer(Optimizer):
         """
         rate = self._as_scalar(self._rate, value.dtype)
         exponent = convert_to_tensor(-self._power, value.dtype)
-        accum, linear = self._slot(variable, "accum"), self._slot(variable, "linear")
+        accum = self._slot(variable, "accum")
+        linear = self._slot(variable, "linear")
         old_total = accum._as_tensor()
         new_total = old_total + gradient * gradient
-        old_power, new_power = _tf("pow", old_total, exponent), _tf("pow", new_total, exponent)
+        old_power = _tf("pow", old_total, exponent)
+        new_power = _tf("pow", new_total, exponent)
         shrunk = gradient + 2 * self._shrinkage * value
         z = linear._as_tensor() + shrunk - (new_power - old_power) / rate * value
         accum.assign(new_total)

@@ -188,7 +188,8 @@ def import_meta_graph(
     path = os.path.abspath(os.fspath(meta_graph_or_file))
     if not os.path.exists(path):
         raise OSError(f"File {meta_graph_or_file} does not exist.")
-    target, source = get_default_graph(), _graphs.get(path)
+    target = get_default_graph()
+    source = _graphs.get(path)
     if source is None or import_scope:
         raise NotImplementedError(
             "tvtf does not read graphs from files: build the graph with the code that built it, and restore its variables with "

@@ -467,12 +467,14 @@ class Session:
         if unset:
             all_outputs, are_assigned = pruned_graph.run_without_values(inputs, unset)
         else:
-            all_outputs, are_assigned = pruned_graph.run(inputs), [True] * len(pruned_graph.effects)
+            all_outputs = pruned_graph.run(inputs)
+            are_assigned = [True] * len(pruned_graph.effects)
         # The outputs are the fetched tensors, then the new values of variables.
         outputs = iter(all_outputs)
         results = [next(outputs).numpy() if isinstance(fetch, Tensor) else None for fetch in flat_fetches]
         assigned = [id(effect.variable) for effect in compress(pruned_graph.effects, are_assigned)]
-        self._store(assigned, list(compress(outputs, are_assigned)), inputs)
+        new_values = list(compress(outputs, are_assigned))
+        self._store(assigned, new_values, inputs)
         return _pack_results(fetches, iter(results))
 
     def _store(self, keys: Sequence[int], values: Sequence[EagerTensor], inputs: Sequence[Tensor]) -> None:
@@ -587,7 +589,8 @@ class Session:
         is.
         """
         if isinstance(key, tuple):  # a structure; lists and dicts can't be keys
-            keys, parts = nest.flatten(key), nest.flatten(value)
+            keys = nest.flatten(key)
+            parts = nest.flatten(value)
             if len(keys) != len(parts):
                 raise ValueError(
                     f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(parts)} elements. "

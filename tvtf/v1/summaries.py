@@ -109,7 +109,15 @@ def _fill_histogram(message: Any, values: np.ndarray) -> None:
 
 @v1("summary.image", "image_summary")
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: Any = None) -> Tensor:
-    """Creates an op that returns a summary with the first ``max_outputs`` images of a batch, encoded as PNG."""
+    """Creates an op that returns a summary with the first ``max_outputs`` images of a batch, encoded as PNG.
+
+    Args:
+      name: the tag of the images.
+      tensor: images of shape (batch, height, width, channels).
+      max_outputs: the largest number of images.
+      collections: the graph's collections that get the op; None for the usual ones.
+      family: a prefix of the tag, or None.
+    """
 
     def fill(summary: Any, tag: str, pictures: np.ndarray) -> None:
         """Adds the images to the summary. Their tags are numbered unless ``max_outputs`` is 1."""
@@ -133,11 +141,14 @@ def _to_bytes(picture: np.ndarray) -> np.ndarray:
     """
     if picture.dtype == np.uint8:
         return picture
-    low, high = float(picture.min()), float(picture.max())
+    low = float(picture.min())
+    high = float(picture.max())
     if low < 0:
-        scale, offset = 127 / max(abs(low), abs(high), 1e-30), 128.0
+        scale = 127 / max(abs(low), abs(high), 1e-30)
+        offset = 128.0
     else:
-        scale, offset = (255 / high if high else 0.0), 0.0
+        scale = 255 / high if high else 0.0
+        offset = 0.0
     return np.clip(picture * scale + offset, 0, 255).astype(np.uint8)
 
 

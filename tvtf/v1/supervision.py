@@ -42,6 +42,12 @@ class QueueRunner:
         """Creates a thread for each enqueue op, and starts the threads if ``start`` is set. Returns the threads.
 
         With a coordinator ``coord``, a further thread closes the queue when a stop is requested.
+
+        Args:
+          sess: the session that runs the enqueue ops.
+          coord: a coordinator that stops the threads, or None.
+          daemon: whether the program may end before the threads.
+          start: whether to start the threads.
         """
         self._running = len(self.enqueue_ops)
         threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self.enqueue_ops]
@@ -102,6 +108,13 @@ def start_queue_runners(
     collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:
     """Starts the threads of the graph's queue runners, which fill its queues, and returns them.
+
+    Args:
+      sess: the session that runs the enqueue ops; None for the default session.
+      coord: a coordinator that stops the threads, or None.
+      daemon: whether the program may end before the threads.
+      start: whether to start the threads.
+      collection: the graph's collection of the queue runners.
 
     Raises:
       ValueError: there is no session.
@@ -267,7 +280,9 @@ class LoggingTensorHook(SessionRunHook):
         if not isinstance(tensors, dict):
             tensors = {getattr(tensor, "name", tensor): tensor for tensor in tensors}
         self._tensors = tensors
-        self._timer, self._formatter, self._at_end = _Timer(every_n_iter, every_n_secs), formatter, at_end
+        self._timer = _Timer(every_n_iter, every_n_secs)
+        self._formatter = formatter
+        self._at_end = at_end
         self._logs_runs = every_n_iter is not None or every_n_secs is not None
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -364,12 +379,10 @@ class SummarySaverHook(SessionRunHook):
         scaffold: Any = None, summary_op: Any = None,
     ) -> None:  # fmt: skip
         """Stores where to write summaries, and how often: every ``save_steps`` runs or ``save_secs`` seconds."""
-        self._timer, self._op, self._writer, self._folder = (
-            _Timer(save_steps, save_secs),
-            summary_op,
-            summary_writer,
-            output_dir,
-        )
+        self._timer = _Timer(save_steps, save_secs)
+        self._op = summary_op
+        self._writer = summary_writer
+        self._folder = output_dir
 
     def begin(self) -> None:
         self._step = _required_step("SummarySaverHook")
@@ -403,13 +416,12 @@ class Scaffold:
         ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None, saver: Any = None, **_: Any,
     ) -> None:  # fmt: skip
         """Stores the ops that initialize a session. :meth:`finalize` creates those that are None."""
-        self.init_op, self.init_feed_dict, self.init_fn, self.local_init_op = (
-            init_op,
-            init_feed_dict,
-            init_fn,
-            local_init_op,
-        )
-        self.summary_op, self.saver = summary_op, saver
+        self.init_op = init_op
+        self.init_feed_dict = init_feed_dict
+        self.init_fn = init_fn
+        self.local_init_op = local_init_op
+        self.summary_op = summary_op
+        self.saver = saver
 
     def finalize(self) -> Scaffold:
         """Creates the ops that initialize variables, and the saver, unless they were passed to the constructor."""
@@ -570,8 +582,17 @@ def monitored_training_session(
 ) -> MonitoredSession:  # fmt: skip
     """Returns a ``MonitoredSession`` that restores from the checkpoints in ``checkpoint_dir`` and saves to it.
 
-    It also saves summaries to ``summary_dir``, by default ``checkpoint_dir``. An interval in steps takes precedence
-    over one in seconds.
+    It also saves summaries to ``summary_dir``, by default ``checkpoint_dir``.
+
+    An interval in steps takes precedence over one in seconds. Other arguments are not used.
+
+    Args:
+      checkpoint_dir: the folder of checkpoints, or None.
+      scaffold: the ops that initialize the session.
+      hooks, chief_only_hooks: hooks that are called before and after each run.
+      save_checkpoint_secs, save_checkpoint_steps: the interval between checkpoints.
+      save_summaries_secs, save_summaries_steps: the interval between summaries.
+      summary_dir: the folder of summaries; None for ``checkpoint_dir``.
     """
     all_hooks = [*(hooks or ()), *(chief_only_hooks or ())]
     folder = summary_dir or checkpoint_dir

@@ -103,7 +103,9 @@ class _Reads(SizedInstance):
         pred, *captured = inputs
         self.require(pred)
         branches = [_Branch(self._nested(function, captured)) for function in (then_branch, else_branch)]
-        names = {i: name for branch in branches for i, (_, _, name) in branch.missing.items()}
+        names = {}  # of the variables whose values may be missing, by the position of the result
+        for branch in branches:
+            names.update({i: name for i, (_, _, name) in branch.missing.items()})
         flags = [branch.flags(names) for branch in branches]
         lifted = lift([branch.traced for branch in branches])
         graphs = [branch.traced.graph(own_flags) for branch, own_flags in zip(branches, flags)]

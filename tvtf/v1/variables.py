@@ -39,6 +39,14 @@ def Variable(  # noqa: N802
 ) -> Any:
     """Creates a variable of the graph. Its initializer assigns the value. Outside a graph, this is ``tf.Variable``.
 
+    Args:
+      initial_value: the initial value, or a function that returns it.
+      trainable: whether the variable is trained; None means True.
+      collections: the graph's collections that get the variable; None for the usual ones.
+      name: the name, to which a number is added if it is in use.
+      dtype: the dtype; None for that of the initial value.
+      constraint: a function of the value that optimizers apply after an update, or None.
+
     Raises:
       ValueError: there is no initial value.
     """
@@ -397,8 +405,14 @@ def make_template(
 ) -> Callable[..., Any]:
     """Wraps ``func_`` in a function that shares variables between calls.
 
-    The first call creates the variables with ``get_variable``. Later calls reuse them. ``kwargs`` are passed to each
-    call.
+    The first call creates the variables with ``get_variable``. Later calls reuse them.
+
+    Args:
+      name_: the default name of the variable scope.
+      func_: the function, which creates variables with ``get_variable``.
+      create_scope_now_: not used.
+      unique_name_: the name of the variable scope, or None.
+      kwargs: arguments that each call passes to the function.
     """
     scopes: list[VariableScope] = []
 
