@@ -1,7 +1,7 @@
 """Convolutions of one to three spatial axes, and their gradients as primitives of their own.
 
-The three primitives are the three partial maps of one trilinear form <cotangent, conv(x, w)>: each one's gradients are the
-other two, so they are closed under differentiation to any order.
+The three primitives are the three partial maps of one trilinear form <cotangent, conv(x, w)>: each one's gradients are
+the other two, so they are closed under differentiation to any order.
 """
 
 from __future__ import annotations

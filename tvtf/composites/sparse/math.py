@@ -308,7 +308,7 @@ def _product_vjp(
     cotangent: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim
 ) -> tuple[Any, ...]:
     """Returns the cotangents of a sparse-dense product's indices (None), values and ``b`` from that of the result."""
-    # The gradient of an element at (i, k) is the inner product of the cotangent's row i and row k of the conjugate of b.
+    # The gradient of an element at (i, k) is the inner product of the cotangent's row i and the conjugate of b's row k.
     factors = [gather_densely(x, indices[:, i]) for i, x in enumerate((cotangent, _conjugate(b)))]
     values_gradient = bind.reduce_sum(bind.multiply(*factors), axis=(1,), keepdims=False)
     b_gradient = bind.sparse_matmul(_swap_columns(indices), _conjugate(values), cotangent, rows=b._type.shape[0])
