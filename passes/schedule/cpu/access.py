@@ -190,14 +190,23 @@ class LinearAccess(NamedTuple):
 
 
 def linear_access(source: Var, indices: Sequence[ir.Expr], loop_vars: Sequence[Var]) -> LinearAccess | None:
-    """Returns an access as a linear one, or None if a stride along a variable isn't constant."""
+    """Returns an access as a linear one, or None if a stride along a variable isn't constant.
+
+    Args:
+        source: the array.
+        indices: the indices of the access.
+        loop_vars: the variables of the loops around it.
+    """
     offset = linear_offset(source, indices)
     if offset is not None:
         strides = tuple(offset.coefficients.get(var, 0) for var in loop_vars)
         return LinearAccess(source, indices, offset.without(loop_vars).as_expr(), strides)
     *slopes, start = sym.detect_linear_equation(flat_offset(source, list(indices)), list(loop_vars)) or [None]
-    strides = tuple(stride for stride in (static(simplified(slope)) for slope in slopes) if stride is not None)
-    return None if start is None or len(strides) < len(loop_vars) else LinearAccess(source, indices, start, strides)
+    static_slopes = [static(simplified(slope)) for slope in slopes]
+    strides = tuple(stride for stride in static_slopes if stride is not None)
+    if start is None or len(strides) < len(loop_vars):
+        return None
+    return LinearAccess(source, indices, start, strides)
 
 
 def is_contiguous(load: TensorLoad, var: Var) -> bool:

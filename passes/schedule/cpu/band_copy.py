@@ -205,15 +205,21 @@ def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[Ten
 
     A band is some rows of a zero-padded image, so its first element may lie outside of the image. The subroutine adds
     the offset to the address only for elements that lie inside.
+
+    Args:
+        load: the load of an element of the image.
+        axes: the variables of the band's axes: row, column, and channel.
     """
     row_and_column = axes[:2]
-    first_indices = [substitute(load_index, {axis: index(0) for axis in axes}) for load_index in load.indices]
+    zeros = {axis: index(0) for axis in axes}
+    first_indices = [substitute(load_index, zeros) for load_index in load.indices]
     base_indices = [
         index(0) if variables(load_index).intersection(row_and_column) else first_index
         for load_index, first_index in zip(load.indices, first_indices, strict=True)
     ]
-    offset = access.flat_offset(load.source, first_indices) - access.flat_offset(load.source, base_indices)
-    return emit.load(load.source, base_indices), emit.simplified(offset)
+    first_position = access.flat_offset(load.source, first_indices)
+    base_position = access.flat_offset(load.source, base_indices)
+    return emit.load(load.source, base_indices), emit.simplified(first_position - base_position)
 
 
 @cache

@@ -13,7 +13,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import is_zero
 from tvtf.passes.schedule.cpu.elementwise import bound_of, comparisons
 from tvtf.passes.schedule.cpu.emit import index, static
-from tvtf.passes.schedule.cpu.kernel import Clip, Stage, is_choice, substitute, variables
+from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, is_choice, substitute, variables
 from tvtf.passes.schedule.cpu.reduction import can_merge
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import row_sizes
@@ -35,7 +35,8 @@ def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Sta
         return stage
     clips = [clip for source in sources for clip in _clips_of_borders(stage, source) if clip is not None]
     tile_sizes = row_sizes(stage, target)
-    return replace(stage, clips=tuple(clip for clip in clips if _is_worthwhile(clip, stage, tile_sizes)))
+    worthwhile = [clip for clip in clips if _is_worthwhile(clip, stage, tile_sizes)]
+    return replace(stage, clips=tuple(worthwhile))
 
 
 def all_clips(stage: Stage, source: Stage) -> tuple[Clip, ...]:
@@ -111,8 +112,13 @@ def _subexpressions(value: ir.Expr) -> list[ir.Expr]:
 def _clip_of_index(image_index: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
     """Derives a clip (a range of nonzero terms) from an index such as `row + tap`; returns None for another index.
 
-    `low` and `high` bound the index `image_index` inside the image. The index must depend on one result axis and one
-    reduction axis, and grow with both. The terms inside are then one range, which moves with the result.
+    The index must depend on one result axis and one reduction axis, and grow with both. The terms inside are then one
+    range, which moves with the result.
+
+    Args:
+        image_index: an index of the image that the stage reads.
+        stage: the convolution.
+        low, high: the first index inside the image, and the first one after it.
     """
     used_vars = variables(image_index)
     result_axes = [axis for axis in stage.spatial if axis.var in used_vars]
@@ -122,13 +128,20 @@ def _clip_of_index(image_index: ir.Expr, stage: Stage, low: int, high: int) -> C
     result, term = result_axes[0], term_axes[0]
     if not result.size or not term.size:
         return None
-    strides = [access.stride(image_index, axis.var) for axis in (result, term)]
-    by_result, by_term = (0 if stride is None else static(stride) or 0 for stride in strides)
-    constant = static(emit.simplified(substitute(image_index, {var: index(0) for var in used_vars})))
+    by_result = _static_stride(image_index, result)
+    by_term = _static_stride(image_index, term)
+    zeros = {var: index(0) for var in used_vars}
+    constant = static(emit.simplified(substitute(image_index, zeros)))
     if by_result < 1 or by_term < 1 or constant is None:
         return None
     # The index is `result * by_result + term * by_term + constant`.
     return Clip(result, term, by_result, by_term, low - constant, high - constant)
+
+
+def _static_stride(expr: ir.Expr, axis: Axis) -> int:
+    """Returns by how much an expression grows from one index of an axis to the next, or 0 if that isn't constant."""
+    stride = access.stride(expr, axis.var)
+    return 0 if stride is None else static(stride) or 0
 
 
 def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> bool:

@@ -44,8 +44,9 @@ def reduced_term(stage: Stage) -> ir.Expr | None:
     If several expressions are new in the update, the smallest is returned. Returns None if there is none.
     """
     terms = _new_terms(stage)
-    # Most updates have one: printing it would take 7 % of the time to schedule a network's kernels.
-    return terms[0] if len(terms) == 1 else min(terms, key=lambda term: len(str(term)), default=None)
+    if len(terms) == 1:  # the usual case: printing the term would take 7 % of the time to schedule a network's kernels
+        return terms[0]
+    return min(terms, key=lambda term: len(str(term)), default=None)
 
 
 def is_zero(value: ir.Expr | None) -> bool:

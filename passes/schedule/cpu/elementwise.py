@@ -102,6 +102,12 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
     """Returns the number of chunks to split the innermost loop into, as parallel tasks for all cores.
 
     One chunk is enough if there are enough rows: each row is then a task.
+
+    Args:
+        outer_loops: the loops around the innermost one.
+        innermost: the innermost loop.
+        lanes: the number of elements of a vector.
+        target: the processor.
     """
     enough_tasks = MIN_TASKS_PER_CORE * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer_loops]))
@@ -184,6 +190,12 @@ def _remaining_elements(
     """Emits the elements after the last full vector: as a short vector if their number is static, else one by one.
 
     Returns None if there are no such elements, as for a symbolic extent ``4 * n`` with 4 lanes.
+
+    Args:
+        emit_element: emits the computation of the element at an index.
+        extent: the number of elements.
+        vector_count: the number of full vectors.
+        lanes: the number of elements of a vector.
     """
     size = static(extent)
     if size is not None:

@@ -116,8 +116,9 @@ def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, li
         unless exactly one factor of the products is the input of the groups.
     """
     *outer_axes, group, channel_in_group = sums.spatial
-    input_channel, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * group_size))
-    left, right = sums.value.b.a, sums.value.b.b
+    input_channel = sums.reduce[-1]
+    channel = Axis(Var("channel", "int64"), emit.simplified(group.extent * group_size))
+    left, right = sums.value.b.a, sums.value.b.b  # the factors of the products that are added
     is_left_image, is_right_image = (
         _reads_group_contiguously(load, group, channel_in_group, input_channel, group_size) for load in (left, right)
     )

@@ -151,16 +151,23 @@ def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -
 def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
     """Rewrites a stage (loop nest) that merges two axes of the sums it reads, to compute on the sums' own axes.
 
-    The axis `first` of the result becomes the axes `first` and `first + 1` of the sums, the latter of extent `size`.
     The result is a scratch buffer of the sums' shape. As an epilogue on these axes it is tiled like the sums, and
     finishes each in a register.
+
+    One axis of the result becomes two neighbouring axes of the sums.
+
+    Args:
+        sums: the stage of the sums.
+        result: the stage that reads them.
+        first: the position of the result's axis, and of the first of the two axes of the sums.
+        size: the extent of the second of the two axes.
     """
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     sum_indices: list[ir.Expr] = [axis.var for axis in axes]
     own_sum = emit.load(sums.buffer, sum_indices)
-    value = replace_loads(result.value, sums.buffer, lambda _indices: own_sum)
+    value_of_own_sum = replace_loads(result.value, sums.buffer, lambda _indices: own_sum)
     merged_index = sum_indices[first] * size + sum_indices[first + 1]
     result_indices = [*sum_indices[:first], merged_index, *sum_indices[first + 2 :]]
-    value = substitute(value, by_axis(result.spatial, result_indices))
+    value = substitute(value_of_own_sum, by_axis(result.spatial, result_indices))
     buffer = emit.scratch([axis.extent for axis in axes], result.dtype, "joined")
     return Stage(buffer, axes, (), None, value, result.constants)

@@ -69,7 +69,10 @@ def _memory_offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
 def _can_merge(outer: Axis, inner: Axis, offsets: list[ir.Expr], vars_in_values: set[Var]) -> bool:
     """Returns whether two neighbouring axes can be one loop: all memory offsets move as along one axis.
 
-    Axes in `vars_in_values`, which a value uses other than in indices, can't be merged.
+    Args:
+        outer, inner: the neighbouring axes.
+        offsets: the positions in memory that the loops access.
+        vars_in_values: the variables of axes that a value uses other than in indices. Such axes can't be merged.
     """
     if inner.size == 1 and inner.var not in vars_in_values:
         return True

@@ -129,8 +129,9 @@ def transpose_operand(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stag
     stage_axes = (*other_axes, plan.vector)
     stage_indices = [axis.var for axis in stage_axes]
     copy_axes = tuple(replace(axis, var=Var(axis.var.name, "int64")) for axis in stage_axes)
+    copy_indices = [axis.var for axis in copy_axes]
     buffer = emit.scratch([axis.extent for axis in copy_axes], str(load.source.ty.dtype.dtype), "turned")
-    source_item = substitute(load, dict(zip(stage_indices, (axis.var for axis in copy_axes), strict=True)))
+    source_item = substitute(load, dict(zip(stage_indices, copy_indices, strict=True)))
     copy = emit_elementwise([Stage(buffer, copy_axes, (), None, source_item)], target)
 
     def replace_load(candidate: TensorLoad) -> TensorLoad:

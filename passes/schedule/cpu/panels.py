@@ -42,7 +42,8 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
     All results of a chunk sum one step before the next, while the step's operands are in the cache. Returns None unless
     the reduction's register tiles read the same operands repeatedly, and these operands exceed the cache.
     """
-    stage, target, tile_sizes = planned.stage, planned.target, tiled_sizes(planned)
+    stage, target = planned.stage, planned.target
+    tile_sizes = tiled_sizes(planned)
     result_count = access.iteration_count(stage.spatial)
     if planned.plan.along_terms or result_count is None or not has_reused_operand(stage):
         return None

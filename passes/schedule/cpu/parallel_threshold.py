@@ -73,7 +73,10 @@ def parallel_over_sizes(func: PrimFunc) -> Iterator[None]:
     without the attribute is scheduled as usual.
     """
     positions = func.attrs.get(PARALLEL_SIZES) if func.attrs else None
-    token = _parallel_sizes.set(None if positions is None else frozenset(func.params[int(i)] for i in positions))
+    sizes = None
+    if positions is not None:
+        sizes = frozenset(func.params[int(position)] for position in positions)
+    token = _parallel_sizes.set(sizes)
     try:
         yield
     finally:

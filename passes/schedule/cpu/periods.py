@@ -137,7 +137,15 @@ def emit_periods(
 def _emit_period(
     periods: Periods, axis_indices: AxisIndices, period: ir.Expr, lanes: int, emit_vectors: VectorLoop
 ) -> Stmt:
-    """Emits one period, in vectors along its offsets."""
+    """Emits one period (a repeated part of a row), in vectors along its offsets.
+
+    Args:
+        periods: the stages, and how their row is divided.
+        axis_indices: the indices along all other axes.
+        period: the number of the period.
+        lanes: the number of elements of a vector.
+        emit_vectors: emits a loop over vectors.
+    """
 
     def store_offset(offset: ir.Expr) -> Stmt:
         return stores_at(list(periods.stages), {**axis_indices, **periods.at(period, offset)})

@@ -311,7 +311,8 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
     strides = _strides(load, axes)
     if strides is not None:
         return strides
-    tile, analyzer = column.tile, sym.Analyzer()
+    tile = column.tile
+    analyzer = sym.Analyzer()
     axis_indices = dict(tile.base)
     offsets_in_tile = {axis: Var("step", "int64") for axis in tile.sizes}
     for axis, offset_in_tile in offsets_in_tile.items():
@@ -320,7 +321,8 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
         analyzer.bind(offset_in_tile, ir.Range(0, size))
         axis_indices[axis] = axis_indices[axis] + offset_in_tile
     load_in_tile = substitute(load, axis_indices)
-    flat_offset = analyzer.simplify(access.flat_offset(load.source, list(load_in_tile.indices)))
+    position = access.flat_offset(load.source, list(load_in_tile.indices))
+    flat_offset = analyzer.simplify(position)
     strides_in_tile = [access.stride(flat_offset, offsets_in_tile[axis]) for axis in axes]
     return _all_known(None if stride is None else static(stride) for stride in strides_in_tile)
 

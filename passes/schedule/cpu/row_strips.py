@@ -151,6 +151,11 @@ def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> li
 
     Full blocks have one version, a shorter last block another. With a causal mask, full blocks have up to four, since
     later blocks need more columns. For example, 70 rows in blocks of 32 give ``[(0, 2, 32), (2, 3, 6)]``.
+
+    Args:
+        extent: the number of rows.
+        block_size: the number of rows of a full block.
+        has_masked_columns: whether a causal mask lets later blocks need more columns.
     """
     full_blocks, remaining_rows = divmod(extent, block_size)
     version_count = min(full_blocks, MAX_VERSIONS if has_masked_columns else 1)
@@ -235,13 +240,16 @@ def _strip_sum_and_update(
         rows: the number of rows of the strip.
     """
     row_axis = Axis(Var("row", "int64"), index(rows))
-    strip_sum = emit.scratch([old_axis.extent for old_axis in stage.spatial], stage.dtype, "sum")
+    result_extents = [axis.extent for axis in stage.spatial]
+    strip_sum = emit.scratch(result_extents, stage.dtype, "sum")
     value = replace_loads(stage.value, stage.buffer, lambda indices: emit.load(strip_sum, indices))
     for old, new in strip_buffers.items():
         value = replace_loads(value, old, partial(load_from_block, new, [row_axis.var], 1))
     reduce = tuple(row_axis if old_axis.var.same_as(row) else old_axis for old_axis in stage.reduce)
     value = substitute(value, {row: start + row_axis.var})
-    new_axes = tuple(replace(old_axis, var=Var(old_axis.var.name, "int64")) for old_axis in stage.spatial)
-    indices = [old_axis.var for old_axis in new_axes]
+    sum_of_strip = Stage(strip_sum, stage.spatial, reduce, stage.init, value)
+
+    total_axes = tuple(replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
+    indices = [axis.var for axis in total_axes]
     total = emit.load(stage.buffer, indices) + emit.load(strip_sum, indices)
-    return [Stage(strip_sum, stage.spatial, reduce, stage.init, value), Stage(stage.buffer, new_axes, (), None, total)]
+    return [sum_of_strip, Stage(stage.buffer, total_axes, (), None, total)]

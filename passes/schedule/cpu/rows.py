@@ -173,14 +173,21 @@ def _emit_row(chain: Chain, stored_buffers: set[Var], row_indices: list[ir.Expr]
     """Emits all stages (loop nests) for one row of a chain.
 
     Results that needn't be stored are in buffers of one row, which stay in the cache from stage to stage.
+
+    Args:
+        chain: the stages.
+        stored_buffers: the buffers of results that are read outside of the chain.
+        row_indices: the indices of the row along the outer axes.
+        target: the processor.
     """
-    row_buffers = {
-        stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
-        for stage in chain.stages
-        if stage.buffer not in stored_buffers
-    }
+    row_buffers = {}
+    for stage in chain.stages:
+        if stage.buffer not in stored_buffers:
+            row_extents = [axis.extent for axis in stage.spatial[chain.depth :]]
+            row_buffers[stage.buffer] = emit.scratch(row_extents, stage.dtype, "row")
+    allocations = [emit.allocate(buffer) for buffer in row_buffers.values()]
     nests = [_emit_stage_of_row(stage, chain.depth, row_buffers, row_indices, target) for stage in chain.stages]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in row_buffers.values()), *nests])
+    return emit.sequence([*allocations, *nests])
 
 
 def _emit_stage_of_row(

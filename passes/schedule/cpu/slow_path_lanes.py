@@ -62,7 +62,8 @@ def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
 
     Slow arguments are rare, so most vectors take the fast form.
     """
-    rare_choices, lanes = rare_choices_in(store), int(loop.extent)
+    rare_choices = rare_choices_in(store)
+    lanes = int(loop.extent)
     if not rare_choices:
         return _loop_like(loop, store, ForKind.VECTORIZED)
     # A choice is `if_then_else(likely(is_common), common value, rare value)`.
@@ -71,13 +72,15 @@ def _branch_on_all_lanes(loop: For, store: BufferStore) -> Stmt:
     if _let_variables(store) & set().union(*map(variables, conditions)):
         return _loop_like(loop, store, ForKind.SERIAL)
     is_rare = emit.scratch([lanes], "int32", "rare", "local")
-    one, zero = (tirx.const(value, "int32") for value in (1, 0))
+    one = tirx.const(1, "int32")
+    zero = tirx.const(0, "int32")
     flag = tirx.Select(tirx.all(*conditions), zero, one)
     set_flags = _loop_like(loop, emit.store(is_rare, flag, [loop.loop_var - loop.min]), ForKind.VECTORIZED)
     flags = emit.load(is_rare, [tirx.Ramp(index(0), index(1), lanes)])
     any_rare = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", flags), zero)
     common_store = _with_branch(store, rare_choices, 1)
-    slow, fast = _loop_like(loop, store, ForKind.SERIAL), _loop_like(loop, common_store, ForKind.VECTORIZED)
+    slow = _loop_like(loop, store, ForKind.SERIAL)
+    fast = _loop_like(loop, common_store, ForKind.VECTORIZED)
     return emit.sequence([emit.allocate(is_rare), set_flags, IfThenElse(any_rare, slow, fast)])
 
 

@@ -149,6 +149,12 @@ def _combining_reduction(
 
     A slice is a part of the terms that one task sums. The stages that follow the original reduction (its epilogue) run
     on the final results.
+
+    Args:
+        planned: the reduction and its plan.
+        combine: combines two partial results.
+        partials: the stage of the partial results.
+        slice_axis: the axis of the slices.
     """
     stage = planned.stage
     result_indices = [axis.var for axis in stage.spatial]
@@ -215,7 +221,13 @@ def _sum_by_steps(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.E
 def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.Expr, range_: Range) -> Stmt:
     """Emits the sum of one slice (the part of a sum's terms that one task sums), block by block of terms.
 
-    The operands of a block fit the level-1 cache. `range_` are the terms of the slice.
+    The operands of a block fit the level-1 cache.
+
+    Args:
+        planned: the reduction and its plan.
+        slice_axis: the axis of the slices.
+        slice_index: the index of the slice.
+        range_: the terms of the slice.
     """
     block_size = _terms_per_block(planned)
     block_count = range_.extent

@@ -88,7 +88,8 @@ def _name_of(func: PrimFunc) -> str:
         if tvm_ffi.structural_equal(func, known_func):
             return known_name
     complete = exact(func)
-    name = PREFIX + hashlib.sha256(tvm.ir.save_json(complete).encode()).hexdigest()[:40]
+    content = tvm.ir.save_json(complete).encode()
+    name = PREFIX + hashlib.sha256(content).hexdigest()[:40]
     _FUNCTIONS.setdefault(name, complete)
     functions_of_same_hash.append((func, name))
     return name

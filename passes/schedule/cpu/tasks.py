@@ -265,7 +265,9 @@ def _loop_over_tiles(count: ir.Expr, emit_tile: Callable[[ir.Expr], Stmt]) -> St
     if static(count) != 2:
         return emit.loop(count, emit_tile)
     first = emit_tile(index(0))
-    return emit.loop(count, emit_tile) if subroutine.has_calls(first) else emit.sequence([first, emit_tile(index(1))])
+    if subroutine.has_calls(first):
+        return emit.loop(count, emit_tile)
+    return emit.sequence([first, emit_tile(index(1))])
 
 
 def _loop_over_smaller_tiles(

@@ -279,7 +279,14 @@ def emit_row_tile(
         term_var = ranges[-1].axis.var
 
         def add_vector(vector: ir.Expr, first_lane: ir.Expr, first_term: ir.Expr, term_count: int) -> Stmt:
-            """Emits the addition of consecutive terms to as many lanes of each row of accumulators."""
+            """Emits the addition of consecutive terms to as many lanes of each row of accumulators.
+
+            Args:
+                vector: the index of the vector of accumulators.
+                first_lane: the first lane to which a term is added.
+                first_term: the index of the first term.
+                term_count: the number of terms and lanes.
+            """
 
             def add_to_row(row: ir.Expr, result_indices: AxisIndices) -> Stmt:
                 def add_term(offset: ir.Expr) -> Stmt:
@@ -356,6 +363,11 @@ def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt
     """Emits the terms after the last full vector: in shorter vectors if their number is static, else one by one.
 
     They are added to the first lanes of the first vector of accumulators. Returns None if there are none.
+
+    Args:
+        remaining: the number of terms.
+        start: the index of the first one.
+        body: emits the addition of consecutive terms to consecutive lanes of a vector.
     """
     first_vector = first_lane = index(0)
     count = static(remaining)

@@ -455,8 +455,15 @@ def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoa
 
     It is small if rows end in a narrow vector without padding: a wide tile would mix full and narrow vectors, which is
     slow.
+
+    Args:
+        stage: the reduction.
+        column: the axis along which results are vectors.
+        contiguous_operands: the operands that are contiguous along this axis.
+        target: the processor.
     """
-    lanes, row_length = target.lanes(stage.item_bytes), column.size or 0
+    lanes = target.lanes(stage.item_bytes)
+    row_length = column.size or 0
     is_short_row = lanes < row_length <= MAX_VECTORS_OF_SHORT_ROW * lanes
     if not is_short_row or not contiguous_operands:
         return MAX_TILE_VECTORS
@@ -524,6 +531,12 @@ def _possible_tiles(row_axes: list[Axis], column: Axis, lanes: int, target: CpuT
     """Yields the sizes of register tiles that fit the vector registers: vectors per row, and rows along each axis.
 
     Besides the results, a tile needs a register for each vector of an operand's row, and two temporaries.
+
+    Args:
+        row_axes: the axes along which a tile may have several rows.
+        column: the axis along which results are vectors.
+        lanes: the number of elements of a vector.
+        target: the processor.
     """
     vectors_in_row = emit.ceil_div(column.size or UNKNOWN_SIZE, lanes)
     for vectors in range(1, min(MAX_TILE_VECTORS, vectors_in_row) + 1):

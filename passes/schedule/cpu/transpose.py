@@ -133,6 +133,11 @@ def _exchange_step(source: Var, result: Var, lanes: int, distance: int) -> list[
 
     The right part of a row changes places with the left part of the row `distance` below. Steps with half the distance
     each time turn rows into columns.
+
+    Args:
+        source, result: the arrays before and after the step, of ``lanes`` vectors of ``lanes`` elements.
+        lanes: the number of rows and of columns.
+        distance: the distance between rows that exchange their parts.
     """
     # A shuffle selects among the lanes of two rows: those of the lower row are counted from `lanes` on.
     upper_lanes = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]

@@ -88,13 +88,20 @@ def _is_faster_along_terms(stage: Stage, reduction_axis: Axis, operands: list[Te
     """Returns whether short vectors along terms are faster than vectors along results.
 
     Along results the elements aren't contiguous, and are loaded one by one.
+
+    Args:
+        stage: the reduction.
+        reduction_axis: the axis of terms along which vectors would run.
+        operands: the loads of the reduction's operands.
+        lanes: the number of elements of a vector.
     """
     term_count = access.iteration_count(stage.reduce)
     if len(operands) != 2 or term_count is None or reduction_axis.size is None:
         return False
     if not runs_along(operands, reduction_axis, MIN_LANES):
         return False
-    cycles_along_terms = _cycles_per_dot_product(_vectors_of_terms(stage, term_count, lanes))
+    vectors_of_terms = _vectors_of_terms(stage, term_count, lanes)
+    cycles_along_terms = _cycles_per_dot_product(vectors_of_terms)
     cycles_along_results = term_count * CYCLES_PER_GATHERED_ITEM
     return cycles_along_terms < cycles_along_results
 
@@ -132,9 +139,20 @@ def operand_to_transpose(stage: Stage, reduction_axis: Axis, operands: list[Tens
 def _is_transposing_profitable(
     stage: Stage, reduction_axis: Axis, result_axis: Axis, operands: list[TensorLoad], target: CpuTarget
 ) -> bool:
-    """Returns whether transposing an operand is profitable, for vectors along terms, since results fill vectors badly."""
-    lanes, transposed = target.lanes(stage.item_bytes), operand_to_transpose(stage, reduction_axis, operands)
-    result_count, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
+    """Returns whether it is profitable to transpose an operand, for vectors along terms.
+
+    Vectors along results would have to be filled badly, because rows of results are short.
+
+    Args:
+        stage: the reduction.
+        reduction_axis, result_axis: the axes of terms and of results along which vectors could run.
+        operands: the loads of the reduction's operands.
+        target: the processor.
+    """
+    lanes = target.lanes(stage.item_bytes)
+    transposed = operand_to_transpose(stage, reduction_axis, operands)
+    result_count = access.iteration_count(stage.spatial)
+    term_count = access.iteration_count(stage.reduce)
     if transposed is None or result_count is None or term_count is None:
         return False
     row_size = result_axis.size or UNKNOWN_SIZE
@@ -234,12 +252,14 @@ def _is_packing_profitable(stage: Stage, result_axis: Axis, operands: list[Tenso
 
     Axes shorter than a quarter of a vector never qualify; those shorter than half a vector count as slower.
     """
-    lanes, size = target.lanes(stage.item_bytes), result_axis.size
+    lanes = target.lanes(stage.item_bytes)
+    size = result_axis.size
     if size is None or size < lanes // 4 or len(operands) != 2:
         return False
     is_narrow = size < lanes // 2
     strided_operands = [operand for operand in operands if not access.is_contiguous(operand, result_axis.var)]
-    result_count, term_count = access.iteration_count(stage.spatial), access.iteration_count(stage.reduce)
+    result_count = access.iteration_count(stage.spatial)
+    term_count = access.iteration_count(stage.reduce)
     # With symbolic sizes, packing is profitable if each element is read often.
     if result_count is None or term_count is None:
         return not is_narrow and all(reuse(stage, operand) >= MIN_REUSE_TO_PACK for operand in strided_operands)

@@ -351,6 +351,11 @@ def _parsed_bound(comparison: ir.Expr, position: Axis, tap: Axis | None) -> _Bou
 
     Returns None unless the comparison is linear in both variables with constant factors of the same sign. With others,
     the indices inside aren't an interval.
+
+    Args:
+        comparison: the comparison.
+        position: the axis of the window's position.
+        tap: the axis of the position in the window; None for a window of one element.
     """
     is_greater = isinstance(comparison, (tirx.GE, tirx.GT))
     larger, smaller = (comparison.a, comparison.b) if is_greater else (comparison.b, comparison.a)
@@ -358,12 +363,16 @@ def _parsed_bound(comparison: ir.Expr, position: Axis, tap: Axis | None) -> _Bou
     # The comparison holds where this isn't negative: among integers, `a > b` is `a - b - 1 >= 0`.
     surplus = emit.simplified(larger - smaller - int(is_strict))
     axes = [position] if tap is None else [position, tap]
-    strides = [access.stride(surplus, axis.var) for axis in axes]
-    factors = [0 if stride is None else emit.static(stride) or 0 for stride in strides]
-    constant = emit.static(emit.simplified(substitute(surplus, {axis.var: index(0) for axis in axes})))
+    factors = []
+    for axis in axes:
+        factor = access.stride(surplus, axis.var)
+        factors.append(0 if factor is None else emit.static(factor) or 0)
+    zeros = {axis.var: index(0) for axis in axes}
+    constant = emit.static(emit.simplified(substitute(surplus, zeros)))
     if constant is None:
         return None
-    stride, dilation = abs(factors[0]), abs(factors[-1])
+    stride = abs(factors[0])
+    dilation = abs(factors[-1])
     if min(factors) > 0:  # `position * stride + tap * dilation + constant >= 0`
         return _Bound(stride, dilation, low=-constant)
     if max(factors) < 0:  # `constant >= position * stride + tap * dilation`

@@ -716,9 +716,9 @@ class _WinogradEmitter:
                 blocks before. The buffer of the transformed filter holds just this panel and block.
         """
         channels = self.tiling.block or self.shape.in_channels
-        panel_in_buffer, channel_in_group, is_added = panel, index(0), False
-        if first_channel is not None:
-            panel_in_buffer, channel_in_group, is_added = index(0), first_channel, True
+        is_added = first_channel is not None
+        panel_in_buffer = index(0) if is_added else panel
+        channel_in_group = index(0) if first_channel is None else first_channel
         products = Products(
             self.sum_buffer, self.input_buffer, self.filter_buffer, channels, self.tiling.width, is_added=is_added
         )
@@ -780,6 +780,12 @@ class _WinogradEmitter:
         """Emits the transform of one tile's sums in registers, followed by the epilogue on its results.
 
         This is used with few input channels, where a call of the transform's subroutine would cost a tenth of the time.
+
+        Args:
+            block: the index of the task's block of rows of tiles.
+            panel: the index of the panel of output channels.
+            tile_row: the index of the row of tiles in the block.
+            tile: the index of the tile in the row.
         """
         image, first_row = self._image_and_first_row(block, tile_row)
         epilogue = Epilogue(self.conv.convolution, tuple(self.stores))

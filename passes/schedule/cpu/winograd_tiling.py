@@ -236,7 +236,8 @@ def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarge
 
     It adds up the matrix products with their sums, the transfer of transformed operands, and the transforms.
     """
-    lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
+    lanes = target.lanes(FLOAT32_BYTES)
+    products = tiling.transforms.products
     tiles = shape.images * tiling.tiles(shape.height) * tiling.tiles(shape.width)
     # Both kinds of channels are padded to full panels.
     in_channels = emit.round_up(shape.in_channels, tiling.channels)
@@ -274,7 +275,8 @@ def _estimated_cycles(shape: Shape, tiling: Tiling, is_constant: bool, target: C
     """
     if tiling.block:
         return _estimated_cycles_with_blocks(shape, tiling, target)
-    lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
+    lanes = target.lanes(FLOAT32_BYTES)
+    products = tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     # Of one task:
     tiles = tiling.rows * tiling.tiles(shape.width)
@@ -307,10 +309,12 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
 
     Each task takes one panel of all tiles. It reads all transformed inputs, and transforms its part of the filter.
     """
-    lanes, products = target.lanes(FLOAT32_BYTES), tiling.transforms.products
+    lanes = target.lanes(FLOAT32_BYTES)
+    products = tiling.transforms.products
     transform_cycles = CYCLES_PER_TILE_TRANSFORM[tiling.transforms.side]
     filter_transform_cycles = CYCLES_PER_FILTER_TRANSFORM[tiling.transforms.side]
-    tiles, width = tiling.rows * tiling.tiles(shape.width), tiling.width
+    tiles = tiling.rows * tiling.tiles(shape.width)
+    width = tiling.width
     # All cores transform the inputs, then each task computes a panel.
     input_cycles = tiles * shape.in_channels * shape.groups / lanes * transform_cycles / target.cores
     block_cycles = _matrix_product_cycles(tiles, width // lanes, tiling.block, target)

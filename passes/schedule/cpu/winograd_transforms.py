@@ -391,12 +391,18 @@ def _dot_product(factors: Sequence[float], load_item: LoadFromColumn, dtype: str
 
     Terms with another factor than 1 or -1 come last: each of their multiplications and additions is one FMA
     instruction.
+
+    Args:
+        factors: the matrix row.
+        load_item: loads the element of a row of the column, at a lane.
+        dtype: the dtype of the elements.
+        lane: the lane of the vectors.
     """
     nonzero_terms = [(row, factor) for row, factor in enumerate(factors) if factor]
-    # False sorts before True.
-    terms = sorted(nonzero_terms, key=lambda term: abs(term[1]) != 1)
+    unit_terms = [(row, factor) for row, factor in nonzero_terms if abs(factor) == 1]
+    other_terms = [(row, factor) for row, factor in nonzero_terms if abs(factor) != 1]
     total: ir.Expr | None = None
-    for row, factor in terms:
+    for row, factor in [*unit_terms, *other_terms]:
         item = load_item(index(row), lane)
         product = item if abs(factor) == 1 else item * tirx.const(abs(factor), dtype)
         if total is None:
