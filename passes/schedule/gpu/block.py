@@ -103,12 +103,21 @@ def _all_threads(threads: int, emit_thread: ThreadBody) -> Stmt:
 def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, emit_block: Callable[[Block], Stmt]) -> Stmt:
     """Emits the launch of a GPU kernel with a grid of ``blocks`` blocks of ``threads`` threads.
 
-    ``emit_block`` emits the work of a block. The number of blocks may be known only at run time, and may be zero.
+    Args:
+      target: the GPU, or its emulation.
+      blocks: the number of blocks, which may be known only at run time, and may be zero.
+      threads: the number of threads of a block.
+      emit_block: emits the work of a block.
     """
     # An emulation runs the blocks one after another.
     if target.emulated:
-        return emit.loop(blocks, lambda index: _with_allocations(Block(target, threads, index, index), emit_block))
-    block_index, thread = Var("block", "int64"), Var("thread", "int64")
+
+        def emulated_block(block_index: ir.Expr) -> Stmt:
+            return _with_allocations(Block(target, threads, block_index, block_index), emit_block)
+
+        return emit.loop(blocks, emulated_block)
+    block_index = Var("block", "int64")
+    thread = Var("thread", "int64")
     block = Block(target, threads, block_index, thread)
     body = _with_allocations(block, emit_block, _empty_grid_guard(block_index, blocks))
     threads_loop = _thread_loop(thread, emit.index(threads), "threadIdx.x", body)

@@ -127,6 +127,10 @@ class _TileKernel:
 
         Shared memory holds ``tile.stages`` tiles of each operand (pipeline stages), which are filled in turn. The prologue
         fills all stages but one: while that one is filled, the first is multiplied.
+
+        Args:
+          steps: the number of tiles of terms.
+          instruction: multiplies a tile by tensor cores, or by FMA instructions.
         """
         prefetch_distance = self.tile.stages - 1
 
@@ -135,10 +139,11 @@ class _TileKernel:
                 lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps)
             )
 
+        def iteration(step: ir.Expr) -> Stmt:
+            return self._pipelined_iteration(step, steps, prefetch_distance, instruction)
+
         prologue = [fill_stage(stage) for stage in range(prefetch_distance)]
-        main_loop = emit.loop(
-            steps, lambda step: self._pipelined_iteration(step, steps, prefetch_distance, instruction), name="step"
-        )
+        main_loop = emit.loop(steps, iteration, name="step")
         return emit.sequence([*prologue, main_loop])
 
     def _pipelined_iteration(

@@ -104,9 +104,17 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
     """Emits elementwise stages as a GPU kernel with one thread for each vector of ``lanes`` elements along an axis.
 
     A vector is loaded or stored by one instruction, and the accesses of several threads take one transaction.
+
+    Args:
+      stages: the stages, on the same axes.
+      needed: the buffers of results that are read outside of the kernel.
+      axis: the axis along which vectors run.
+      lanes: the number of elements of a vector.
+      target: the GPU.
     """
     axes = stages[0].spatial
-    vector_extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
+    vectors_along_axis = emit.index(int(axis.extent) // lanes)
+    vector_extents = [vectors_along_axis if other is axis else other.extent for other in axes]
 
     def emit_thread(vector_index: ir.Expr) -> Stmt:
         """Emits the computation of the vector of results at a row-major (flat) index."""

@@ -102,7 +102,8 @@ def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
     offset = access.flat_offset(load.source, list(load.indices))
     start_of_row = emit.simplified(substitute(offset, {contiguous.var: emit.index(0)}))
     other_vars = variables(start_of_row)
-    first_start = emit.simplified(substitute(start_of_row, {var: emit.index(0) for var in other_vars}))
+    zeros = {var: emit.index(0) for var in other_vars}
+    first_start = emit.simplified(substitute(start_of_row, zeros))
     return is_multiple(first_start) and all(is_multiple(access.stride(start_of_row, var)) for var in other_vars)
 
 
@@ -134,8 +135,10 @@ def as_contraction(stage: Stage) -> Contraction | None:
     if factors is None or not stage.reduce:
         return None
     left_factor, right_factor = factors
-    used_by_left, used_by_right = _axes_in(left_factor, stage.axes), _axes_in(right_factor, stage.axes)
-    used_by_both, used_by_any = used_by_left & used_by_right, used_by_left | used_by_right
+    used_by_left = _axes_in(left_factor, stage.axes)
+    used_by_right = _axes_in(right_factor, stage.axes)
+    used_by_both = used_by_left & used_by_right
+    used_by_any = used_by_left | used_by_right
     # Each result must depend on all of its axes, and each factor on all summed axes.
     if any(axis.var not in used_by_any for axis in non_unit_axes(stage.spatial)):
         return None
@@ -148,7 +151,8 @@ def as_contraction(stage: Stage) -> Contraction | None:
         return None
     used_axes = (*batch, *left_axes, *right_axes)
     unit_axes = tuple(axis for axis in stage.spatial if axis.size == 1 and axis not in used_axes)
-    left, right = Operand(left_factor, left_axes, stage.reduce), Operand(right_factor, right_axes, stage.reduce)
+    left = Operand(left_factor, left_axes, stage.reduce)
+    right = Operand(right_factor, right_axes, stage.reduce)
     # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
     if last_non_unit_axis(stage.spatial) in left_axes:
         left, right = right, left

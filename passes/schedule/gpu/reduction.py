@@ -266,8 +266,11 @@ def _chunk_count(stage: Stage, target: GpuTarget) -> int:
     It is 1 if there are many results or few terms, or if their counts aren't static. A block reduces one chunk of a
     result's terms, and a second kernel combines the chunks.
     """
-    terms, results = access.iteration_count(stage.reduce), access.iteration_count(stage.spatial)
-    if terms is None or results is None or terms < MIN_TERMS_FOR_TWO_KERNELS or results == 0:
+    terms = access.iteration_count(stage.reduce)
+    results = access.iteration_count(stage.spatial)
+    if terms is None or results is None:
+        return 1
+    if terms < MIN_TERMS_FOR_TWO_KERNELS or results == 0:
         return 1
     # A chunk has enough terms for all threads of a block.
     max_chunks = terms // (TERMS_PER_THREAD * target.threads)
@@ -282,6 +285,14 @@ def _emit_two_kernels(
 
     The first kernel reduces each of ``chunks`` chunks of the terms in blocks of its own, which occupies the GPU. The
     second kernel combines the partial results.
+
+    Args:
+      stage: the reduction.
+      combine: combines two partial results.
+      stores: the stages to run on each result.
+      needed: the buffers of results that are read outside of the kernel.
+      chunks: the number of chunks of the terms.
+      target: the GPU.
     """
     chunk_stage = _chunk_stage(stage, chunks)
     partials = chunk_stage.buffer
@@ -296,7 +307,8 @@ def _chunk_stage(stage: Stage, chunks: int) -> Stage:
     """Returns the stage that reduces each chunk of a reduction's terms, with the chunk as an additional first axis."""
     total = emit.volume([axis.extent for axis in stage.reduce])
     length = ceil_div(total, chunks)
-    chunk, term = Axis(Var("chunk", "int64"), emit.index(chunks)), Axis(Var("term", "int64"), emit.as_expr(length))
+    chunk = Axis(Var("chunk", "int64"), emit.index(chunks))
+    term = Axis(Var("term", "int64"), emit.as_expr(length))
     axes = (chunk, *stage.spatial)
     partials = emit.scratch([axis.extent for axis in axes], stage.dtype, "partials")
     old = emit.load(partials, [axis.var for axis in axes])

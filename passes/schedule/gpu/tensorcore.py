@@ -182,13 +182,15 @@ class Instruction:
           tile: the sizes of the block's tile.
         """
         matrices_across = emit.index(tile.own_columns // COLUMNS)
-        matrix, index_in_matrix = tirx.floordiv(index, emit.index(ACCUMULATORS)), index % ACCUMULATORS
-        # The first row and column of the matrix, plus the accumulator's position in it: two neighbouring columns, and the
-        # same ones 8 rows below.
-        first_row, first_column = tirx.floordiv(matrix, matrices_across) * ROWS, (matrix % matrices_across) * COLUMNS
-        row = first_row + tirx.floordiv(lane, emit.index(4)) + tirx.floordiv(index_in_matrix, emit.index(2)) * 8
-        column = first_column + (lane % 4) * 2 + index_in_matrix % 2
-        return row, column
+        matrix = tirx.floordiv(index, emit.index(ACCUMULATORS))
+        index_in_matrix = index % ACCUMULATORS
+        first_row = tirx.floordiv(matrix, matrices_across) * ROWS
+        first_column = (matrix % matrices_across) * COLUMNS
+        # A thread's accumulators in a matrix are two neighbouring columns, and the same ones 8 rows below.
+        row_of_lane = tirx.floordiv(lane, emit.index(4))
+        rows_below = tirx.floordiv(index_in_matrix, emit.index(2)) * 8
+        column_of_lane = (lane % 4) * 2
+        return first_row + row_of_lane + rows_below, first_column + column_of_lane + index_in_matrix % 2
 
     def _cuda_function(self, tile: Tile, left: TileLayout, right: TileLayout) -> tuple[str, str]:
         """Returns the name and the CUDA source of the function that multiplies a warp's rows and columns of two tiles.
