@@ -114,12 +114,16 @@ class _Widening:
         There is a rule for each class of node, and nodes are rewritten after their operands. Arithmetic is rounded to
         bfloat16. Choices between rounded values need no rounding.
         """
+
+        def rounded_arithmetic(node: Any) -> Any:
+            return round_to_bfloat16(type(node)(node.a, node.b))
+
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
             (Var, self.variable),
             (TensorLoad, _rewrite_load),
             (BufferStore, _rewrite_store),
             (tirx.FloatImm, _if_narrow(_rewrite_constant)),
-            (ARITHMETIC, _if_narrow(lambda node: round_to_bfloat16(type(node)(node.a, node.b)))),
+            (ARITHMETIC, _if_narrow(rounded_arithmetic)),
             (CHOICES, _if_narrow(lambda node: type(node)(node.a, node.b))),
             (tirx.Select, _if_narrow(lambda node: tirx.Select(node.condition, node.true_value, node.false_value))),
             (tirx.Let, _if_narrow(lambda node: tirx.Let(node.var, node.value, node.body))),

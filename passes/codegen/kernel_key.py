@@ -52,11 +52,16 @@ def content_of(func: PrimFunc) -> str:
 def kernel_key(func: PrimFunc, target: Target, options: Mapping[str, Any], content: str | None = None) -> str:
     """Returns the key under which a kernel's object code is stored: a digest of everything that the code depends on.
 
-    ``content`` is the kernel's `content_of`, if the caller has it.
-
     ``tvm_ffi.structural_hash`` isn't safe enough. It has 64 bits, and the shapes (16, 128) and (17, 63) are likely to
     have the same hash (``StableHashCombine`` in tvm/ffi/base_details.h).
+
+    Args:
+      func: the kernel.
+      target: the processor that the code is for.
+      options: TVM's options.
+      content: the kernel's `content_of`, if the caller has it.
     """
     settings = sorted((option, str(value)) for option, value in options.items())
     parts = (content or content_of(func), str(target), choices_text(func, target), str(settings))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    text = "\0".join(parts)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]

@@ -105,7 +105,10 @@ def kernels_to_ship(mod: IRModule) -> dict[str, tirx.PrimFunc]:
     The module has been lowered without scheduling its kernels.
     """
     kernels = _with_global_symbols(generate(relax.ExecBuilder(), mod))
-    named = [with_common_names(func, common_name(str(func.attrs[SYMBOL]))) for _, func in kernels.functions_items()]
+    named = []
+    for _var, func in kernels.functions_items():
+        symbol = str(func.attrs[SYMBOL])
+        named.append(with_common_names(func, common_name(symbol)))
     return {content_of(func): func for func in named if may_be_shipped(func)}
 
 
@@ -123,10 +126,11 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     with_symbols = _with_global_symbols(kernels)
     with_target = tirx.transform.BindTarget(target.with_host(host_target(target)))(with_symbols)
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
-    lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(with_target)
-    host, devices = split_host_device_mods(lowered)
-    finished = finish_host()(with_checked_workspace(with_local_stack(host)))
-    return finished, {device: finish_device()(part) for device, part in devices.items()}
+    passes = gpu_passes() if target.kind.name == "cuda" else cpu_passes()
+    host, devices = split_host_device_mods(passes(with_target))
+    host = with_local_stack(host)
+    host = with_checked_workspace(host)
+    return finish_host()(host), {device: finish_device()(part) for device, part in devices.items()}
 
 
 def cpu_passes() -> tvm.transform.Pass:

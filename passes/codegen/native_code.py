@@ -40,8 +40,9 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
     Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that LLVM's own verifier rejects, such as
     float16 sums on AVX2. Such functions are compiled again with one optimization level less.
     """
+    level = LEVEL_WITHOUT_STORES if _stores_nothing(part) else LEVEL
     try:
-        return codegen_build(part, _at_level(host, LEVEL_WITHOUT_STORES if _stores_nothing(part) else LEVEL))
+        return codegen_build(part, _at_level(host, level))
     except tvm.error.InternalError as error:
         if "module verification failed" not in str(error):
             raise
@@ -65,7 +66,8 @@ def native_code(part: IRModule, host: Target) -> bytes:
     object afterwards. If the code calls the functions, it is compiled again with them.
     """
     if HAS_ELF and part.functions:
-        code = without_unused(object_code(native(_without_conversions(part), host)), _CONVERSIONS)
+        linked = object_code(native(_without_conversions(part), host))
+        code = without_unused(linked, _CONVERSIONS)
         if code is not None:
             return code
     return object_code(native(part, host))

@@ -59,12 +59,14 @@ class _GrowingLoop:
         start = list(carried)
         for index, added_rows, _ in self.arrays:
             # Position 0 is the condition's result. With 0 added rows, the loop's body itself enlarges the array.
-            start[1 + index] = _with_more_rows(start[1 + index]) if added_rows else start[1 + index]
+            if added_rows:
+                start[1 + index] = _with_more_rows(start[1 + index])
         types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
         condition = self._graph("has_room", self.has_room, types)
         iteration = self._graph("iteration", self.iteration, types)
         # The inner loop doesn't enlarge arrays, so that these keep the shapes that they have now.
-        result_shapes = [(x._type if self._grows(i) else types[i]).shape for i, x in enumerate(start)]
+        result_types = [x._type if self._grows(i) else types[i] for i, x in enumerate(start)]
+        result_shapes = [result_type.shape for result_type in result_types]
         return self._loop(start, condition, iteration, result_shapes[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:

@@ -147,7 +147,8 @@ def _matmul(importer: Imported, call: relax.Call) -> Tensor:
         return tf("linalg.matmul")(x, y)
     row = tf("expand_dims")(x, 0) if x.ndim == 1 else x
     column = tf("expand_dims")(y, 1) if y.ndim == 1 else y
-    return tf("reshape")(tf("linalg.matmul")(row, column), _result_dims(importer, call))
+    product = tf("linalg.matmul")(row, column)
+    return tf("reshape")(product, _result_dims(importer, call))
 
 
 def _reshape(importer: Imported, call: relax.Call) -> Tensor:
@@ -213,8 +214,10 @@ def _convolution(importer: Imported, call: relax.Call) -> Tensor:
     The data is transposed to channels last (NHWC) and the filter to HWIO, which tvtf's convolution takes. The result is
     transposed back to the layout that Relax expects.
     """
-    attrs, (x, w) = call.attrs, (importer.value(a) for a in call.args)
-    data_layout, filter_layout = str(attrs.data_layout), str(attrs.kernel_layout)
+    attrs = call.attrs
+    x, w = (importer.value(a) for a in call.args)
+    data_layout = str(attrs.data_layout)
+    filter_layout = str(attrs.kernel_layout)
     spatial = data_layout.replace("N", "").replace("C", "")
     y = tf("nn.convolution")(
         _to_layout(x, data_layout, f"N{spatial}C"),
@@ -247,12 +250,14 @@ def _max_pool(importer: Imported, call: relax.Call) -> Tensor:
     Raises:
       UnimplementedError: the window is dilated.
     """
-    attrs, x = call.attrs, importer.value(call.args[0])
+    attrs = call.attrs
+    x = importer.value(call.args[0])
     layout = str(attrs.layout)
     spatial = layout.replace("N", "").replace("C", "")
     if set(ints(attrs.dilation)) != {1}:
         raise UnimplementedError(None, _name_of(call.op), f"dilated pooling has no translation into tvtf: {call}")
-    y = tf(f"nn.max_pool{len(spatial)}d")(
+    max_pool = tf(f"nn.max_pool{len(spatial)}d")
+    y = max_pool(
         _to_layout(x, layout, f"N{spatial}C"),
         ksize=ints(attrs.pool_size),
         strides=ints(attrs.strides),

@@ -65,7 +65,9 @@ class _Trimmer:
         """
         if not any(is_loop(binding.value) for binding in bindings_of(func.body)):
             return func
-        out, used_items, new_results = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
+        out = Bindings()
+        used_items = extracted_items(func)
+        new_results: dict[Any, dict[int, Any]] = {}
         for binding in bindings_of(func.body):
             value = binding.value
             if is_loop(value):
@@ -85,7 +87,8 @@ class _Trimmer:
         Returns each remaining result by the index that it had in the original loop.
         """
         attrs = loop.bound.attrs
-        condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
+        condition = self.add(attrs["condition"], loop.condition())
+        body = self.add(attrs["body"], loop.body())
         var = out.emit(loop.call(condition, body), binding.var.name)
         return {old_index: relax.TupleGetItem(var, new_index) for new_index, old_index in enumerate(loop.carried)}
 
@@ -199,11 +202,14 @@ class TrimmedLoop:
           used_results: the positions of the loop's results that are read, or None for all.
         """
         self.bound = dialect.read(call)
-        self.span, self.result_types = call.span, list(call.ty.fields)
+        self.span = call.span
+        self.result_types = list(call.ty.fields)
         attrs = self.bound.attrs
         self.count = int(attrs["carried"])
-        self.old_condition, self.old_body = _LoopFunction(mod[attrs["condition"]]), _LoopFunction(mod[attrs["body"]])
-        self.params = self._needed(set(range(self.count)) if used_results is None else set(used_results))
+        self.old_condition = _LoopFunction(mod[attrs["condition"]])
+        self.old_body = _LoopFunction(mod[attrs["body"]])
+        needed_results = set(range(self.count)) if used_results is None else set(used_results)
+        self.params = self._needed(needed_results)
         self.carried = [i for i in self.params if i < self.count]
 
     def _needed(self, used_results: set[int]) -> list[int]:

@@ -43,13 +43,16 @@ class _SlicedProducts(SiteRewrite):
         that nothing reads needn't be computed. An example is the gradient of ``concat([x, h], 1) @ w`` with respect to
         ``h`` only.
         """
-        graph, used_items = Graph(function), extracted_items(function)
+        graph = Graph(function)
+        used_items = extracted_items(function)
         sites = {}
         for split in graph.producers.values():
-            if split.name == "split" and split.var in used_items:
-                product = graph.producers.get(split.inputs[0])
-                if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
-                    sites.update(_sliced_split(product, split, sorted(used_items[split.var])))
+            if split.name != "split" or split.var not in used_items:
+                continue
+            product = graph.producers.get(split.inputs[0])
+            if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
+                used_pieces = sorted(used_items[split.var])
+                sites.update(_sliced_split(product, split, used_pieces))
         return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:

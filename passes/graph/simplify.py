@@ -94,8 +94,9 @@ class Simplified(Evaluation):
         result = prim.typed(*(x._type for x in inputs), **attrs)
         if type(result) is not TensorType or not _is_small(result):
             return None
+        constants = [EagerTensor(constant_value(x)) for x in inputs]
         try:
-            return self.constant(prim.run([EagerTensor(constant_value(x)) for x in inputs], attrs))
+            return self.constant(prim.run(constants, attrs))
         except (ValueError, OpError):  # raised again when the program runs, as TensorFlow does
             return None
 
@@ -222,13 +223,14 @@ def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
 
     Each transpose would pass over memory.
     """
-    perm, producer = op.attrs["perm"], rewriter.operation_of(op.inputs[0])
+    (x,) = op.inputs
+    perm = op.attrs["perm"]
     if perm == tuple(range(len(perm))):
-        return op.inputs[0]
+        return x
+    producer = rewriter.operation_of(x)
     if producer is not None and producer.name == "transpose":
-        return rewriter.bind_again(
-            "transpose", producer.inputs, {"perm": tuple(producer.attrs["perm"][i] for i in perm)}
-        )
+        merged_perm = tuple(producer.attrs["perm"][axis] for axis in perm)
+        return rewriter.bind_again("transpose", producer.inputs, {"perm": merged_perm})
     return None
 
 

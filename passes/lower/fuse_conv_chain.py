@@ -172,7 +172,8 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
     new_vars: dict[Any, Any] = dict(zip(operands, params, strict=True))
     bindings = []
     for binding in chain:
-        call, var_class = binding.value, relax.Var if binding is chain[-1] else relax.DataflowVar
+        call = binding.value
+        var_class = relax.Var if binding is chain[-1] else relax.DataflowVar
         tensors = relax.Tuple([new_vars[x] for x in _operands(binding)])
         new_call = relax.Call(call.op, [call.args[0], tensors], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
         new_vars[binding.var] = var_class(binding.var.name, binding.var.ty)

@@ -263,7 +263,8 @@ class _Update:
         params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
         # The variable or parameter of the new function that has the value of each variable of `main`.
         new_vars: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
-        bindings, intermediate = [], self.vars - {call.var for call in self.results}
+        bindings = []
+        intermediate = self.vars - {call.var for call in self.results}
         for call in self.calls:
             new_var = relax.DataflowVar(call.var.name, call.var.ty)
             new_call = _with_operands(call.binding.value, [new_vars[x] for x in call.operands])

@@ -124,13 +124,15 @@ def rows_kernel(buffer: relax.TensorType, row_indices: relax.TensorType) -> tirx
 
     Negative indices are skipped. The arguments are the types of ``buffer`` and ``row_indices``.
     """
-    dtype, zero = str(buffer.dtype), tirx.IntImm("int64", 0)
+    dtype = str(buffer.dtype)
+    zero = tirx.IntImm("int64", 0)
     shape = [_extent(dim, i) for i, dim in enumerate(buffer.shape.values)]
     rows = _extent(row_indices.shape.values[0], len(shape))
     target = tirx.decl_buffer(shape, dtype, "buffer")
     row_index_buffer = tirx.decl_buffer([rows], str(row_indices.dtype), "places")
     values = tirx.decl_buffer([rows, *shape[1:]], dtype, "values")
-    row, axes = tirx.Var("row", "int64"), [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
+    row = tirx.Var("row", "int64")
+    axes = [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
     target_row = tirx.Cast("int64", tirx.BufferLoad(row_index_buffer, [row]))
     indices = [target_row, *axes]
     new_element = tirx.BufferLoad(target, indices) + tirx.BufferLoad(values, [row, *axes])

@@ -290,7 +290,9 @@ def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) 
     predicate, *captured = bound.inputs
     # Sizes that differ between the branches become dims of the results, bound after the If.
     sizes_differ = bool(bound.attrs.get("shapes"))
-    result_type = relax.TupleType([_of_any_size(ty) for ty in call.ty.fields]) if sizes_differ else call.ty
+    result_type = call.ty
+    if sizes_differ:
+        result_type = relax.TupleType([_of_any_size(ty) for ty in call.ty.fields])
     functions = [bound.attrs["then_branch"], bound.attrs["else_branch"]]
     branches = [_branch(function, captured, result_type, call.span) for function in functions]
     result = out.typed(relax.If(predicate, *branches, span=call.span), result_type)
@@ -350,7 +352,8 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     length_type = relax.TensorType((1,), "int64")
     length = out.emit(_typed_kernel_call(length_kernel, length_args, length_type), "length")
     _bind_dims(out, length, [bound.attrs["size"]])
-    shape, dtype = (bound.attrs["size"], *bound.attrs["shape"]), bound.attrs["dtype"].name
+    shape = (bound.attrs["size"], *bound.attrs["shape"])
+    dtype = bound.attrs["dtype"].name
     stack_func, stack_args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=shape, dtype=dtype)
     return call_kernel(legalizer.add("stack_new", stack_func), stack_args, types, call)
 
@@ -456,7 +459,8 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     The host function runs the Python function, also records the call for a gradient, or computes that gradient.
     Compiled code can't run Python itself.
     """
-    ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
+    result_ranks = [len(shape) for shape in bound.attrs["shapes"]]
+    ranks = ir.StringImm(json.dumps(result_ranks))
     if bound.attrs["backward"]:
         symbol = GRADIENT_SYMBOL
     else:

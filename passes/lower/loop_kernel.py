@@ -85,11 +85,16 @@ class LoopKernel:
 
         Returns each carried value's position among the outputs. For a value without an output, which is unused or
         unchanged, the loop's operand is returned.
+
+        Args:
+          call: the call of the loop op.
+          used_results: the positions of the carried values that are read after the loop.
         """
         _, _, *operands = call.args
         carried = operands[: carried_count(call)]
         values = [self.evaluate(x, {}) for x in operands]
-        state = self.emit_loop(call, values, [i in used_results for i in range(len(carried))])
+        needed_outside = [i in used_results for i in range(len(carried))]
+        state = self.emit_loop(call, values, needed_outside)
         results: list[Any] = []
         for i, (buffer, operand) in enumerate(zip(state, carried)):
             is_unchanged = buffer is values[i]
@@ -212,7 +217,8 @@ class LoopKernel:
         if len(expr.value.shape) or dtype not in EMBEDDED:
             return self.parameter(expr)
         buffer = self.new_buffer([], dtype, "constant")
-        self.emit(emit.store(buffer, tirx.const(expr.value.numpy().item(), dtype), []))
+        number = tirx.const(expr.value.numpy().item(), dtype)
+        self.emit(emit.store(buffer, number, []))
         return buffer
 
     def substitute_dims(self, expr: ir.Expr) -> ir.Expr:
@@ -359,12 +365,18 @@ class LoopKernel:
         signal_poll = _SignalPoll(self) if self.polls else None
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
         iteration = self._varying_statements(body, inputs, state)
-        test, _ = self.collect_statements(lambda: self.emit(_copy(self.inline_function(condition, inputs), going)))
+
+        def emit_test() -> None:
+            result = self.inline_function(condition, inputs)
+            self.emit(_copy(result, going))
+
+        test, _ = self.collect_statements(emit_test)
         if signal_poll is not None:
             iterations_per_poll = POLL_WORK // max(1, _estimated_statements(iteration))
             iteration = emit.sequence([iteration, signal_poll.poll(iterations_per_poll)])
         is_going = tirx.BufferLoad(going, [])
-        self.emit(tirx.While(is_going, emit.sequence([test, tirx.IfThenElse(is_going, iteration, None)])))
+        iterate_if_going = tirx.IfThenElse(is_going, iteration, None)
+        self.emit(tirx.While(is_going, emit.sequence([test, iterate_if_going])))
         return state
 
     def _initial_states(self, body: relax.Function, values: list[Value], needed_outside: list[bool]) -> list[Var]:
@@ -475,11 +487,13 @@ def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Va
     if not isinstance(body.body.body, relax.Tuple):
         return None
     bindings = bindings_of(body.body)
-    old_state, results = body.params[index], list(body.body.body.fields)
-    position = next((i for i, binding in enumerate(bindings) if binding.var.same_as(results[index])), None)
+    old_state = body.params[index]
+    results = list(body.body.body.fields)
+    positions = [i for i, binding in enumerate(bindings) if binding.var.same_as(results[index])]
     is_result_itself = old_state in results
-    if position is None or is_result_itself:
+    if not positions or is_result_itself:
         return None
+    position = positions[0]
     producer, later_bindings = bindings[position], bindings[position + 1 :]
     readers = [binding for binding in bindings if old_state in relax.analysis.free_vars(binding.value)]
     if not all(_is_kernel_call(binding.value) for binding in [*readers, producer]):

@@ -138,10 +138,18 @@ def _matrices_in(stages: Sequence[Stage], sums: Stage, column_axes: Sequence[Axi
     """Returns the row and column counts of the stages' tensors except the reduction results, or None if one doesn't fit.
 
     Each tensor must have ``rows * columns`` elements (a matrix), ``columns`` elements (a row) or one (a scalar).
+
+    Args:
+      stages: the stages of the kernel.
+      sums: the reduction among them, along the rows.
+      column_axes: the axes that are merged to the columns.
     """
     element_counts = element_counts_of(stages)
-    rows, columns = access.iteration_count(sums.reduce), access.iteration_count(tuple(column_axes))
-    if element_counts is None or rows is None or columns is None or min(rows, columns) < 2:
+    rows = access.iteration_count(sums.reduce)
+    columns = access.iteration_count(tuple(column_axes))
+    if element_counts is None or rows is None or columns is None:
+        return None
+    if rows < 2 or columns < 2:
         return None
     del element_counts[sums.buffer]
     if not set(element_counts.values()) <= {1, columns, rows * columns}:
@@ -157,7 +165,8 @@ def _is_over_all_rows(column_sums: _ColumnSums, column_axes: Sequence[Axis]) -> 
     if access.free_variables(sums.value) & row_and_column_vars:
         return False
     analyzer = analyzer_of(sums)
-    column, row = _flat_index(column_axes), _flat_index(sums.reduce)
+    column = _flat_index(column_axes)
+    row = _flat_index(sums.reduce)
 
     def is_in_own_column(load: TensorLoad) -> bool:
         if load.source.same_as(sums.buffer):  # the value that is accumulated
