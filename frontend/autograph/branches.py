@@ -73,13 +73,20 @@ class _Branching:
         self.after: dict[str, tuple[Any, ...]] = {}
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Traces both branches into a ``cond``, and sets the user's variables to the results of the ``cond``."""
+        """Traces both branches into a ``cond``, and sets the user's variables to the results of the ``cond``.
+
+        Args:
+          pred: the condition, a boolean scalar.
+          body, orelse: run the branches, which set the user's variables.
+        """
         # TensorArrays get their buffers before the cond, so that both branches have them.
         for run_branch in (body, orelse):
             self.before = with_array_buffers(self.before, partial(self.symbols_after, run_branch))
         self.return_placeholders = self.zeros_for_missing_returns(body, orelse)
+        main_branch = partial(self.branch, "main", body)
+        else_branch = partial(self.branch, "else", orelse)
         try:
-            tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
+            tensors = traced_cond(pred, main_branch, else_branch)
         except BaseException:  # restores the user's variables, whatever interrupts the branch
             self.set_state(self.before)
             raise
@@ -112,7 +119,8 @@ class _Branching:
         is_in_loop = status.scopes and status.scopes[-1].loops
         if not is_in_loop or not any(map(_is_unset_return, self.before[: self.nouts])):
             return {}
-        after_body, after_orelse = self.abstract_symbols_after(body), self.abstract_symbols_after(orelse)
+        after_body = self.abstract_symbols_after(body)
+        after_orelse = self.abstract_symbols_after(orelse)
         zeros = {}
         for name, value_before, *branch_values in zip(self.names, self.before, after_body, after_orelse):
             if not _is_unset_return(value_before):

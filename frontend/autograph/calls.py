@@ -76,7 +76,14 @@ def converted_call(
 
 
 def _builtin_replacement(f: Any, scope: Any) -> Any:
-    """Returns the function that converted code calls in place of a builtin such as ``len``, or None if there is none."""
+    """Returns the function that converted code calls in place of a builtin such as ``len``.
+
+    Returns None if the builtin itself is called.
+
+    Args:
+      f: the function to be called.
+      scope: the scope of the user's function that calls it.
+    """
     if not isinstance(f, (types.BuiltinFunctionType, type, types.FunctionType)):
         return None
     # These builtins look at the frame of their caller, which in converted code isn't the user's function.

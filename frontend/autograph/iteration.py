@@ -126,6 +126,9 @@ def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
     """Returns ``tf.range`` of these bounds, and records the bounds for a loop that iterates over the tensor.
 
     The loop then adds ``delta`` to a counter instead of reading the elements from memory.
+
+    Args:
+      start, limit, delta, dtype: the arguments of ``tf.range``. If ``limit`` is None, ``start`` is the limit.
     """
     tensor = create.arange(start, limit, delta, dtype)
     if _depends_on_data(start, limit, delta):
@@ -135,7 +138,9 @@ def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
         return tensor
     if limit is None:  # range(n) starts at 0
         start, limit = 0, start
-    start_tensor, limit_tensor, delta_tensor = _bound(start, tensor), _bound(limit, tensor), _bound(delta, tensor)
+    start_tensor = _bound(start, tensor)
+    limit_tensor = _bound(limit, tensor)
+    delta_tensor = _bound(delta, tensor)
     if start_tensor is not None and limit_tensor is not None and delta_tensor is not None:
         _remember(tensor, Range(start_tensor, limit_tensor, delta_tensor, tensor._type.shape[0]))
     return tensor

@@ -189,8 +189,12 @@ class _Loop:
         ``row_limit`` is a tensor: this many rows are added to TensorArrays before the loop. The others are those of
         :func:`while_stmt`.
         """
-        self.get_state, self.set_state = get_state, set_state
-        self.names, self.opts, self.bound, self.row_limit = names, opts, bound, row_limit
+        self.get_state = get_state
+        self.set_state = set_state
+        self.names = names
+        self.opts = opts
+        self.bound = bound
+        self.row_limit = row_limit
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
         self.missing = [is_undefined(value) for value in self.before]
@@ -239,10 +243,14 @@ class _Loop:
         """Traces the loop once, and returns the values of the user's variables after the loop.
 
         If a variable is undefined before the loop, the loop also carries a flag that tells whether an iteration ran.
+
+        Args:
+          test, body: run the user's condition, and an iteration, on the user's variables.
         """
         carried = _Carried(self.before, any(self.missing), self.generalized)
+        limit = self.opts.get("maximum_iterations")
         graph_condition, graph_body, start, counter_count = self.with_iteration_limit(
-            self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
+            self.condition(test, carried), self.step(body, carried), carried.start, limit
         )
         names = ["<counter>"] * counter_count + carried.names(self.names)
         claimed = [i for i, name in enumerate(names) if name in self.claimed and start[i].shape.is_fully_defined()]
@@ -297,14 +305,21 @@ class _Loop:
     ) -> tuple[Any, Any, list[Any], int]:
         """Adds a counter to a loop that has ``maximum_iterations``. The counter is the first carried tensor.
 
-        Returns the condition, the body, the initial values, and the number of counters added (0 or 1).
+        Args:
+          graph_condition, graph_body: functions of the carried tensors.
+          start: the initial values of the carried tensors.
+          limit: the greatest number of iterations, or None.
+
+        Returns:
+          the condition, the body and the initial values with the counter, and the number of counters added (0 or 1).
         """
         if limit is None:
             return graph_condition, graph_body, start, 0
         if isinstance(limit, int) and self.bound is None:
             self.bound = limit  # with a bound, stacks for the loop's gradient are allocated at once
         max_iterations = convert_to_tensor(limit)
-        zero, one = convert_to_tensor(0, max_iterations.dtype), convert_to_tensor(1, max_iterations.dtype)
+        zero = convert_to_tensor(0, max_iterations.dtype)
+        one = convert_to_tensor(1, max_iterations.dtype)
 
         def limited_condition(counter: Any, *values: Any) -> Any:
             return bind.logical_and(bind.less(counter, max_iterations), graph_condition(*values))

@@ -38,11 +38,11 @@ def as_tensors(structure: Any) -> Any:
 
     Leaves that can't be tensors become None. ``with_objects`` replaces the Nones by these objects again.
     """
-    return nest.map_structure(
-        lambda leaf: state.trace.own(convert_to_tensor(leaf)) if becomes_tensor(leaf) else None,
-        structure,
-        expand_composites=True,
-    )
+
+    def as_tensor(leaf: Any) -> Any:
+        return state.trace.own(convert_to_tensor(leaf)) if becomes_tensor(leaf) else None
+
+    return nest.map_structure(as_tensor, structure, expand_composites=True)
 
 
 def with_objects(tensors: Any, originals: Any) -> Any:
@@ -82,7 +82,13 @@ def require_condition(cond: Any, statement: str) -> Tensor:
 def require_same_structure(name: str, first: Any, other: Any, text: str) -> None:
     """Checks that a user's variable has the same nested structure at two points of a program.
 
-    Raises a TypeError otherwise, with ``text`` formatted with the variable's name and the difference.
+    Args:
+      name: the name of the variable.
+      first, other: the variable's values at the two points.
+      text: the error's text, with placeholders for the name and the difference.
+
+    Raises:
+      TypeError: the structures differ.
     """
     try:
         nest.assert_same_structure(first, other, expand_composites=True)
@@ -126,7 +132,13 @@ def require_same_form(name: str, first: Any, second: Any, places: Places) -> Non
 
 
 def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places) -> None:
-    """Raises an error if a variable's tensors at two points of a program (``places``) differ in dtype or shape."""
+    """Raises an error if a variable's tensors at two points of a program differ in dtype or shape.
+
+    Args:
+      name: the name of the variable.
+      first, second: the variable's tensors at the two points.
+      places: how errors call the points, and whether shapes may differ.
+    """
     if first.dtype is not second.dtype:
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"

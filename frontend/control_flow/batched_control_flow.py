@@ -99,6 +99,12 @@ def while_batch(
 ) -> Any:
     """Maps a ``while`` over the ``size`` elements of a batch: one loop runs for all, until the last element is done.
 
+    Args:
+      size: the number of elements.
+      inputs: the loop variables, then the loop invariants.
+      batched: for each input, whether its first axis is that of the elements.
+      condition, body, carried, bound, shapes, arrays: the attributes of the ``while``.
+
     Returns:
       the batched results, or NotImplemented if TensorArrays of the loop grow or, in a trace, if shapes change. The
       caller then loops over the elements.
@@ -120,8 +126,11 @@ class _Loop:
 
         ``batched`` says which inputs differ between elements.
         """
-        self.elements, self.condition, self.body = elements, condition, body
-        self.start, self.flags = list(inputs[:carried]), list(batched[:carried])
+        self.elements = elements
+        self.condition = condition
+        self.body = body
+        self.start = list(inputs[:carried])
+        self.flags = list(batched[:carried])
         self.invariants = elements.as_elements(inputs[carried:], batched[carried:])
 
     def run_iteration(self, values: Raw) -> list[Tensor]:

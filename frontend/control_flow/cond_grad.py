@@ -56,8 +56,15 @@ def traced_cond_vjp(
 ) -> Any:  # fmt: skip
     """Emits a cond over the backward sweeps of both branches, and returns the cotangents of the cond's operands.
 
-    Only the cotangents of rows that a branch reads are computed for the tensors in ``shared``, which all iterations of
-    a loop read. If the shapes of these rows are known in one branch only, dense cotangents are computed instead.
+    Only the cotangents of rows that a branch reads are computed for shared tensors. If the shapes of these rows are
+    known in one branch only, dense cotangents are computed instead.
+
+    Args:
+      cotangents: those of the cond's results.
+      outputs: the cond's results.
+      pred, captured: the cond's operands.
+      then_branch, else_branch, shapes: the cond's attributes.
+      shared: the tensors that all iterations of a loop around the cond read, or None.
     """
     branches = [_Branch(then_branch, shared), _Branch(else_branch, shared)]
     for branch in branches:

@@ -11,7 +11,17 @@ from tvtf.core.composite import TypeSpec
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import export, hooks
-from tvtf.core.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
+from tvtf.core.shape import (
+    Dim,
+    TensorShape,
+    TensorType,
+    agree_dim,
+    agree_rank,
+    as_shape,
+    fresh_dim,
+    keeps_shape,
+    same_dim,
+)
 from tvtf.core.specialization import UnknownSize, of_any_rank, unknown_size
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, read_if_variable
 from tvtf.core.thread_state import state
@@ -265,6 +275,11 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
 
     The branches, which were traced for unknown ranks, are traced again for the known ranks. Eagerly, as in the gradient of
     a call that a session runs op by op, the branch is simply called.
+
+    Args:
+      pred: the condition, a boolean scalar.
+      captured: the operands of the branches.
+      then_branch, else_branch: functions of the operands.
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction, lift
 
@@ -413,9 +428,13 @@ def while_loop(
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
     """Runs a ``tf.while_loop`` in Python, and returns the final loop variables converted to tensors.
 
-    ``maximum_iterations`` is the greatest number of iterations, or None.
+    Args:
+      cond, body: functions of the loop variables.
+      loop_vars: the loop variables before the loop.
+      maximum_iterations: the greatest number of iterations, or None.
     """
-    values, count = loop_vars, 0
+    values = loop_vars
+    count = 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         result = body(*values)
         values = _as_loop_vars(result, loop_vars, expand_composites=False)
@@ -804,9 +823,11 @@ def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
     if nest.is_nested(loop_vars):
         if isinstance(loop_vars, dict):
             keys = nest.sorted_keys(loop_vars)
-            declared_parts, loop_var_parts = [declared[key] for key in keys], [loop_vars[key] for key in keys]
+            declared_parts = [declared[key] for key in keys]
+            loop_var_parts = [loop_vars[key] for key in keys]
         else:
-            declared_parts, loop_var_parts = list(declared), list(loop_vars)
+            declared_parts = list(declared)
+            loop_var_parts = list(loop_vars)
         if len(declared_parts) != len(loop_var_parts):
             nest.assert_same_structure(list(loop_vars), list(declared))  # raises TensorFlow's error
         leaves = []
@@ -832,8 +853,11 @@ def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
     """
     if invariant is None:
         return dims
-    unique_name = state.trace.root.unique
-    return tuple(fresh_dim(unique_name("size")) if size is None else dim for dim, size in zip(dims, invariant))
+
+    def new_dim() -> Dim:
+        return fresh_dim(state.trace.root.unique("size"))
+
+    return tuple(new_dim() if size is None else dim for dim, size in zip(dims, invariant))
 
 
 def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[Any, ...]:

@@ -281,7 +281,8 @@ class _CondWithEffects:
         then_replay, else_replay = self.branches
         # The operands are the captures, then the results of the first branch's effects, then of the second's. A branch
         # is passed all of them, and reads the captures and the results of its own effects.
-        then_start, else_start = len(types) - self.count, len(types) - self.counts[1]
+        then_start = len(types) - self.count
+        else_start = len(types) - self.counts[1]
 
         def then_branch(*operands: Tensor) -> Sequence[Tensor]:
             return then_replay.run_without_effects(operands[:then_start], operands[then_start:else_start])

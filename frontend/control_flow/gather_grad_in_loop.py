@@ -228,15 +228,19 @@ def _dynamic_slice_row_indices(x: Tensor, *starts: Tensor, axes: Any, sizes: Any
 def _strided_slice_row_indices(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
     """Computes the flat indices of the rows that ``strided_slice`` reads of ``x``.
 
-    The axes up to the last sliced one are flattened to one axis of rows. ``checked`` (the axes whose bounds are
-    checked) has no influence on the indices.
+    The axes up to the last sliced one are flattened to one axis of rows.
+
+    Args:
+      x: the tensor.
+      begin, size, strides: the first index, the number of indices and the step along each axis.
+      checked: the axes whose bounds are checked; it has no influence on the indices.
     """
     axis_count = _sliced_axis_count(x, begin, size)
-    bounds = zip(begin[:axis_count], size[:axis_count], strides[:axis_count])
-    along = [
-        bind.add(scalar_of(start), bind.multiply(_range(count), scalar_of(stride))) for start, count, stride in bounds
-    ]
-    return _combined_indices(x._type.shape, along)
+    indices_by_axis = []
+    for start, count, stride in zip(begin[:axis_count], size[:axis_count], strides[:axis_count]):
+        offsets = bind.multiply(_range(count), scalar_of(stride))
+        indices_by_axis.append(bind.add(scalar_of(start), offsets))
+    return _combined_indices(x._type.shape, indices_by_axis)
 
 
 def _sliced_axis_count(x: Tensor, begin: Any, size: Any) -> int:

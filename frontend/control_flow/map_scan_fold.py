@@ -148,6 +148,10 @@ def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable
 
     A row of a composite tensor isn't made of rows of its components, so a loop can't slice the components.
 
+    Args:
+      fn: the function of an element.
+      elems: the elements: tensors or composite tensors in a nested structure.
+
     Returns:
       a function that takes the row's index in place of the row of a composite tensor, and the elements to map it over.
     """

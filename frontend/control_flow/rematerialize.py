@@ -93,7 +93,8 @@ class WithoutEffects:
         effects doesn't run: its results are zeros, which nothing reads.
         """
         if prim.name in CONTROL:
-            prim, attrs = table[prim.name.removeprefix("effect_")], _without_growth(inputs, attrs)
+            prim = table[prim.name.removeprefix("effect_")]
+            attrs = _without_growth(inputs, attrs)
         elif prim.name == "effect_recompute":
             prim = table["recompute"]
         elif prim.name == "guard":
@@ -165,7 +166,12 @@ class ResidualsWithoutEffects(KeepResiduals, WithoutEffects):
 def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], saved: dict[int, Tensor]) -> Any:
     """Returns the saved results of a primitive, and records the primitive on the gradient tapes as if it had run.
 
-    ``saved`` maps indices of results to results. Results that nothing reads weren't saved, and become zeros.
+    Results that nothing reads weren't saved, and become zeros.
+
+    Args:
+      prim: the primitive.
+      inputs, attrs: its inputs and attributes.
+      saved: the saved results, by their indices among all results.
     """
     zeros = zeros_for(prim, inputs, attrs)
     if isinstance(zeros, Tensor):

@@ -256,7 +256,11 @@ def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[An
         element_shapes = [_element_dims(value) for value in loop_vars]
     all_dims = [dim for shape in element_shapes if shape is not None for dim in shape]
     sizes = abstract.sizes(all_dims)
-    return [None if shape is None else tuple(substitute_dim(dim, sizes) for dim in shape) for shape in element_shapes]
+
+    def in_first_iteration(shape: Any) -> Any:
+        return None if shape is None else tuple(substitute_dim(dim, sizes) for dim in shape)
+
+    return [in_first_iteration(shape) for shape in element_shapes]
 
 
 def _element_dims(value: Any) -> Any:

@@ -242,15 +242,18 @@ class TracedArray:
         If index or size are unknown while tracing, a run-time check is emitted. ``verb`` is "modify" or "access", for
         the error message.
         """
-        size, known = self.buffer._type.shape[0], _known(index)  # type: ignore[union-attr]
+        size = self.buffer._type.shape[0]  # type: ignore[union-attr]
+        known = _known(index)
         if known is not None and isinstance(size, int):
             if not 0 <= known < size:
                 raise InvalidArgumentError(
                     None, "TensorList", f"Trying to {verb} element {known} in a list with {size} elements."
                 )
             return
-        position, end = _scalar(index), _scalar(size)
-        is_inside = bind.logical_and(bind.less_equal(convert_to_tensor(0), position), bind.less(position, end))
+        position = _scalar(index)
+        is_nonnegative = bind.less_equal(convert_to_tensor(0), position)
+        is_below_end = bind.less(position, _scalar(size))
+        is_inside = bind.logical_and(is_nonnegative, is_below_end)
         message = f"Trying to {verb} an element that is not in a list with {size} elements."
         bind.guard(is_inside, message=message)
 

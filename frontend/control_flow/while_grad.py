@@ -73,11 +73,17 @@ def _vjp_by_element(
     """Computes the cotangents of a loop's inputs by a trace for one element of batched cotangents.
 
     The backward loop can be emitted only in a trace. The trace for one element then runs for all elements at once.
+
+    Args:
+      vjp: the rule that computes the cotangents in a trace.
+      cotangents: those of the loop's results, batched.
+      outputs, inputs, attrs: the loop's results, inputs and attributes.
     """
-    vjp_of_element = with_all_cotangents(vjp)
-    return by_element(
-        lambda *element_cotangents: vjp_of_element(element_cotangents, outputs, *inputs, **attrs), cotangents
-    )
+
+    def vjp_of_element(*element_cotangents: Any) -> Any:
+        return with_all_cotangents(vjp)(element_cotangents, outputs, *inputs, **attrs)
+
+    return by_element(vjp_of_element, cotangents)
 
 
 def effect_while_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
@@ -120,9 +126,14 @@ class _Loop:
 
         ``effects`` says whether the loop has side effects. The other arguments are the attributes of the loop.
         """
-        self.condition, self.body, self.effects = condition, body, effects
-        self.start, self.invariants = list(inputs[:carried]), list(inputs[carried:])
-        self.bound, self.shapes, self.arrays = bound, shapes, arrays
+        self.condition = condition
+        self.body = body
+        self.effects = effects
+        self.start = list(inputs[:carried])
+        self.invariants = list(inputs[carried:])
+        self.bound = bound
+        self.shapes = shapes
+        self.arrays = arrays
         self.extended_start = [self._with_final_rows(i, x, y) for i, (x, y) in enumerate(zip(self.start, outputs))]
         self.active = [i for i, x in enumerate(self.start) if differentiable(x)]
         self.shapes_after = [output._type.shape for output in outputs]
@@ -421,9 +432,12 @@ def _first_rows(cotangent: Any, before: Tensor) -> Any:
     """
     if cotangent is None or same_shape(cotangent._type.shape, before._type.shape):
         return cotangent
-    rows = before._type.shape[0]
-    # A function, which is called if the cotangent is needed.
-    return partial(lambda: bind.ensure_shape(cotangent[: scalar_of(rows)], shape=before._type.shape))
+    row_count = before._type.shape[0]
+
+    def first_rows() -> Any:
+        return bind.ensure_shape(cotangent[: scalar_of(row_count)], shape=before._type.shape)
+
+    return partial(first_rows)  # called if the cotangent is needed
 
 
 class _Sweep:
