@@ -402,7 +402,14 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def _instance_for(
         self, arguments: Arguments, level: Level, ranks: Mapping[int, tuple[int, ...]], tensors: Sequence[Tensor]
     ) -> ConcreteFunction:
-        """Traces the function again for more specific arguments, by inlining the first trace."""
+        """Traces the function again for more specific arguments, by inlining the first trace.
+
+        Args:
+          arguments: the arguments, with the ranks or shapes that calls have.
+          level: whether ranks or shapes are known.
+          ranks: the ranks of the tensors that calls of Python return.
+          tensors: the tensors among the arguments of a call.
+        """
 
         def replay(tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
             traced_with(self._streams_of_instances)

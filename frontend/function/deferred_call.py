@@ -104,9 +104,10 @@ class Example(NamedTuple):
         Returns None if the dtypes of the results depend on the sizes, because a dtype must be known while tracing.
         """
         _, first = examples[0]
-        dtypes_of_examples = {tuple(tensor_type.dtype for tensor_type in example.types) for _, example in examples}
-        if len(dtypes_of_examples) > 1:
-            return None
+        first_dtypes = [tensor_type.dtype for tensor_type in first.types]
+        for _sizes, example in examples:
+            if [tensor_type.dtype for tensor_type in example.types] != first_dtypes:
+                return None
         types, known = [], []
         for i in range(len(first.types)):
             types.append(common_type([(sizes, example.types[i]) for sizes, example in examples]))

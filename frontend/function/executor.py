@@ -116,6 +116,8 @@ class GraphFunction:
             # Inlines the graph: its primitives are bound again, in the active trace or under vectorized_map.
             return evaluate(self.graph.module(), "main", inputs)
         _check_inferred_sizes(self.graph, inputs)
+        if not state.tapes:
+            return self.run(inputs)
         watched = tuple(i for i, x in enumerate(inputs) if any(tape.watches(x) for tape in state.tapes))
         return self._call_watched(inputs, watched) if watched else self.run(inputs)
 
@@ -260,7 +262,8 @@ class ForwardBackward:
         positions = {p._var: i for i, p in enumerate(inputs)}
         for value in residuals:
             if isinstance(value._var, ir.Constant):
-                self.sources.append(("value", EagerTensor(np.array(value._var.value.numpy()))))
+                array = np.array(value._var.value.numpy())
+                self.sources.append(("value", EagerTensor(array)))
             elif value._var in positions:
                 self.sources.append(("input", positions[value._var]))
             else:
@@ -347,10 +350,10 @@ def _add_cotangent_param(trace: Trace, output: Tensor, params: Sequence[Tensor])
     replaced by a new symbol: the forward function computes it, so the backward trace can't express it.
     """
     known_dims = dims_in(param._type for param in params)
-    shape = tuple(
-        dim if is_computable_from(dim, known_dims) else fresh_dim(trace.unique("size")) for dim in output._type.shape
-    )
-    cotangent = trace.add_param(output._type._replace(shape=shape), "ct")
+    shape = []
+    for dim in output._type.shape:
+        shape.append(dim if is_computable_from(dim, known_dims) else fresh_dim(trace.unique("size")))
+    cotangent = trace.add_param(output._type._replace(shape=tuple(shape)), "ct")
     return with_shape_of_result(cotangent, output)  # type: ignore[no-any-return]
 
 
@@ -408,7 +411,8 @@ class Gradients:
         remaining = iter(tensors)
         for i in self.connected:
             if i in self.rows:
-                values, indices = next(remaining), next(remaining)
+                values = next(remaining)
+                indices = next(remaining)
                 gradients[i] = rows_of(inputs[i], values, indices)
             else:
                 gradients[i] = next(remaining)

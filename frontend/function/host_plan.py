@@ -251,8 +251,9 @@ class Plan:
         compute = _OPERATORS.get(type(dim).__name__)
         if compute is None:
             raise NeedsCompilation
-        a, b = self._dim(dim.a), self._dim(dim.b)
-        return lambda values: _computed_if_known(compute, a(values), b(values))
+        left = self._dim(dim.a)
+        right = self._dim(dim.b)
+        return lambda values: _computed_if_known(compute, left(values), right(values))
 
     def _sizes(self, ty: Any, slot: int) -> list[tuple[int, int, int]]:
         """Returns, for each dim of a tensor that attributes use: the dim's slot, the tensor's slot, and the axis."""

@@ -56,7 +56,11 @@ class SizedInstance(Instance):
             dialect.of_unknown_dims(ty) if ty.shape is None else dialect.from_relax_type(ty) for ty in self._declared
         ]
         bind.guard(convert_to_tensor(False), message=str(error))
-        return tuple(bind.broadcast_to(zeros([], t.dtype), shape=tuple(map(self._dim_or_0, t.shape))) for t in types)
+        results = []
+        for tensor_type in types:
+            shape = tuple(map(self._dim_or_0, tensor_type.shape))
+            results.append(bind.broadcast_to(zeros([], tensor_type.dtype), shape=shape))
+        return tuple(results)
 
     @property
     def _declared(self) -> list[Any]:

@@ -220,8 +220,9 @@ def _eager_result(call: _Call) -> Any:
     recorded call, but second-order gradients do. A tape that watches no input records identities of the results, as in
     TensorFlow.
     """
-    inputs, results = call.inputs(), call.outputs()
-    outputs = _without_recording(lambda: tuple(bind.identity(result) for result in results))
+    inputs = call.inputs()
+    results = call.outputs()
+    outputs = _without_recording(lambda: tuple(map(bind.identity, results)))
     for tape in state.tapes:
         if any(map(tape.watches, inputs)):
             tape.record(call, (*results, *inputs), outputs, {})
@@ -250,14 +251,16 @@ def _traced_result(call: _Call) -> Any:
     The op returns its first operands, the results, and has the user's gradient. Its other operands are the inputs, and
     the tensors that the traced gradient function captures.
     """
-    results, inputs = [state.trace.own(output) for output in call.outputs()], call.inputs()
+    results = [state.trace.own(output) for output in call.outputs()]
+    inputs = call.inputs()
     try:
         captured, attrs = _gradient_function(call, results)
     except Exception as error:  # raised when a gradient is taken, as in TensorFlow
         captured, attrs = _raising_backward(
             f"the gradient function of {call.name!r} raised {type(error).__name__}: {error}"
         )
-    operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
+    operands = (*results, *inputs, *captured)
+    attrs = attrs | {"count": len(results)}
     if not call.assigns:
         return call.with_outputs(with_gradient.bind(*operands, **attrs))
     # The gradient function assigns Variables. Only tapes in this trace can run it, so they record the call itself.

@@ -102,9 +102,20 @@ def recompute_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, forward: Any, 
 
     The second run reads its inputs through the op ``apart``, an optimization barrier. Without it, common subexpression
     elimination would merge the second run with the first, and keep the intermediate results in memory.
+
+    Args:
+      cotangents: those of the function's results.
+      outputs: the results of the first run.
+      inputs: the function's inputs.
+      forward: the function, traced or as a graph.
+      count: the number of the function's results.
     """
     copies = [bind.apart(x) for x in inputs]
-    return _cotangents_of_rerun(lambda: call(forward, copies)[:count], copies, cotangents)
+
+    def run_again() -> Sequence[Any]:
+        return call(forward, copies)[:count]
+
+    return _cotangents_of_rerun(run_again, copies, cotangents)
 
 
 # -- eager

@@ -301,12 +301,10 @@ class GradientTape(Recorder):
         The leading axis of ``cotangents``, and of the results, is over the sweeps. A source that the target doesn't
         depend on gets None.
         """
+        sweep_count = cotangents._type.shape[0]
         with level() as map_level:
             grads = self._sweep([target], sources, [Batched(cotangents, map_level)])
-            return [
-                None if grad is None else unwrapped(as_dense(grad), map_level, cotangents._type.shape[0])
-                for grad in grads
-            ]
+            return [None if grad is None else unwrapped(as_dense(grad), map_level, sweep_count) for grad in grads]
 
     def batch_jacobian(
         self,

@@ -177,6 +177,12 @@ def _template(
 ) -> tuple[list[str], list[Tensor], list[bool]]:
     """Formats the arguments of ``tf.print`` as text, with the tensors left out.
 
+    Args:
+      inputs: the values to print.
+      sep: the text between them.
+      end: the text after them.
+      summarize: the number of elements shown at both ends of each dim.
+
     Returns:
       the pieces of text around the tensors, the tensors, and for each tensor whether it is text to print without quotes.
     """

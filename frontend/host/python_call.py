@@ -146,7 +146,8 @@ def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op:
 
     def on_components(*flat: Any) -> list[Any]:
         """Packs the components into composite tensors, calls the function, and flattens the results to components."""
-        results = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
+        arguments = nest.pack_sequence_as(inp, flat, expand_composites=True)
+        results = func(*nest.flatten(arguments))
         return nest.flatten([] if results is None else results, expand_composites=True)
 
     if op == "PyFunc":
