@@ -148,9 +148,11 @@ class _AlignmentStates:
         """
         batch, size = labels._type.shape
         blanks = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, size))
-        blank_label_pairs = bind.reshape(public_names()["stack"]([blanks, labels], axis=2), shape=(batch, 2 * size))
+        stacked = public_names()["stack"]([blanks, labels], axis=2)
+        blank_label_pairs = bind.reshape(stacked, shape=(batch, 2 * size))
         last_blank = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, 1))
-        self.classes, self.limit = _number(classes), limit
+        self.classes = _number(classes)
+        self.limit = limit
         self.states = bind.concat(blank_label_pairs, last_blank, axis=1)
         state_indices = arange(_number(2 * size + 1))
         label_before = self.shifted(cast(self.states, float32), 2, -1.0)  # -1: the first label has none before it
@@ -160,7 +162,8 @@ class _AlignmentStates:
         """The class that a state contributes to in the gradient; -1, as in TensorFlow, for a blank among the labels."""
         self.skips = where(is_new, 0.0, LOG_ZERO)
         ends = 2 * bind.reshape(counts, shape=(batch, 1))
-        self.last = where(bind.logical_or(equal(state_indices, ends), equal(state_indices, ends - 1)), 0.0, limit)
+        is_end = bind.logical_or(equal(state_indices, ends), equal(state_indices, ends - 1))
+        self.last = where(is_end, 0.0, limit)
         self.first = where(bind.broadcast_to(state_indices < 2, shape=self.states._type.shape), 0.0, LOG_ZERO)
 
     @staticmethod

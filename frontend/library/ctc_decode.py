@@ -98,10 +98,13 @@ def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, me
     Returns:
       the components of a sparse tensor of labels, and for each row the negative sum of the best logits.
     """
-    rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
+    rows = []
+    scores = np.zeros((inputs.shape[1], 1), inputs.dtype)
     for i, length in enumerate(_checked_lengths(inputs, lengths, "CTCGreedyDecoder")):
-        best = inputs[:length, i].argmax(-1).tolist()
-        scores[i] = -inputs[:length, i].max(-1, initial=-np.inf).sum() if length else 0
+        logits = inputs[:length, i]
+        best = logits.argmax(-1).tolist()
+        best_logits = logits.max(-1, initial=-np.inf)
+        scores[i] = -best_logits.sum() if length else 0
         labels = [label for label, _ in groupby(best)] if merges else best
         rows.append([label for label in labels if label != blank])
     return (*_sparse_components(rows), scores)
@@ -193,8 +196,8 @@ def _prefix_beam_search(frames: np.ndarray, width: int) -> list[tuple[tuple[int,
         for prefix, (blank_end, label_end) in beam.items():
             _extend_prefix(extended, prefix, blank_end, label_end, scores)
         # The most probable prefixes first, whatever they end in.
-        ranked = sorted(extended.items(), key=lambda item: -np.logaddexp(item[1][0], item[1][1]))
-        beam = {prefix: (log_probs[0], log_probs[1]) for prefix, log_probs in ranked[:width]}
+        ranked = sorted(extended, key=lambda prefix: -np.logaddexp(*extended[prefix]))
+        beam = {prefix: (extended[prefix][0], extended[prefix][1]) for prefix in ranked[:width]}
     return [(prefix, float(np.logaddexp(*log_probs))) for prefix, log_probs in beam.items()]
 
 
@@ -276,7 +279,8 @@ def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Returns the distinct labels, padded with zeros, and for each label its index among the distinct labels of its row.
     """
-    unique, indices = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
+    unique = np.zeros(labels.shape, np.int64)
+    indices = np.zeros(labels.shape, np.int32)
     for i, row in enumerate(labels.tolist()):
         distinct_labels = list(dict.fromkeys(row))
         index_of = {label: index for index, label in enumerate(distinct_labels)}

@@ -209,15 +209,21 @@ def _depthwise_conv_gradient(
     format: Any,
     rates: Any,
 ) -> Tensor:
-    """Computes the gradient of a depthwise convolution by its images (``operand_index`` 0) or its filter (1).
+    """Computes the gradient of a depthwise convolution with respect to its images or its filter.
 
-    The values of this operand don't matter, only its shape. ``cotangent`` is that of the convolution's result.
+    Args:
+      images, filters: the operands. Of the one to differentiate by, only the shape matters.
+      operand_index: 0 for the gradient of the images, 1 for that of the filter.
+      cotangent: that of the convolution's result.
+      strides, padding, format, rates: the arguments of the convolution.
     """
-    operands = (images, filters)
+    operand = (images, filters)[operand_index]
+    dilations = None if rates is None else _pair(rates, format)
     with GradientTape() as tape:
-        tape.watch(operands[operand_index])
-        y = depthwise_conv2d(images, filters, strides, padding, format, None if rates is None else _pair(rates, format))
-    return tape.gradient(y, operands[operand_index], output_gradients=convert_to_tensor(cotangent, y.dtype))  # type: ignore[no-any-return]
+        tape.watch(operand)
+        y = depthwise_conv2d(images, filters, strides, padding, format, dilations)
+    y_cotangent = convert_to_tensor(cotangent, y.dtype)
+    return tape.gradient(y, operand, output_gradients=y_cotangent)  # type: ignore[no-any-return]
 
 
 def _pair(rates: Sequence[int], format: Any) -> list[int]:

@@ -140,6 +140,11 @@ def run_isolated(executable: Any, isolated: IsolatedKernel, operands: list[Any])
     """Returns a function without arguments that calls a kernel of a compiled library once on these operands.
 
     Copies of constant operands in a packed layout are computed here, once, so that they aren't timed with the kernel.
+
+    Args:
+      executable: the compiled library of the kernel.
+      isolated: the kernel.
+      operands: its operands.
     """
     arguments = list(operands)
     if isolated.constants:

@@ -207,7 +207,8 @@ def _tuning_tasks(code: Any, tensors: Sequence[Any], variables: Sequence[Variabl
     for isolated in isolated_kernels(code.module(), host_target()):
         if isolated.name not in seconds:
             continue
-        key, share = workload_key(isolated.func), seconds[isolated.name] / times.seconds
+        key = workload_key(isolated.func)
+        share = seconds[isolated.name] / times.seconds
         known_task = tasks.get(key)
         if known_task is None:
             tasks[key] = TuningTask(isolated, key, share)
@@ -223,6 +224,11 @@ def _operands(
     """Runs a call of the function, and returns copies of the operands that each kernel gets, by the kernel's name.
 
     A kernel is timed on these operands, because they may be indices, which can't be made up.
+
+    Args:
+      code: the compiled function.
+      tensors, variables: the arguments of the call.
+      kernels: the kernels.
     """
     operand_counts = {isolated.name: isolated.operands for isolated in kernels}
     operands: dict[str, list[Any]] = {}
@@ -245,10 +251,11 @@ def _kernel_and_record(task: TuningTask, found: Found) -> tuple[TunedKernel, tun
 
     The record is None if the best schedule isn't reliably faster than the default.
     """
-    name, target = task.isolated.name, describe(host_target())
+    name = task.isolated.name
     if not found.is_significant:
         return TunedKernel(name, task.share, found.before, found.before, {}, found.tried, found.mismatched), None
     kernel = TunedKernel(name, task.share, found.before, found.after, _changed(found), found.tried, found.mismatched)
+    target = describe(host_target())
     description = f"{name}: {task.isolated.shapes}"[: tuning_records.LONGEST_TEXT]
     return kernel, tuning_records.Record(target, task.key, description, found.best.choices, found.before, found.after)
 

@@ -333,14 +333,21 @@ class Optimizer(AutoTrackable):
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
-        """Excludes variables from weight decay, given as Variables or by patterns found in their names.
+        """Excludes variables from weight decay.
+
+        Args:
+          var_list: the Variables to exclude.
+          var_names: patterns; a variable is excluded if one is found in its name.
 
         Raises:
           ValueError: the optimizer is already built.
         """
         if self.built:
             raise ValueError(MSG_BUILT)
-        pattern = "|".join(sorted(set(var_names))) if var_names else None
+        pattern = None
+        if var_names:
+            distinct_names = sorted(set(var_names))
+            pattern = "|".join(distinct_names)
         identities = frozenset(_identity_of(variable) for variable in var_list or ())
         self._decay_exclusions = NoDependency((identities, pattern))
 

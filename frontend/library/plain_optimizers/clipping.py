@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tvtf.core.tensor import Tensor
@@ -13,16 +14,24 @@ from tvtf.ops.rules import bind, number, ones_like
 def clipped(
     grads: Sequence[Any], clipnorm: float | None, clipvalue: float | None, global_clipnorm: float | None
 ) -> list[Any]:
-    """Clips the gradients by the limit that is set: each by its norm, all by their common norm, or each by value.
+    """Clips gradients by the limit that is set.
 
     Of IndexedSlices, only the values are clipped, as in Keras.
+
+    Args:
+      grads: the gradients.
+      clipnorm: the limit of each gradient's norm, or None.
+      clipvalue: the limit of each value, or None.
+      global_clipnorm: the limit of the common norm of all gradients, or None.
     """
     if clipnorm is not None and clipnorm > 0:
-        return [on_values(lambda values: by_norm(values, clipnorm), grad) for grad in grads]
+        clip = partial(by_norm, limit=clipnorm)
+        return [on_values(clip, grad) for grad in grads]
     if global_clipnorm is not None and global_clipnorm > 0:
         return by_global_norm(grads, global_clipnorm)
     if clipvalue is not None and clipvalue > 0:
-        return [on_values(lambda values: by_value(values, clipvalue), grad) for grad in grads]
+        clip = partial(by_value, limit=clipvalue)
+        return [on_values(clip, grad) for grad in grads]
     return list(grads)
 
 
@@ -50,7 +59,11 @@ def by_global_norm(grads: Sequence[Any], limit: float) -> list[Any]:
     norm = bind.sqrt(total)
     inverse = bind.minimum(number(1, norm) / norm, number(1 / limit, norm))
     scale = number(limit, norm) * inverse + (norm - norm)  # inf - inf is NaN
-    return [on_values(lambda values: bind.multiply(values, _as(scale, values)), grad) for grad in grads]
+
+    def scaled(values: Tensor) -> Tensor:
+        return bind.multiply(values, _as(scale, values))  # type: ignore[no-any-return]
+
+    return [on_values(scaled, grad) for grad in grads]
 
 
 def squared_norm(grad: Tensor) -> Tensor:

@@ -61,7 +61,8 @@ class SGD(Optimizer):
             self._subtract(on_values(lambda values: values * rate, gradient), variable)
             return
         step = as_dense(gradient) * rate
-        slot, factor = self._slot(self.momentums, variable), number(self.momentum, step)
+        slot = self._slot(self.momentums, variable)
+        factor = number(self.momentum, step)
         new_momentum = slot.value() * factor - step
         slot.assign(new_momentum, read_value=False)
         update = new_momentum * factor - step if self.nesterov else new_momentum
