@@ -113,8 +113,15 @@ def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]
 def _call_matching_target(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the dispatch target (a registered replacement) of a public function that matches the arguments' types.
 
-    Returns NotImplemented if none matches or the arguments are invalid; then the public function itself runs. Raises
-    ValueError if more than one matches.
+    Returns NotImplemented if none matches or the arguments are invalid; then the public function itself runs.
+
+    Args:
+      api: the public function.
+      signature: its signature.
+      args, kwargs: the arguments of the call.
+
+    Raises:
+      ValueError: more than one target matches.
     """
     try:
         bound = signature.bind(*args, **kwargs)
@@ -122,7 +129,10 @@ def _call_matching_target(api: Any, signature: inspect.Signature, args: tuple[An
         return NotImplemented
     bound.apply_defaults()
     arguments = list(bound.arguments.values())
-    matching = [target for target, checks in _targets[api] if any(check(arguments) for check in checks)]
+    matching = []
+    for target, checks in _targets[api]:
+        if any(check(arguments) for check in checks):
+            matching.append(target)
     if len(matching) > 1:
         raise ValueError(
             f"Multiple dispatch targets that were registered with tf.dispatch_for ({matching[0]} and {matching[1]}) match the "

@@ -429,7 +429,9 @@ def _sum_of_products(left_operators: Sequence[Any], right_operators: Sequence[An
     products = []
     for left, right in zip(left_operators, right_operators):
         product = left.matmul(right)
-        products.append(product if has_special_sum(product) else LinearOperatorFullMatrix(product.to_dense()))
+        if not has_special_sum(product):
+            product = LinearOperatorFullMatrix(product.to_dense())
+        products.append(product)
     return sum_of(products)
 
 

@@ -320,11 +320,14 @@ class LinearOperatorToeplitz(LinearOperator):
         The circulant matrix has the Toeplitz matrix as its upper left block. Its first column is ``col``, a zero, and
         ``row`` reversed without the first element. ``x`` is padded with zeros.
         """
-        col, row = convert_to_tensor(self.col), convert_to_tensor(self.row)  # of one batch: TensorFlow joins them, too
+        # Both have the same batch dims, as in TensorFlow.
+        col = convert_to_tensor(self.col)
+        row = convert_to_tensor(self.row)
         x = maybe_adjoint(x, adjoint_arg)
         reversed_row = public_names()["reverse"](row[..., 1:], axis=[-1])  # type: ignore[index]
         kernel = bind.concat(col, zeros_like(col[..., :1]), reversed_row, axis=col.ndim - 1)  # type: ignore[index]
-        circulant = LinearOperatorCirculant(_fourier_transform(_to_complex(kernel), 1), self.dtype)
+        spectrum = _fourier_transform(_to_complex(kernel), 1)
+        circulant = LinearOperatorCirculant(spectrum, self.dtype)
         padded = bind.concat(x, zeros_like(x), axis=x.ndim - 2)
         return circulant.matmul(padded, adjoint=adjoint)[..., : self._dims()[-1], :]  # type: ignore[no-any-return]
 

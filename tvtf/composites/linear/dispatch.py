@@ -15,6 +15,11 @@ def _matmul(a: Any, b: Any, adjoint_a: bool, adjoint_b: bool, **options: Any) ->
     """Implements ``tf.matmul`` for a linear operator and a matrix, in either order.
 
     If the matrix is on the left, the product is computed by adjoints: A B = (B^H A^H)^H.
+
+    Args:
+      a, b: a linear operator and a matrix, in either order.
+      adjoint_a, adjoint_b: whether the conjugate transpose of an operand is multiplied.
+      options: other arguments of ``tf.matmul``.
     """
     if options["transpose_a"] or options["transpose_b"]:
         raise ValueError("Transposing not supported at this time.")

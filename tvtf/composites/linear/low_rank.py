@@ -187,12 +187,16 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     def _log_abs_determinant(self) -> Tensor:
         """Returns log |det| by the matrix determinant lemma: from the determinants of L, D and the k x k capacitance."""
+        capacitance = self._capacitance()
         if self._use_cholesky:
-            log_capacitance = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
+            factor_diagonal = diagonal(bind.cholesky(capacitance))
+            log_capacitance = 2 * total(bind.log(factor_diagonal))
         else:
-            log_magnitude = bind.log(magnitude(bind.matrix_determinant(self._capacitance())))
-            log_capacitance = to_dtype(log_magnitude, self.dtype)
-        return log_capacitance + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
+            determinant = bind.matrix_determinant(capacitance)
+            log_capacitance = to_dtype(bind.log(magnitude(determinant)), self.dtype)
+        log_diagonal = self.diag_operator.log_abs_determinant()
+        log_base = self.base_operator.log_abs_determinant()
+        return log_capacitance + log_diagonal + log_base  # type: ignore[no-any-return]
 
     def _diag_part(self) -> Tensor:
         result = self.u * conjugate_if(self.v, True)

@@ -262,14 +262,20 @@ class LinearOperator(Module, CompositeTensor):
 
     @of_any_rank
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
-        """Returns the product with matrices of shape (..., domain, k), or with another operator.
+        """Returns the product of the operator with matrices, or with another operator.
+
+        Args:
+          x: matrices of shape (..., domain, k), or an operator.
+          adjoint: whether the operator's conjugate transpose is multiplied.
+          adjoint_arg: whether the conjugate transpose of ``x`` is multiplied.
 
         Raises:
           ValueError: the dims don't fit.
           TypeError: the dtypes of ``x`` and the operator differ.
         """
         if isinstance(x, LinearOperator):
-            left, right = self._or_adjoint(adjoint), x._or_adjoint(adjoint_arg)
+            left = self._or_adjoint(adjoint)
+            right = x._or_adjoint(adjoint_arg)
             left._check_operator(right, "x")
             return left._linop_matmul(right)
         # The axes of the columns of the operator and of the rows of x, after taking the adjoints.
@@ -287,7 +293,12 @@ class LinearOperator(Module, CompositeTensor):
 
     @of_any_rank
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """Returns the exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
+        """Returns the exact solution ``x`` of ``self @ x = rhs``.
+
+        Args:
+          rhs: matrices of shape (..., range, k), or an operator.
+          adjoint: whether to solve with the operator's conjugate transpose.
+          adjoint_arg: whether to solve for the conjugate transpose of ``rhs``.
 
         Raises:
           NotImplementedError: the operator is known to be singular, or not square.
@@ -296,7 +307,8 @@ class LinearOperator(Module, CompositeTensor):
             if hint is False:
                 raise NotImplementedError(f"Exact solve not implemented for an operator that is expected to {text}.")
         if isinstance(rhs, LinearOperator):
-            left, right = self._or_adjoint(adjoint), rhs._or_adjoint(adjoint_arg)
+            left = self._or_adjoint(adjoint)
+            right = rhs._or_adjoint(adjoint_arg)
             left._check_operator(right, "rhs")
             return left._linop_solve(right)
         # The axes of the rows of the operator and of rhs, after taking the adjoints.

@@ -298,7 +298,8 @@ class LinearOperatorTridiag(LinearOperator):
         if self.diagonals_format == "compact":
             *batch, _, size = dims_of(self.diagonals)
         else:
-            batch = list(broadcast(*(dims_of(each)[:-1] for each in self.diagonals)))
+            batch_shapes = [dims_of(diagonal)[:-1] for diagonal in self.diagonals]
+            batch = list(broadcast(*batch_shapes))
             size = dims_of(self.diagonals[1])[-1]
         return (*batch, size, size)
 
@@ -320,8 +321,11 @@ class LinearOperatorTridiag(LinearOperator):
         if adjoint:
             # The upper diagonal has a padding element at its end, the lower one at its beginning.
             roll = public_names()["roll"]
-            upper, lower = roll(lower, -1, axis=-1), roll(upper, 1, axis=-1)
-            upper, main, lower = conjugate_if(upper, True), conjugate_if(main, True), conjugate_if(lower, True)
+            rolled_lower = roll(lower, -1, axis=-1)
+            rolled_upper = roll(upper, 1, axis=-1)
+            upper = conjugate_if(rolled_lower, True)
+            main = conjugate_if(main, True)
+            lower = conjugate_if(rolled_upper, True)
         return public_names()["stack"]([upper, main, lower], axis=-2)  # type: ignore[no-any-return]
 
     @property

@@ -32,7 +32,8 @@ def broadcast_rows(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], A
       The innermost values of both tensors, with inner dims that still have to be broadcast by NumPy's rules, and a function
       that partitions the values of a result into rows.
     """
-    shape_x, shape_y = _ragged_shape(x, y), _ragged_shape(y, x)
+    shape_x = _ragged_shape(x, y)
+    shape_y = _ragged_shape(y, x)
     if shape_x.rank > shape_y.rank:
         partitions, from_y, from_x = _broadcast(shape_y, shape_x)
     else:

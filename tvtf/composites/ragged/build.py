@@ -148,9 +148,14 @@ def split_axis(rows: Any, sizes: Sequence[Dim], splits_dtype: DType) -> Any:
 def _trim_rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
     """Converts a dense matrix to a ragged tensor with rows of the given lengths, or without their trailing padding.
 
-    One of both is given. A length is clipped to the matrix's width.
+    Args:
+      matrix: tensor of shape (rows, columns, ...).
+      lengths: the length of each row, at most the number of columns; None if ``padding`` is given.
+      padding: the value that is removed from the ends of rows, or None.
+      splits_dtype: the dtype of the row splits.
     """
-    width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
+    width = dim(matrix, 1)
+    zero = EagerTensor(np.zeros((), np.int64))
     if padding is not None:
         padding = convert_to_tensor(padding, matrix.dtype)
         padding.shape.assert_is_compatible_with(matrix.shape[2:])

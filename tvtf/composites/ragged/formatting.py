@@ -61,6 +61,13 @@ def ragged_format(
     """Implements ``tf.strings.format`` for inputs with ragged tensors among them.
 
     Each input is formatted to a string. The strings are joined with the template's literal parts between them.
+
+    Args:
+      function: ``tf.strings.format`` of dense tensors, which isn't used.
+      template: the text, with placeholders.
+      inputs: a value for each placeholder.
+      placeholder: the text that stands for a value.
+      summarize: the number of elements shown at both ends of each dim.
     """
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     literals = template.split(placeholder)

@@ -25,7 +25,8 @@ def as_tensor(value: Any) -> Any:
 
 def gather(params: Any, indices: Any, axis: Any = None, batch_dims: int = 0) -> Any:
     """Implements ``tf.gather`` for ragged params or indices. Negative axes and batch dims count from the end."""
-    values, positions = as_tensor(params), as_tensor(indices)
+    values = as_tensor(params)
+    positions = as_tensor(indices)
     if _is_ragged(positions):
         positions = positions.with_flat_values(cast(positions.flat_values, int64))
     else:
@@ -47,6 +48,12 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     """Gathers slices of dense or ragged tensors along an axis, as ``tf.gather`` with non-negative arguments.
 
     Each ragged case is reduced to a gather of whole rows.
+
+    Args:
+      params: the tensor to read from.
+      indices: positions along the axis.
+      axis: the axis.
+      batch_dims: the number of leading axes that both tensors share.
     """
     if not _is_ragged(params) and not _is_ragged(indices):
         return dense_gather(params, indices, axis=axis, batch_dims=batch_dims)
@@ -83,7 +90,8 @@ def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) ->
     Raises:
       ValueError: the batch dims of ``params`` and ``indices`` are incompatible.
     """
-    params_batch, indices_batch = params.shape[:batch_dims], indices.shape[:batch_dims]
+    params_batch = params.shape[:batch_dims]
+    indices_batch = indices.shape[:batch_dims]
     if not params_batch.is_compatible_with(indices_batch):
         raise ValueError(f"batch shape from indices {indices_batch} does not match params shape {params.shape}")
     if batch_dims > 1:  # below the outermost axis, the same with one batch dim less
@@ -134,7 +142,8 @@ def gather_nd(
     """Implements ``tf.gather_nd`` for ragged params or indices."""
     if batch_dims:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
-    values, index_vectors = as_tensor(params), as_tensor(indices)
+    values = as_tensor(params)
+    index_vectors = as_tensor(indices)
     shape = index_vectors.shape
     if shape.rank == 0:
         raise ValueError("indices.rank must be at least 1.")
@@ -149,16 +158,21 @@ def _gather_nd(params: Any, indices: Any) -> Any:
     """Gathers slices of a ragged tensor at index vectors, as ``tf.gather_nd``."""
     if _is_ragged(indices):
         return indices.with_flat_values(_gather_nd(params, indices.flat_values))
-    index_vectors, size = cast(indices, int64), indices.shape[-1]
+    index_vectors = cast(indices, int64)
+    size = indices.shape[-1]
     if not _is_ragged(params):
         return dense_gather_nd(params, index_vectors)
-    if index_vectors.ndim == 1 and size != 1:
-        return params[tuple(index_vectors[i] for i in range(size))] if size else params
+    if index_vectors.ndim == 1 and size == 0:
+        return params
+    if index_vectors.ndim == 1 and size > 1:
+        key = tuple(index_vectors[i] for i in range(size))
+        return params[key]
     *outer_sizes, _ = index_vectors._type.shape
     count = size_of(outer_sizes)
     vectors = bind.reshape(index_vectors, shape=(count, size))
     if size == 0:
-        result = _gather(params[None], bind.broadcast_to(EagerTensor(np.array(0)), shape=(count,)), 0, 0)
+        zeros = bind.broadcast_to(EagerTensor(np.array(0)), shape=(count,))
+        result = _gather(params[None], zeros, 0, 0)
     else:
         result = _gather_at_vectors(params, vectors)
     if not outer_sizes:  # TensorFlow keeps an axis of size 1 for a single vector of one index
@@ -173,15 +187,14 @@ def _gather_at_vectors(params: RaggedTensor, index_vectors: Tensor) -> Any:
 
     For each ragged axis, an index is replaced by its position in the values: the start of the row plus the next index.
     """
-    value_positions, values = index_vectors[:, 0], params
+    value_positions = index_vectors[:, 0]
+    values = params
     for column in range(1, index_vectors._type.shape[1]):
         if not _is_ragged(values):
-            inner_indices = bind.concat(
-                bind.reshape(value_positions, shape=(*value_positions._type.shape, 1)),
-                index_vectors[:, column:],
-                axis=1,
-            )
+            first_column = bind.reshape(value_positions, shape=(*value_positions._type.shape, 1))
+            inner_indices = bind.concat(first_column, index_vectors[:, column:], axis=1)
             return dense_gather_nd(values, inner_indices)
-        value_positions = cast(dense_gather(values.row_starts(), value_positions), int64) + index_vectors[:, column]
+        row_starts = dense_gather(values.row_starts(), value_positions)
+        value_positions = cast(row_starts, int64) + index_vectors[:, column]
         values = values.values
     return _gather(values, value_positions, 0, 0)

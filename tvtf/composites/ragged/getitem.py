@@ -97,12 +97,13 @@ def _slice_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
         all_splits = ragged.row_splits.eager_array()
         first, last, _ = static_key.indices(len(all_splits) - 1)
         splits = all_splits[first : max(first, last) + 1]
-        start, limit = int(splits[0]), int(splits[-1])
+        start = int(splits[0])
+        limit = int(splits[-1])
         return RaggedTensor(ragged.values[start:limit], EagerTensor(splits - start), ragged._uniform_row_length)
     row_count = cast(ragged.nrows(), int64)
     if static_key is not None and isinstance(row_count, EagerTensor):
-        row_numbers = np.arange(int(row_count.numpy()), dtype=np.int64)[static_key]
-        return gather_rows(ragged, EagerTensor(row_numbers))
+        all_row_numbers = np.arange(int(row_count.numpy()), dtype=np.int64)
+        return gather_rows(ragged, EagerTensor(all_row_numbers[static_key]))
     return gather_rows(ragged, arange(row_count)[key])
 
 
@@ -176,9 +177,14 @@ def _slice_each_row(ragged: RaggedTensor, key: slice) -> RaggedTensor:
 def _clipped_bound(bound: Any, lengths: Tensor, step: int, is_start: bool) -> Tensor:
     """Converts a bound of a slice to an offset for each row, clipped to the row's length as Python does.
 
-    ``is_start``: whether the bound is the slice's start, not its stop. ``lengths`` are the row lengths.
+    Args:
+      bound: the bound, or None.
+      lengths: the length of each row.
+      step: the step of the slice.
+      is_start: whether the bound is the slice's start, not its stop.
     """
-    zero, one = zeros_like(lengths), ones_like(lengths)
+    zero = zeros_like(lengths)
+    one = ones_like(lengths)
     low, high = (zero, lengths) if step > 0 else (zero - one, lengths - one)
     if bound is None:
         return low if is_start == (step > 0) else high

@@ -26,7 +26,15 @@ def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, cou
 
 
 def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Computes a ragged tensor of ranges, one row for each start, limit and delta; returns its row splits and values."""
+    """Computes a ragged tensor of ranges, one row for each start, limit and delta.
+
+    Args:
+      starts, limits, deltas: the first number of each row, the end before which it stops, and its step.
+      count: not used: only the result type needs this symbolic dim.
+
+    Returns:
+      the row splits and the values.
+    """
     if (deltas == 0).any():
         raise ArgumentError("Requires delta != 0")
     if not all(np.isfinite(array).all() for array in (starts, limits, deltas)):
@@ -34,7 +42,8 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: A
     dtype = starts.dtype
     total = 0
     for start, limit, delta in zip(starts.tolist(), limits.tolist(), deltas.tolist()):
-        total += max(0, int(-((start - limit) // delta)))  # the quotient rounded up
+        row_length = -((start - limit) // delta)  # the quotient rounded up
+        total += max(0, int(row_length))
     # NumPy returns an empty array for 2**63 elements or more.
     require_room(TensorType((total,), as_dtype(dtype)), "RaggedRange")
     rows = [np.arange(start, limit, delta, dtype=dtype) for start, limit, delta in zip(starts, limits, deltas)]

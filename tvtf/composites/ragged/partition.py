@@ -96,7 +96,13 @@ class RowPartition(CompositeTensor):
     def from_row_splits(
         cls, row_splits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Creates a partition whose row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
+        """Creates a partition whose row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``.
+
+        Args:
+          row_splits: vector of the bounds of all rows, from 0 to the number of values.
+          validate: whether the splits are checked.
+          dtype, dtype_hint: the required and the preferred dtype of the row splits.
+        """
         _require_bool(validate)
         if isinstance(row_splits, (list, tuple)) and not row_splits:
             raise ValueError("row_splits tensor may not be empty.")
@@ -112,7 +118,13 @@ class RowPartition(CompositeTensor):
     def from_row_lengths(
         cls, row_lengths: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Creates a partition whose row ``i`` has the next ``row_lengths[i]`` values."""
+        """Creates a partition whose row ``i`` has the next ``row_lengths[i]`` values.
+
+        Args:
+          row_lengths: vector of the number of values in each row.
+          validate: whether the lengths are checked.
+          dtype, dtype_hint: the required and the preferred dtype of the row splits.
+        """
         lengths = _as_vector(row_lengths, "row_lengths", dtype, dtype_hint, validate)
         if validate:
             lengths = required(lengths, _check_lengths, _are_nonnegative, _LENGTHS)
@@ -122,18 +134,33 @@ class RowPartition(CompositeTensor):
     def from_row_starts(
         cls, row_starts: Any, nvals: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Creates a partition whose row ``i`` starts at value ``row_starts[i]``; there are ``nvals`` values."""
+        """Creates a partition whose row ``i`` starts at value ``row_starts[i]``; there are ``nvals`` values.
+
+        Args:
+          row_starts: vector of the position of each row's first value.
+          nvals: the number of values.
+          validate: whether the starts are checked.
+          dtype, dtype_hint: the required and the preferred dtype of the row splits.
+        """
         starts = _as_vector(row_starts, "row_starts", dtype, dtype_hint, validate)
         value_count = cast(convert_to_tensor(nvals), starts.dtype)
         if validate:
             starts = required(starts, _check_starts, _are_starts, _STARTS, value_count)
-        return cls(bind.concat(starts, bind.reshape(value_count, shape=(1,)), axis=0), nvals=_static_int(value_count))
+        last_split = bind.reshape(value_count, shape=(1,))
+        splits = bind.concat(starts, last_split, axis=0)
+        return cls(splits, nvals=_static_int(value_count))
 
     @classmethod
     def from_row_limits(
         cls, row_limits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Creates a partition whose row ``i`` ends before value ``row_limits[i]``."""
+        """Creates a partition whose row ``i`` ends before value ``row_limits[i]``.
+
+        Args:
+          row_limits: vector of the position after each row's last value.
+          validate: whether the limits are checked.
+          dtype, dtype_hint: the required and the preferred dtype of the row splits.
+        """
         limits = _as_vector(row_limits, "row_limits", dtype, dtype_hint, validate)
         if validate:
             limits = required(limits, _check_limits, _are_limits, _LIMITS)
@@ -143,13 +170,21 @@ class RowPartition(CompositeTensor):
     def from_value_rowids(
         cls, value_rowids: Any, nrows: Any = None, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Creates a row partition that puts value ``i`` into row ``value_rowids[i]``; row ids must not decrease."""
+        """Creates a row partition that puts value ``i`` into row ``value_rowids[i]``; row ids must not decrease.
+
+        Args:
+          value_rowids: vector of the row of each value.
+          nrows: the number of rows; None for the last row id plus one.
+          validate: whether the row ids are checked.
+          dtype, dtype_hint: the required and the preferred dtype of the row splits.
+        """
         ids = _as_vector(value_rowids, "value_rowids", dtype, dtype_hint, validate)
         row_count = _row_count_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
         if validate:
             ids = required(ids, _check_ids, _are_ids, _IDS, row_count)
         row_numbers = counted(row_count, ids.dtype)
-        return cls(searchsorted(ids, row_numbers, out_type=ids.dtype), nvals=ids._type.shape[0])
+        splits = searchsorted(ids, row_numbers, out_type=ids.dtype)
+        return cls(splits, nvals=ids._type.shape[0])
 
     @classmethod
     def from_uniform_row_length(

@@ -23,7 +23,12 @@ from tvtf.ops.value_checks import all_hold, required
 
 
 def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:
-    """Converts a sparse matrix to a ragged matrix; each row's values must fill the first columns without gaps."""
+    """Converts a sparse matrix to a ragged matrix.
+
+    Args:
+      st_input: the matrix. The values of a row must fill its first columns without gaps.
+      splits_dtype: the dtype of the row splits.
+    """
     if not is_sparse(st_input):
         raise TypeError(f"Argument `st_input` must be of type SparseTensor, but is of type {type(st_input).__name__}.")
     sp = as_sparse(st_input)
@@ -31,8 +36,9 @@ def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:
         raise ValueError("rank(st_input) must be 2.")
     indices = required(sp.indices, _check_right_ragged, _are_right_ragged, _RAGGED_MESSAGE)
     row_dtype = as_dtype(splits_dtype)
-    rows, count = cast(indices[:, 0], row_dtype), cast(sp.dense_shape[0], row_dtype)
-    return RaggedTensor.from_value_rowids(sp.values, rows, count, validate=False)
+    row_ids = cast(indices[:, 0], row_dtype)
+    row_count = cast(sp.dense_shape[0], row_dtype)
+    return RaggedTensor.from_value_rowids(sp.values, row_ids, row_count, validate=False)
 
 
 _RAGGED_MESSAGE = "SparseTensor is not right-ragged"

@@ -161,7 +161,18 @@ def _tiled_rows(x: Any, counts: Sequence[Dim]) -> Any:
 def _split(
     function: Any, value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
 ) -> list[Any]:
-    """Implements ``tf.split`` for ragged tensors along a uniform axis. Raises ValueError for a ragged axis."""
+    """Implements ``tf.split`` for ragged tensors along a uniform axis.
+
+    Args:
+      function: the ``split`` of dense tensors, which isn't used.
+      value: the ragged tensor.
+      num_or_size_splits: the number of equal parts, or a list of sizes.
+      axis: the axis to split.
+      num: not used.
+
+    Raises:
+      ValueError: the axis is ragged.
+    """
     if isinstance(num_or_size_splits, int) and num_or_size_splits == 1:
         return [value]
     shape = DynamicRaggedShape.from_tensor(value)
@@ -276,7 +287,16 @@ def _one_hot(
     function: Any, indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: Any = None,
     dtype: Any = None, name: Any = None,
 ) -> Any:  # fmt: skip
-    """Implements ``tf.one_hot`` for ragged indices; the new axis must come after all ragged axes, else ValueError."""
+    """Implements ``tf.one_hot`` for ragged indices. The new axis must come after all ragged axes.
+
+    Args:
+      function: the ``one_hot`` of dense tensors.
+      indices: the ragged tensor.
+      depth: the size of the new axis.
+      on_value, off_value: the values at the index and elsewhere.
+      axis: the new axis; None for the last.
+      dtype: the dtype of the result.
+    """
     new_axis = None if axis is None else static_int(axis, "axis")
     if new_axis is not None and new_axis >= 0:
         if new_axis <= indices.ragged_rank:
@@ -291,7 +311,17 @@ def _one_hot(
 def _cumsum(
     function: Any, x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Any:
-    """Implements ``tf.cumsum`` for ragged tensors; along a ragged axis it sums the padded dense tensor."""
+    """Implements ``tf.cumsum`` for ragged tensors.
+
+    Along a ragged axis, the padded dense tensor is summed.
+
+    Args:
+      function: the ``cumsum`` of dense tensors.
+      x: the ragged tensor.
+      axis: the axis of the sums.
+      exclusive: whether a sum leaves out the element at its own position.
+      reverse: whether the sums begin at the end of a row.
+    """
     sum_axis = _nonnegative_axis(axis, x.shape.rank)
     is_dense_axis = sum_axis > x.ragged_rank
     if is_dense_axis:
@@ -320,7 +350,8 @@ def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool
     """Implements ``tf.math.reduce_variance`` for ragged tensors: the mean square minus the squared mean."""
     if input_tensor.dtype.is_complex:
         raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
-    reduce_mean, maximum = public_names()["reduce_mean"], public_names()["maximum"]
+    reduce_mean = public_names()["reduce_mean"]
+    maximum = public_names()["maximum"]
     mean_square = reduce_mean(input_tensor * input_tensor, axis, keepdims)
     mean = reduce_mean(input_tensor, axis, keepdims)
     return maximum(mean_square - mean * mean, 0)  # rounding may make the difference negative
@@ -340,7 +371,8 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
     Two cases are supported: two matrices whose rows have the same length, and a ragged batch of matrices, which may
     differ in their number of rows, times a dense batch.
     """
-    first, second = as_tensor(a), as_tensor(b)
+    first = as_tensor(a)
+    second = as_tensor(b)
     if first.dtype is not second.dtype:
         raise ValueError("`a` and `b` must have the same dtype.")
     rank = first.shape.rank
@@ -348,11 +380,13 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
         raise ValueError("`a` and `b` must have the same rank.")
     if rank == 2:
         return function(_dense_matrix(first), _dense_matrix(second), transpose_a, transpose_b, **kwargs)
-    if rank == 3 and not isinstance(second, RaggedTensor) and first.ragged_rank == 1 and not transpose_a:
+    is_ragged_batch = rank == 3 and first.ragged_rank == 1 and not isinstance(second, RaggedTensor)
+    if is_ragged_batch and not transpose_a:
         # Each row of the batch is multiplied by the dense matrix of its batch item.
         matrix_of_row = gather(second, first.value_rowids())
         rows = public_names()["expand_dims"](first.values, 1)
-        return first.with_values(function(rows, matrix_of_row, transpose_b=transpose_b, **kwargs)[:, 0])
+        products = function(rows, matrix_of_row, transpose_b=transpose_b, **kwargs)
+        return first.with_values(products[:, 0])
     raise NotImplementedError(
         "tf.matmul of ragged tensors takes matrices, or a batch [B, (I), J] of which only I is ragged, by a dense one: "
         "convert the others with to_tensor()"

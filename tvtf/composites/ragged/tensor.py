@@ -118,7 +118,14 @@ class RaggedTensor(CompositeTensor):
     def from_uniform_row_length(
         cls, values: Any, uniform_row_length: Any, nrows: Any = None, validate: bool = True, name: Any = None
     ) -> RaggedTensor:
-        """Creates a tensor in which every row has ``uniform_row_length`` values."""
+        """Creates a tensor in which every row has ``uniform_row_length`` values.
+
+        Args:
+          values: the values of all rows, one row after the other.
+          uniform_row_length: the number of values in each row.
+          nrows: the number of rows, which is needed if rows are empty.
+          validate: whether the number of values is checked.
+        """
         rows = _values(values)
         count = dim(_with_same_first_axis(rows), 0)
         part = RowPartition.from_uniform_row_length(
@@ -149,7 +156,14 @@ class RaggedTensor(CompositeTensor):
         name: Any = None,
         validate: bool = True,
     ) -> RaggedTensor:
-        """Creates a tensor with several ragged dims from their row ids, the outermost first."""
+        """Creates a tensor with several ragged dims from their row ids, the outermost first.
+
+        Args:
+          flat_values: the innermost values.
+          nested_value_rowids: for each ragged dim, the row of each value, the outermost dim first.
+          nested_nrows: the number of rows of each ragged dim; None for the last row id plus one.
+          validate: whether the row ids are checked.
+        """
         counts = list(nested_nrows) if nested_nrows is not None else [None] * len(nested_value_rowids)
         values = _values(flat_values)
         for ids, nrows in zip(reversed(nested_value_rowids), reversed(counts)):
@@ -291,7 +305,8 @@ class RaggedTensor(CompositeTensor):
         """Converts an eager ragged tensor to a NumPy array; if rows differ in length, to an object array of row arrays."""
         if not self.is_eager():
             raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
-        values, splits = self._values.numpy(), self._row_splits.numpy()
+        values = self._values.numpy()
+        splits = self._row_splits.numpy()
         rows = [values[start:end] for start, end in zip(splits[:-1], splits[1:])]
         if not rows:
             return np.array([], dtype=values.dtype)
@@ -342,7 +357,14 @@ def _array_text(value: Any) -> str:
 
 
 def _from_nested_partitions(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
-    """Builds a ragged tensor from the innermost values, by adding the partitions from the innermost to the outermost."""
+    """Builds a ragged tensor from its innermost values and the partitions of its ragged dims.
+
+    Args:
+      make: makes a ragged tensor of values and one partition.
+      values: the innermost values.
+      partitions: the partitions, such as row lengths, the outermost first.
+      validate: whether the partitions are checked.
+    """
     if is_tensor(partitions):
         raise TypeError(f"Argument `nested` must be a list of Tensors. Received {partitions!r}.")
     result = _values(values)

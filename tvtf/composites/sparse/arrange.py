@@ -129,14 +129,14 @@ def _resolved_static_shape(sp: SparseTensor, requested: list[int], total: Tensor
     known = known_vector(sp.dense_shape)
     if known is None and unknown:
         known_size = int(np.prod([dim for dim in requested if dim != -1], dtype=np.int64))
-        inferred = bind.reshape(bind.floordiv(total, number(max(known_size, 1), total)), shape=(1,))
+        quotient = bind.floordiv(total, number(max(known_size, 1), total))
+        inferred = bind.reshape(quotient, shape=(1,))
         dims = [inferred if dim == -1 else vector([dim]) for dim in requested]
         new_shape = bind.concat(*dims, axis=0) if len(dims) > 1 else inferred
         return _require_size(new_shape, total, _MSG_MULTIPLE.format(known_size))
     if known is None:
-        return _require_size(
-            vector(requested), total, f"the requested shape {requested} has another number of dense values"
-        )
+        message = f"the requested shape {requested} has another number of dense values"
+        return _require_size(vector(requested), total, message)
     return vector(_infer_dim(known, requested))
 
 
@@ -167,7 +167,14 @@ def _infer_dim(input_shape: list[int], requested: list[int]) -> list[int]:
 
 
 def _reshape_error(input_shape: list[int], requested: list[int], size: int, known_size: int) -> BaseException:
-    """Returns the error for a reshape of ``size`` elements to a shape whose dims other than -1 have ``known_size``."""
+    """Returns the error for a reshape of a sparse tensor to a shape with another number of elements.
+
+    Args:
+      input_shape: the shape before.
+      requested: the new shape, in which one dim may be -1.
+      size: the number of elements, also those that are not stored.
+      known_size: the product of the new dims other than -1.
+    """
     if -1 in requested:
         problem = (
             f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {known_size}"

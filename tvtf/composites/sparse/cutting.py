@@ -104,19 +104,29 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
 
 
 def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
-    """Returns part number ``index`` of a sparse tensor that is split into ``count`` parts along ``axis``.
+    """Returns one of the parts of a sparse tensor that is split along an axis.
 
     If ``count`` doesn't divide the size, the first ``size % count`` parts are longer by one.
+
+    Args:
+      sp: the sparse tensor.
+      axis: the axis to split.
+      index, count: the index of the part, and the number of parts.
     """
-    size, part_count = sp.dense_shape[axis], EagerTensor(np.array(count))
-    base_length, remainder = bind.floordiv(size, part_count), bind.floormod(size, part_count)
+    size = sp.dense_shape[axis]
+    part_count = EagerTensor(np.array(count))
+    base_length = bind.floordiv(size, part_count)
+    remainder = bind.floormod(size, part_count)
     part = EagerTensor(np.array(index))
     start = bind.add(bind.multiply(base_length, part), bind.minimum(remainder, part))
     length = bind.add(base_length, bind.cast(bind.less(part, remainder), dtype=int64))
     # A constant length makes the part's static shape known.
-    if isinstance(sp.shape[axis], int):
-        length = EagerTensor(np.array(sp.shape[axis] // count + (index < sp.shape[axis] % count)))
-    extent = bind.add(sp.dense_shape, one_hot(axis, bind.subtract(length, size), rank_of(sp)))
+    static_size = sp.shape[axis]
+    if isinstance(static_size, int):
+        is_longer = index < static_size % count
+        length = EagerTensor(np.array(static_size // count + is_longer))
+    change_of_size = one_hot(axis, bind.subtract(length, size), rank_of(sp))
+    extent = bind.add(sp.dense_shape, change_of_size)
     return _slice_block(sp, one_hot(axis, start, rank_of(sp)), extent)
 
 

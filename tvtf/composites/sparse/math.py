@@ -33,15 +33,17 @@ def gather_broadcast(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
       InvalidArgumentError: the dense tensor can't be broadcast to the sparse tensor's shape.
     """
     missing_axes = rank_of(sp) - dense.ndim
-    sparse_dims, dense_dims = list(sp.shape), dense._type.shape
+    sparse_dims = list(sp.shape)
+    dense_dims = dense._type.shape
     if missing_axes < 0 or any(map(_cannot_broadcast, dense_dims, sparse_dims[missing_axes:])):
         message = f"got incompatible shapes: {brackets(sparse_dims)} vs. {brackets(dense_dims)}"
         raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {message}").for_op(op)
     if not dense.ndim:
         return dense
     # Along a broadcast dim, of size 1, each index becomes 0.
-    index_factors = [EagerTensor(np.array(0 if _is_one(dim) else 1)) for dim in dense_dims]
-    dense_indices = bind.multiply(sp.indices[:, missing_axes:], bind.stack(*index_factors, axis=0))
+    factors = [EagerTensor(np.array(0 if _is_one(dim) else 1)) for dim in dense_dims]
+    index_factors = bind.stack(*factors, axis=0)
+    dense_indices = bind.multiply(sp.indices[:, missing_axes:], index_factors)
     return bind.gather_nd(dense, dense_indices)  # type: ignore[no-any-return]
 
 
@@ -82,6 +84,11 @@ def _common_shape(a: SparseTensor, b: SparseTensor, op: str, rank_message: str) 
     """Checks that two sparse tensors have the same shape, and returns the shape as a vector.
 
     Static dims are compared now, others at run time.
+
+    Args:
+      a, b: the sparse tensors.
+      op: the op's name in errors.
+      rank_message: the error's text if the ranks differ.
 
     Raises:
       InvalidArgumentError: the shapes differ.
@@ -394,9 +401,15 @@ def sparse_dense_matmul(
 
 
 def _left_operand(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
-    """Checks the operands of a sparse-dense matrix product, and conjugate-transposes the sparse matrix if ``adjoint_a``.
+    """Checks the operands of a sparse-dense matrix product, and returns the sparse one.
 
-    Returns the sparse matrix's number of rows, its indices and its values.
+    Args:
+      sp: the sparse matrix.
+      dense: the dense matrix.
+      adjoint_a, adjoint_b: whether the conjugate transpose of the sparse or of the dense matrix is multiplied.
+
+    Returns:
+      the number of rows, the indices and the values of the sparse matrix, transposed if ``adjoint_a``.
     """
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:

@@ -236,11 +236,23 @@ def segment_sqrt_n(
 def _reduce_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
-    """Gathers the rows of ``data`` at ``indices``, and reduces gathered rows with the same segment id by ``combine``.
+    """Gathers rows of a tensor, and reduces gathered rows that have the same segment id.
 
-    Returns one row for each segment. ``is_sparse`` says whether the gradient of ``data`` is sparse.
+    Args:
+      data: the tensor.
+      indices: vector of the rows to gather.
+      segment_ids: vector of the segment of each gathered row, in rising order.
+      num_segments: the number of segments; None for the last segment id plus one.
+      is_sparse: whether the gradient of ``data`` is sparse.
+      combine: the reduction.
+      op: the op's name in errors.
+
+    Returns:
+      one row for each segment.
     """
-    x, row_indices, segments = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
+    x = convert_to_tensor(data)
+    row_indices = convert_to_tensor(indices)
+    segments = convert_to_tensor(segment_ids)
     require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
     require_ids(row_indices, "Tidx", "indices")
     require_ids(segments, "Tsegmentids")
