@@ -57,7 +57,14 @@ def broadcast_to(array: Any, shape: Any) -> Tensor:
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
 ) -> Tensor:
-    """Returns a tensor of the shape and, by default, the dtype of ``a``, filled with ``fill_value``."""
+    """Returns a tensor of the shape and, by default, the dtype of ``a``, filled with ``fill_value``.
+
+    Args:
+      a: the tensor whose shape the result has.
+      fill_value: the value of all elements.
+      dtype: the dtype; None for that of ``a``.
+      order, subok, shape: NumPy's arguments, which must have their defaults.
+    """
     if order != "K":
         raise ValueError("Non-standard orders are not supported.")
     if not subok:
@@ -117,7 +124,8 @@ def linspace(
 ) -> Any:
     """Returns ``num`` evenly spaced numbers from ``start`` to ``stop``; with ``retstep`` also their distance."""
     dtype = _endpoint_dtype(start, stop, dtype)
-    start, stop = to_tensor(start, dtype), to_tensor(stop, dtype)
+    start = to_tensor(start, dtype)
+    stop = to_tensor(stop, dtype)
     if num < 0:
         raise ValueError(f"Argument `num` (number of samples) must be a non-negative integer. Received: num={num}")
     interval_count = num - 1 if endpoint else num

@@ -399,11 +399,13 @@ class GroupByWindow(Dataset):
 
     def _spec_of_reduced(self) -> Any:
         """Returns the element spec of the datasets that ``reduce`` returns, from a trace, or from a call on an empty group."""
-        key_spec, group_spec = TensorSpec([], int64), DatasetSpec(self.source.element_spec)
+        key_spec = TensorSpec([], int64)
+        group_spec = DatasetSpec(self.source.element_spec)
         traced_spec = self.reduce.traced_spec((key_spec, group_spec))
         if traced_spec is not None:
             return traced_spec
-        key, empty_group = EagerTensor(np.array(0, np.int64)), ElementList([], self.source.element_spec)
+        key = EagerTensor(np.array(0, np.int64))
+        empty_group = ElementList([], self.source.element_spec)
         with trying():
             reduced = self.reduce(key, empty_group)
         if not isinstance(reduced, Dataset):

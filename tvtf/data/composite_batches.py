@@ -56,6 +56,12 @@ def ragged_batch(
 ) -> Dataset:
     """Returns a dataset of batches as ragged tensors, whose elements may have different sizes.
 
+    Args:
+      batch_size: the number of elements of a batch.
+      drop_remainder: whether a last batch with fewer elements is left out.
+      row_splits_dtype: the dtype of the row splits.
+      name: not used.
+
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ragged_batch
     """
     return Batch(AsRagged(self, row_splits_dtype), int_argument(batch_size), bool_argument(drop_remainder))

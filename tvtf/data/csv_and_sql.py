@@ -166,7 +166,13 @@ class _ColumnProbe:
     def defaults(self, columns: Sequence[int], width: int, na_value: str, limit: int | None) -> list[Tensor]:
         """Returns a default for each column: zero or an empty string, in the narrowest dtype that fits the values.
 
-        The first ``limit`` rows are read, which must have ``width`` fields. A column without values is one of strings.
+        A column without values is one of strings.
+
+        Args:
+          columns: the indices of the columns.
+          width: the number of fields that each row must have.
+          na_value: the text of a missing value.
+          limit: the number of rows to read; None for all.
         """
         dtypes: list[DType | None] = [None] * len(columns)
         for row in itertools.islice(self._values(width), limit):

@@ -120,7 +120,13 @@ def table_from_dataset(
 
 
 def _check_arguments(num_oov_buckets: int, vocab_size: Any, key_dtype: Any) -> None:
-    """Checks the arguments of `table_from_dataset`."""
+    """Checks the arguments of `table_from_dataset`.
+
+    Args:
+      num_oov_buckets: the number of indices for keys that aren't in the table.
+      vocab_size: the number of keys, or None.
+      key_dtype: the dtype of the keys.
+    """
     if num_oov_buckets < 0:
         raise ValueError(f"`num_oov_buckets` must be greater than or equal to 0, got {num_oov_buckets}.")
     if isinstance(vocab_size, int) and vocab_size < 1:

@@ -650,6 +650,11 @@ def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any])
     """Reduces a dataset inside a traced function, by a while loop over the dataset's elements.
 
     When the loop runs, each iteration calls back into Python for the next element.
+
+    Args:
+      source: the dataset.
+      start: the initial state.
+      reduce_func: a function of the state and an element, which returns the new state.
     """
     traced_reduce = Eager(function(reduce_func))
     iteration = source._traced_steps()

@@ -137,6 +137,11 @@ def load(
 ) -> Dataset:
     """Loads the dataset that ``Dataset.save`` wrote to the folder ``path``.
 
+    Args:
+      path: the folder.
+      element_spec: the element spec of the dataset; None for the one that was saved.
+      compression, reader_func, wait: not used.
+
     Raises:
       NotFoundError: the folder holds no dataset.
       DataLossError: its files are damaged.
@@ -170,6 +175,10 @@ def save(
     checkpoint_args: Any = None,
 ) -> None:
     """Writes the dataset's elements to the folder ``path``, from which ``Dataset.load`` reads them.
+
+    Args:
+      path: the folder.
+      compression, shard_func, checkpoint_args: not used.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#save
     """

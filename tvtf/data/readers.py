@@ -393,6 +393,12 @@ def _field_parser(index: int, dtype: Any, default: Any, na_value: str) -> Callab
     """Returns a function that converts the text of a CSV field to the dtype of its column.
 
     That function raises InvalidArgumentError if the text doesn't fit the dtype, or if a required field is empty.
+
+    Args:
+      index: the index of the column, for errors.
+      dtype: the dtype of the column.
+      default: the value of an empty field; None if the field is required.
+      na_value: the text of a missing value.
     """
 
     def parse(field: str) -> Any:
@@ -426,7 +432,13 @@ def matching(patterns: Sequence[str]) -> list[str]:
 def list_files(
     file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
 ) -> Dataset:
-    """Makes a dataset of the names of files that match glob patterns, shuffled unless ``shuffle`` is False.
+    """Makes a dataset of the names of files that match glob patterns.
+
+    Args:
+      file_pattern: a pattern or a list of patterns.
+      shuffle: whether the order is random; None means True.
+      seed: the seed of the order.
+      name: not used.
 
     Raises:
       InvalidArgumentError: no file matches.
@@ -434,5 +446,6 @@ def list_files(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#list_files
     """
     paths = matching(file_names(file_pattern))
-    names = Slices(EagerTensor(np.array([path.encode() for path in paths], object)))
+    encoded_paths = np.array([path.encode() for path in paths], object)
+    names = Slices(EagerTensor(encoded_paths))
     return names if shuffle is False else Shuffle(names, len(paths), seed, True)

@@ -104,7 +104,15 @@ def _pack(leaves: Sequence[np.ndarray], spec: Any, count: Any) -> Iterator[Eleme
 
 
 def _decode_array(header: bytes, body: bytes) -> np.ndarray:
-    """Decodes an array from its two records; raises ValueError if its shape is invalid or not that of its bytes."""
+    """Decodes an array from its two records.
+
+    Args:
+      header: JSON with the shape and dtype.
+      body: the elements.
+
+    Raises:
+      ValueError: the shape is invalid, or the body has another number of elements.
+    """
     description = json.loads(header)
     shape = tuple(description["shape"])
     if not all(isinstance(size, int) and size >= 0 for size in shape):
@@ -261,7 +269,9 @@ def _encode_spec(spec: Any) -> dict[str, Any]:
         except value_json.NotPlain:
             return {"told": str(spec)}
     shapes_and_dtypes = [[leaf.shape.as_list(), leaf.dtype.name] for leaf in leaves]
-    positions = nest.pack_sequence_as(spec, list(range(len(leaves)))) if nest.is_nested(spec) else 0
+    positions: Any = 0
+    if nest.is_nested(spec):
+        positions = nest.pack_sequence_as(spec, list(range(len(leaves))))
     return {"specs": shapes_and_dtypes, "form": _encode_structure(positions)}
 
 

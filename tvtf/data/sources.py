@@ -200,6 +200,11 @@ class Generator(Dataset):
 def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> Any:
     """Returns the element spec that ``from_generator`` was called with: a signature, or nested dtypes and shapes.
 
+    Args:
+      output_types: nested dtypes, or None.
+      output_shapes: shapes in the same structure, or None if all are unknown.
+      output_signature: nested specs, or None.
+
     Raises:
       TypeError: both the signature and dtypes or shapes are given, or neither.
     """
@@ -213,4 +218,5 @@ def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> A
         )
     types = nest.flatten(output_types)
     shapes = [None] * len(types) if output_shapes is None else flat_shapes(output_types, output_shapes)
-    return nest.pack_sequence_as(output_types, [TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types)])
+    specs = [TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types)]
+    return nest.pack_sequence_as(output_types, specs)

@@ -60,8 +60,10 @@ def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, h
       height, width: the image's sides in pixels.
     """
     top_fraction, left_fraction, bottom_fraction, right_fraction = box
-    top, bottom = int(top_fraction * (height - 1)), int(bottom_fraction * (height - 1))
-    left, right = int(left_fraction * (width - 1)), int(right_fraction * (width - 1))
+    top = int(top_fraction * (height - 1))
+    bottom = int(bottom_fraction * (height - 1))
+    left = int(left_fraction * (width - 1))
+    right = int(right_fraction * (width - 1))
     is_empty = top > bottom or left > right
     is_outside = top >= height or bottom < 0 or left >= width or right < 0
     if is_empty or is_outside:

@@ -92,9 +92,15 @@ ACCEPTED_FORMATS = {
 
 
 def _decode_format(data: bytes, image_format: str, channels: int, ratio: int) -> np.ndarray:
-    """Decodes an image file, whose first bytes indicate the format.
+    """Decodes an image file. The first bytes indicate its format.
 
-    ``image_format`` is the requested format. Some decoders also accept other formats, see ``ACCEPTED_FORMATS``.
+    Some decoders also accept other formats than theirs, see ``ACCEPTED_FORMATS``.
+
+    Args:
+      data: the contents of the file.
+      image_format: the format of the decoder.
+      channels: the number of channels of the result; 0 for that of the file.
+      ratio: by which the size of a JPEG is divided.
 
     Raises:
       ArgumentError: the data are not an image of an accepted format.

@@ -61,25 +61,44 @@ def extract_glimpse(
 def glimpse(
     input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
 ) -> Tensor:
-    """Extracts a window of ``size`` from each image; implements ``extract_glimpse``.
+    """Extracts a window from each image: implements ``extract_glimpse``.
 
-    With ``to_middle``, the offsets always refer to the window's center. Pixels outside the image are filled with noise.
+    Pixels outside the image are filled with noise.
+
+    Args:
+      input: images of shape (batch, height, width, channels).
+      size: the height and width of the window.
+      offsets: the position of each window, of shape (batch, 2).
+      centered: whether offset (0, 0) is the center of the image; otherwise it is the upper left corner.
+      normalized: whether the sides of an image have length 1 (2 if ``centered``); otherwise offsets count pixels.
+      noise: "uniform", "gaussian" or "zero".
+      to_middle: whether the offsets always refer to the window's center.
     """
-    x, window_offsets, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
+    x = operand(input, float32)
+    window_offsets = operand(offsets, float32, 2)
+    window = static_dims(size)
     _check_arguments(x, window_offsets, window, noise)
     batch, height, width, depth = x._type.shape
     window_height, window_width = window
     options = (centered, normalized, to_middle)
     rows, in_rows = _window_pixels(window_offsets[:, 0], height, window_height, *options)
     columns, in_columns = _window_pixels(window_offsets[:, 1], width, window_width, *options)
-    pixels = gather(gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+    pixel_rows = gather(x, rows, axis=1, batch_dims=1)
+    pixels = gather(pixel_rows, columns, axis=2, batch_dims=1)
     is_inside = bind.logical_and(in_rows[:, :, None, None], in_columns[:, None, :, None])
     outside = _noise(x, (batch, window_height, window_width, depth), noise)
     return where(is_inside, pixels, outside)  # type: ignore[no-any-return]
 
 
 def _check_arguments(x: Tensor, window_offsets: Tensor, window: tuple[Any, ...], noise: str) -> None:
-    """Checks the kind of noise, and the shapes of images, size and offsets."""
+    """Checks the kind of noise, and the shapes of images, size and offsets.
+
+    Args:
+      x: the images.
+      window_offsets: the position of each window.
+      window: the height and width of the window.
+      noise: the kind of noise.
+    """
     if noise not in NOISES:
         raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
     message = None

@@ -98,7 +98,8 @@ def _comparable_images(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
     Raises ValueError if they don't.
     """
-    x, y = convert_to_tensor(a), convert_to_tensor(b)
+    x = convert_to_tensor(a)
+    y = convert_to_tensor(b)
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
     x.shape[-3:].assert_is_compatible_with(y.shape[-3:])

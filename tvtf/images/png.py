@@ -141,7 +141,8 @@ def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
     """
     module = pillow("PNG")
     mode, layouts = PILLOW_LAYOUTS[header.pixel_bits]  # a layout selects one byte of each sample
-    width, height, channels = header.width, header.height, len(mode)
+    width, height = header.width, header.height
+    channels = len(mode)
     sample_bytes = np.empty((height, width, channels, len(layouts)), np.uint8)
     for byte_index, layout in enumerate(layouts):
         try:

@@ -176,9 +176,13 @@ def _round_half_away(x: Tensor) -> Tensor:
 def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: Any) -> Tensor:
     """Interpolates linearly between the four pixels around each point.
 
-    ``read`` returns pixels at integral positions.
+    Args:
+      read: returns the pixels at integral rows and columns.
+      rows, columns: the points, of shape (batch or 1, height, width).
+      dtype: the dtype of the result.
     """
-    top, left = tf("floor")(rows), tf("floor")(columns)
+    top = tf("floor")(rows)
+    left = tf("floor")(columns)
     row_fraction = (rows - top)[..., None]  # broadcasts over the channels
     column_fraction = (columns - left)[..., None]
 
@@ -187,7 +191,8 @@ def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype:
         right_pixel = tf("cast")(read(row, left + 1.0), float32)
         return (1.0 - column_fraction) * left_pixel + column_fraction * right_pixel  # type: ignore[no-any-return]
 
-    top_pixel, bottom_pixel = interpolate_row(top), interpolate_row(top + 1.0)
+    top_pixel = interpolate_row(top)
+    bottom_pixel = interpolate_row(top + 1.0)
     interpolated = (1.0 - row_fraction) * top_pixel + row_fraction * bottom_pixel
     return tf("cast")(interpolated, dtype)  # type: ignore[no-any-return]
 

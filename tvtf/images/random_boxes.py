@@ -119,8 +119,10 @@ def _height_and_width(size: np.ndarray) -> tuple[int, int]:
 def _boxes_in_pixels(boxes: np.ndarray, height: int, width: int, allow_none: bool) -> np.ndarray:
     """Converts boxes from fractions of the image's sides to pixels.
 
-    If there are no boxes, the whole image is the only box. Then ``allow_none`` must be set, otherwise an error is
-    raised.
+    Args:
+      boxes: (top, left, bottom, right) of each box, as fractions of the image's sides.
+      height, width: the image's sides in pixels.
+      allow_none: whether the whole image is the only box if there are none; otherwise that is an error.
     """
     corners = boxes.reshape(-1, 4)
     invalid = corners[~((corners >= 0) & (corners <= 1))]

@@ -180,9 +180,15 @@ def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...]
     """Returns the sparse form (``Taps``) of the resizing matrix, and that of its transpose, which the gradient needs.
 
     Returns None if the matrix has too many non-zero entries: a dense matrix product is then as fast.
+
+    Args:
+      method: the resize method.
+      antialias: whether the image is smoothed before it is made smaller.
+      size, to: the number of rows before and after.
     """
     matrix = weights(method, antialias, size, to)
-    forward, transposed = Taps.of(matrix), Taps.of(matrix.T)
+    forward = Taps.of(matrix)
+    transposed = Taps.of(matrix.T)
     if forward.places.size * DENSE > matrix.size:
         return None
     return tuple(as_constant(array) for array in (*forward, *transposed))

@@ -154,6 +154,12 @@ def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any)
     """Resizes a batch of images: first the height, then the width, each by a product with a matrix of weights.
 
     For nearest neighbours, it gathers pixels instead.
+
+    Args:
+      x: images of shape (batch, height, width, channels).
+      size: the new height and width.
+      method: the resize method.
+      antialias: the user's choice whether images are smoothed, or None.
     """
     if method == ResizeMethod.NEAREST_NEIGHBOR:
         for axis, to in zip((1, 2), size):
@@ -171,9 +177,15 @@ def _resize_batch(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any)
 
 
 def _resize_middle_axis(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
-    """Resizes the middle one of three axes to ``to`` rows, each a weighted sum of the old rows.
+    """Resizes the middle one of three axes: each new row is a weighted sum of old rows.
 
     If both sizes are known, the weights are constants, stored sparsely if there are few of them.
+
+    Args:
+      x: tensor of three axes.
+      to: the new number of rows.
+      method: the resize method.
+      antialias: whether the image is smoothed before it is made smaller.
     """
     size = x._type.shape[1]
     if not (isinstance(size, int) and isinstance(to, int)):
@@ -234,9 +246,12 @@ def resize_with_pad(
         # The computation is in float32, as in TensorFlow.
         height, width = (np.float32(_static_dim(dim)) for dim in x._type.shape[1:3])
         ratio = max(width / np.float32(target_width), height / np.float32(target_height))
-        exact_height, exact_width = height / ratio, width / ratio
-        top = max(0, int(np.floor((np.float32(target_height) - exact_height) / 2)))
-        left = max(0, int(np.floor((np.float32(target_width) - exact_width) / 2)))
+        exact_height = height / ratio
+        exact_width = width / ratio
+        padding_above = (np.float32(target_height) - exact_height) / 2
+        padding_left = (np.float32(target_width) - exact_width) / 2
+        top = max(0, int(np.floor(padding_above)))
+        left = max(0, int(np.floor(padding_left)))
         resized_size = int(np.floor(exact_height)), int(np.floor(exact_width))
         resized = _resize_batch(x, resized_size, method, antialias)
         return pad_to_bounding_box(resized, top, left, target_height, target_width)

@@ -30,13 +30,17 @@ LOWEST = float("-inf")
 def overlap(boxes: np.ndarray, i: int, j: int) -> float:
     """Returns the intersection over union of boxes ``i`` and ``j``; a box has two opposite corners, in any order."""
     a, b = boxes[i], boxes[j]
-    start_a, end_a = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
-    start_b, end_b = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
+    start_a = np.minimum(a[:2], a[2:])
+    end_a = np.maximum(a[:2], a[2:])
+    start_b = np.minimum(b[:2], b[2:])
+    end_b = np.maximum(b[:2], b[2:])
     area_a = float(np.prod(end_a - start_a))
     area_b = float(np.prod(end_b - start_b))
     if min(area_a, area_b) <= 0:
         return 0.0
-    sides = np.clip(np.minimum(end_a, end_b) - np.maximum(start_a, start_b), 0, None)  # 0 where they don't overlap
+    common_start = np.maximum(start_a, start_b)
+    common_end = np.minimum(end_a, end_b)
+    sides = np.clip(common_end - common_start, 0, None)  # 0 where they don't overlap
     intersection = float(np.prod(sides))
     return intersection / (area_a + area_b - intersection)
 
@@ -241,7 +245,16 @@ def _selected_by_overlaps(
     min_score: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Selects boxes by a matrix of their overlaps, without soft suppression; returns their indices and scores."""
+    """Selects boxes by a matrix of their overlaps, without soft suppression; returns their indices and scores.
+
+    Args:
+      overlaps: matrix of the overlap of each pair of boxes.
+      scores: the score of each box.
+      max_count: the largest number of boxes to select.
+      max_overlap: a box that overlaps a selected one by more is left out.
+      min_score: boxes with a lower score are left out.
+      count: not used: only the result types need this symbolic dim.
+    """
 
     def overlap_of(i: int, j: int) -> float:
         return float(overlaps[i, j])
@@ -303,7 +316,16 @@ def _selected_padded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Selects boxes by non-maximum suppression for each batch item.
 
-    Returns the indices of the selected boxes, padded with zeros to ``size``, and the number of selected boxes.
+    Args:
+      boxes: array of shape (..., boxes, 4).
+      scores: array of shape (..., boxes).
+      max_overlap: a box that overlaps a selected one by more is left out.
+      min_score: boxes with a lower score are left out.
+      size: the largest number of boxes to select.
+      padded: not used: only the result types depend on it.
+
+    Returns:
+      the indices of the selected boxes, padded with zeros to ``size``, and the number of selected boxes.
     """
     *batch_shape, box_count, _ = boxes.shape
     flat_boxes = boxes.reshape(-1, box_count, boxes.shape[-1])
