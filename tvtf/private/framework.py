@@ -202,7 +202,8 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
     Raises:
       ValueError: the tensor is not a vector.
     """
-    tensor = convert_to_tensor(tensor, tvtf.int32) if isinstance(tensor, (list, tuple)) else tensor
+    if isinstance(tensor, (list, tuple)):
+        tensor = convert_to_tensor(tensor, tvtf.int32)
     value = constant_value(tensor)
     if value is not None:
         # TensorFlow writes an unknown rank as the scalar -1.
@@ -213,7 +214,8 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
         return TensorShape([None if size < 0 else int(size) for size in value])
     known_sizes = getattr(tensor, "known", None)  # the elements of a traced tensor: ints and symbolic dims
     if known_sizes is not None:
-        return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in known_sizes.flat])
+        dims = [size if isinstance(size, int) and size >= 0 else None for size in known_sizes.flat]
+        return TensorShape(dims)
     # No size is known. The length of the vector is the rank.
     rank = tensor.shape[0]
     return TensorShape(None if rank is None else [None] * rank)

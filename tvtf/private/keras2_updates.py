@@ -28,9 +28,17 @@ def _keras_momentum(
     """Computes a step of gradient descent with momentum, as Keras defines it: ``accum`` contains the learning rate.
 
     Returns the new values of the variable ``var`` and of the velocity ``accum``.
+
+    Args:
+      var, accum: the variable and its velocity.
+      lr: the learning rate.
+      grad: the gradient.
+      momentum: the factor of the old velocity.
+      use_nesterov: whether the step looks ahead along the new velocity.
     """
     velocity = accum * momentum - lr * grad
-    return {"accum": velocity, "var": var + (velocity * momentum - lr * grad if use_nesterov else velocity)}
+    step = velocity * momentum - lr * grad if use_nesterov else velocity
+    return {"accum": velocity, "var": var + step}
 
 
 def _adagrad(*, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, update_slots: bool = True) -> dict[str, Any]:
@@ -44,9 +52,17 @@ def _adadelta(*, var: Any, accum: Any, accum_update: Any, lr: Any, rho: Any, eps
 
     Returns the new values of the variable ``var``, and of two moving averages: of the squared gradients (``accum``), and of
     the squared steps (``accum_update``).
+
+    Args:
+      var, accum, accum_update: the variable and its two moving averages.
+      lr: the learning rate.
+      rho: the decay of the moving averages.
+      epsilon: a small number that is added to the moving averages.
+      grad: the gradient.
     """
     squared_gradients = rho * accum + (1 - rho) * tvtf.square(grad)
-    step = tvtf.sqrt(accum_update + epsilon) / tvtf.sqrt(squared_gradients + epsilon) * grad
+    rate = tvtf.sqrt(accum_update + epsilon) / tvtf.sqrt(squared_gradients + epsilon)
+    step = rate * grad
     squared_steps = rho * accum_update + (1 - rho) * tvtf.square(step)
     return {"accum": squared_gradients, "accum_update": squared_steps, "var": var - lr * step}
 
@@ -59,6 +75,14 @@ def _adam(
 
     Returns the new values of the variable ``var``, of the moments ``m`` and ``v``, and of ``vhat``, the largest second moment
     so far.
+
+    Args:
+      var, m, v, vhat: the variable, its moments, and None or the largest second moment so far.
+      beta1_power, beta2_power: the decays to the power of the step's number, which correct the moments' bias.
+      lr: the learning rate.
+      beta1, beta2: the decays of the moments.
+      epsilon: a small number that is added to the root of the second moment.
+      grad: the gradient.
     """
     learning_rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
     first_moment = beta1 * m + (1 - beta1) * grad
@@ -78,11 +102,20 @@ def _adamax(
     """Computes a step of the optimizer AdaMax, the variant of Adam with the infinity norm.
 
     Returns the new values of the variable ``var``, of the first moment ``m`` and of the norm ``v``.
+
+    Args:
+      var, m, v: the variable, its first moment and its norm.
+      beta1_power: the decay of the moment to the power of the step's number.
+      lr: the learning rate.
+      beta1, beta2: the decays of the moment and of the norm.
+      epsilon: a small number that is added to the norm.
+      grad: the gradient.
     """
     moment = beta1 * m + (1 - beta1) * grad
     norm = tvtf.maximum(beta2 * v, tvtf.abs(grad))
     learning_rate = lr / (1 - beta1_power)  # corrects the bias of the moment, which starts at 0
-    return {"m": moment, "v": norm, "var": var - learning_rate * moment / (norm + epsilon)}
+    step = learning_rate * moment / (norm + epsilon)
+    return {"m": moment, "v": norm, "var": var - step}
 
 
 def _rms_prop(
@@ -92,12 +125,24 @@ def _rms_prop(
 
     Returns the new values of the variable ``var``, of the momentum ``mom``, and of the moving averages: of the squared
     gradients (``ms``), and of the gradients (``mg``).
+
+    Args:
+      var, ms, mom, mg: the variable, its mean squared gradient, its momentum, and None or its mean gradient.
+      lr: the learning rate.
+      rho: the decay of the moving averages.
+      momentum: the factor of the old momentum.
+      epsilon: a small number that is added to the variance.
+      grad: the gradient.
     """
     mean_square = rho * ms + (1 - rho) * tvtf.square(grad)
-    mean_gradient = {} if mg is None else {"mg": rho * mg + (1 - rho) * grad}
-    variance = mean_square if mg is None else mean_square - tvtf.square(mean_gradient["mg"])
+    new_values = {"ms": mean_square}
+    variance = mean_square
+    if mg is not None:
+        mean_gradient = rho * mg + (1 - rho) * grad
+        new_values["mg"] = mean_gradient
+        variance = mean_square - tvtf.square(mean_gradient)
     step = momentum * mom + lr * grad / tvtf.sqrt(variance + epsilon)
-    return {"ms": mean_square, **mean_gradient, "mom": step, "var": var - step}
+    return {**new_values, "mom": step, "var": var - step}
 
 
 def _ftrl(
@@ -107,16 +152,22 @@ def _ftrl(
 
     Returns the new values of the variable ``var``, of the sum of squared gradients ``accum``, and of ``linear``, the linear
     term of the minimized function. L1 regularization sets small weights to 0.
+
+    Args:
+      var, accum, linear: the variable and its slots.
+      grad: the gradient.
+      lr: the learning rate.
+      l1, l2, l2_shrinkage: the strengths of L1 and L2 regularization.
+      lr_power: the exponent of the sum of squared gradients in the learning rate.
     """
     new_accum = accum + tvtf.square(grad)
-    power, new_power = tvtf.pow(accum, -lr_power), tvtf.pow(new_accum, -lr_power)
+    power = tvtf.pow(accum, -lr_power)
+    new_power = tvtf.pow(new_accum, -lr_power)
     new_linear = linear + grad + 2 * l2_shrinkage * var - (new_power - power) / lr * var
     solution = (l1 * tvtf.sign(new_linear) - new_linear) / (new_power / lr + 2 * l2)
-    return {
-        "accum": new_accum,
-        "linear": new_linear,
-        "var": tvtf.where(tvtf.abs(new_linear) > l1, solution, tvtf.zeros_like(solution)),
-    }
+    is_large = tvtf.abs(new_linear) > l1
+    new_var = tvtf.where(is_large, solution, tvtf.zeros_like(solution))
+    return {"accum": new_accum, "linear": new_linear, "var": new_var}
 
 
 def _update_op(update: Update) -> Callable[..., Any]:

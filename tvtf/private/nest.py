@@ -72,6 +72,11 @@ def assert_shallow_structure(
 
     In place of a leaf of ``shallow_tree``, ``input_tree`` may have any nested structure.
 
+    Args:
+      shallow_tree, input_tree: the nested structures.
+      check_types: whether containers must have the same type.
+      expand_composites: whether composite tensors count as containers of their components.
+
     Raises:
       TypeError: a container of ``shallow_tree`` is a leaf, or a container of a different type, in ``input_tree``.
       ValueError: keys or lengths of containers differ.
@@ -162,6 +167,11 @@ def flatten_up_to(
     """Returns the parts of ``input_tree`` at the positions of the leaves of ``shallow_tree``.
 
     For example, ``{"a": 0}`` and ``{"a": [1, 2]}`` give ``[[1, 2]]``.
+
+    Args:
+      shallow_tree, input_tree: the nested structures.
+      check_types: whether containers must have the same type.
+      expand_composites: whether composite tensors count as containers of their components.
     """
     with_paths = flatten_with_tuple_paths_up_to(shallow_tree, input_tree, check_types, expand_composites)
     return [value for _, value in with_paths]

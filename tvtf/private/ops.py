@@ -26,7 +26,14 @@ def pfor(
 ) -> Any:
     """Calls ``loop_fn`` on each number below ``iters``, and stacks the results.
 
-    The loop is vectorized: all iterations are computed together. ``parallel_iterations`` has no effect.
+    The loop is vectorized: all iterations are computed together.
+
+    Args:
+      loop_fn: a function of the number of an iteration.
+      iters: the number of iterations.
+      fallback_to_while_loop: whether ops that can't be vectorized run in a loop; otherwise they are errors.
+      parallel_iterations: not used.
+      warn: whether a warning is logged for such ops.
     """
     return tvtf.vectorized_map(loop_fn, tvtf.range(iters), fallback_to_while_loop, warn)
 
@@ -81,9 +88,19 @@ def parameterized_truncated_normal(
     shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0, maxvals: Any = 2.0, dtype: Any = tvtf.float32,
     seed: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Draws random numbers from normal distributions that are truncated at ``minvals`` and ``maxvals``."""
-    mean, stddev = tvtf.convert_to_tensor(means, dtype), tvtf.convert_to_tensor(stddevs, dtype)
-    low, high = tvtf.convert_to_tensor(minvals, dtype), tvtf.convert_to_tensor(maxvals, dtype)
+    """Draws random numbers from truncated normal distributions.
+
+    Args:
+      shape: the shape of the result.
+      means, stddevs: the parameters of the normal distributions before they are truncated.
+      minvals, maxvals: the limits between which the numbers lie.
+      dtype: the dtype of the result.
+      seed: the seed of the random numbers, which differ in each call.
+    """
+    mean = tvtf.convert_to_tensor(means, dtype)
+    stddev = tvtf.convert_to_tensor(stddevs, dtype)
+    low = tvtf.convert_to_tensor(minvals, dtype)
+    high = tvtf.convert_to_tensor(maxvals, dtype)
     # The stateless op gets a random seed, which differs in each call.
     seeds = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
     return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, mean, stddev, low, high)
@@ -151,9 +168,15 @@ def assign_moving_average(
 ) -> Any:
     """Updates an exponential moving average: sets a Variable to ``variable * decay + value * (1 - decay)``.
 
-    With ``zero_debias`` the average starts from 0 at the first call, and is corrected for the bias towards 0, as in Adam.
+    Args:
+      variable: the Variable with the average.
+      value: the value to include.
+      decay: the weight of the old average, from 0 to 1.
+      zero_debias: whether the average starts from 0 at the first call, and is corrected for the bias towards 0, as in
+        Adam.
     """
-    weight = tvtf.cast(tvtf.convert_to_tensor(1.0 - decay if isinstance(decay, float) else 1 - decay), variable.dtype)
+    weight_of_value = 1.0 - decay if isinstance(decay, float) else 1 - decay
+    weight = tvtf.cast(tvtf.convert_to_tensor(weight_of_value), variable.dtype)
     if not zero_debias:
         return variable.assign_sub((variable - value) * weight)
     biased, step = _average_state(variable)

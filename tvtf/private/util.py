@@ -153,8 +153,13 @@ def deprecated_args(
 def _warn_of_argument(called: Any, name: str, passed: str, date: str | None, instructions: str, once: bool) -> None:
     """Logs a warning that an argument of the function ``called``, or a value of the argument, is deprecated.
 
-    ``passed`` is the argument in words for the warning, such as "axis" or "axis=None". With ``once``, the warning is not
-    logged again for this function and argument.
+    Args:
+      called: the function.
+      name: the name of the argument.
+      passed: the argument in words for the warning, such as "axis" or "axis=None".
+      date: the date after which the argument will be removed, or None.
+      instructions: what to do instead.
+      once: whether the warning is logged only once for this function and argument.
     """
     text = "Calling %s (from %s) with %s is deprecated and will be removed %s.\nInstructions for updating:\n%s"
     values = called.__name__, called.__module__, passed, _removal_time(date), instructions
@@ -208,6 +213,10 @@ def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old
     """Returns the value of a renamed argument, which may be passed by its new or its old name.
 
     An argument that is not passed has the value None.
+
+    Args:
+      new_name, old_name: the argument's names.
+      new_value, old_value: the values that were passed by these names.
 
     Raises:
       ValueError: the argument is passed by both names.
@@ -385,8 +394,15 @@ def get_canonical_name_for_symbol(
 
     For the API "tensorflow", public functions and classes have names, too: the path in the fewest namespaces, such as
     "nn.relu".
+
+    Args:
+      symbol: the function or class.
+      api_name: the name of the API, such as "tensorflow" or "estimator".
+      add_prefix_to_v1_names: not used.
     """
-    names = getattr(unwrap(symbol)[1], "__dict__", {}).get(f"_{api_name}_api_names")
+    _, original = unwrap(symbol)
+    attributes = getattr(original, "__dict__", {})
+    names = attributes.get(f"_{api_name}_api_names")
     if names or api_name != "tensorflow":
         return next(iter(names or ()), None)
     paths = [path for path, value in public_names().items() if value is symbol]
