@@ -150,10 +150,19 @@ def logspace(
 
 @numpy_like("geomspace", shows="1., 8., 4")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
-    """Returns ``num`` numbers from ``start`` to ``stop`` with a constant ratio between neighbours."""
+    """Returns numbers from ``start`` to ``stop`` with a constant ratio between neighbours.
+
+    Args:
+      start, stop: the first and the last number.
+      num: how many numbers are returned.
+      endpoint: whether ``stop`` is the last number; otherwise it would be the next one.
+      dtype: the dtype of the result; None to infer it.
+      axis: the axis of the result along which the numbers run.
+    """
     final_dtype = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
     compute_dtype = tf.as_dtype(np.promote_types(final_dtype.as_numpy_dtype, np.float32))
-    start, stop = to_tensor(start, compute_dtype), to_tensor(stop, compute_dtype)
+    start = to_tensor(start, compute_dtype)
+    stop = to_tensor(stop, compute_dtype)
     # 0 for a positive end, 1 for zero, 2 for a negative one.
     start_negativity, stop_negativity = (1 - tf.sign(tf.math.real(end)) for end in (start, stop))
     # -1 where both ends are negative, so that the logarithms are of positive numbers; 0 where one end is 0 and the other

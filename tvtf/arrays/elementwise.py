@@ -326,10 +326,14 @@ def array_equal(a1: Any, a2: Any) -> Tensor:
 
 
 def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
-    """Computes elementwise greatest common divisors by Euclid's algorithm; the loop ends when all elements are done."""
+    """Computes elementwise greatest common divisors of two integer tensors by Euclid's algorithm.
+
+    The loop ends when all elements are done.
+    """
     if not x1.dtype.is_integer:
         raise ValueError("Arguments to gcd must be integers.")
-    zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)
+    zero = tf.zeros([], x1.dtype)
+    one = tf.ones([], x1.dtype)
 
     def any_pending(a: Tensor, b: Tensor) -> Tensor:
         return tf.reduce_any(tf.not_equal(b, 0))
@@ -403,7 +407,13 @@ def nonzero(a: Any) -> list[Tensor]:
 
 @numpy_like("select", shows="[[True, False], [True, True]], [[1, 2], [3, 4]]")
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
-    """Returns, for each element, the choice of the first condition that holds there."""
+    """Returns, for each element, the choice of the first condition that holds there.
+
+    Args:
+      condlist: bool arrays.
+      choicelist: for each of them, the array to choose from where it is True.
+      default: the value of elements for which no condition is True.
+    """
     if len(condlist) != len(choicelist):
         raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
     if not condlist:

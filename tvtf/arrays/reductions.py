@@ -209,7 +209,8 @@ def _weighted_mean(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, T
         dtype = result_dtype(a.dtype, weights)
     else:
         dtype = result_dtype(a.dtype, weights, float_dtype())
-    a, weights = to_tensor(a, dtype), to_tensor(weights, dtype)
+    a = to_tensor(a, dtype)
+    weights = to_tensor(weights, dtype)
     if axis is not None and weights.ndim != a.ndim:  # a weight for each index along the axis
         tf.debugging.Assert(weights.ndim == 1, [weights.ndim])
         weight_sum = tf.reduce_sum(weights)

@@ -270,11 +270,13 @@ for _axis, _name in enumerate(("vsplit", "hsplit", "dsplit")):
 @numpy_like("compress", shows=f"[True, False], {A_MATRIX}, 0")
 def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     """Returns the slices along an axis for which ``condition`` holds."""
-    condition, a = to_tensor(condition, tf.bool), to_tensor(a)
+    condition = to_tensor(condition, tf.bool)
+    a = to_tensor(a)
     if condition.ndim != 1:
         raise ValueError("condition must be a 1-d array.")
     if axis is None or a.ndim == 0:
-        a, axis = ravel(a), 0
+        a = ravel(a)
+        axis = 0
     axis = nonnegative_axis(axis, a.ndim)
     # As in NumPy, elements beyond the condition's end don't count.
     missing = max(a.shape[axis] - condition.shape[0], 0)
@@ -284,16 +286,26 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 
 @numpy_like("take", shows="[10, 20, 30], [2, 0]")
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "clip") -> Tensor:
-    """Returns the elements at indices along an axis; those out of bounds are clipped or wrapped."""
+    """Returns the elements at indices along an axis.
+
+    Args:
+      a: the tensor.
+      indices: the indices, of any shape.
+      axis: the axis; None for the flattened tensor.
+      out: not supported.
+      mode: whether indices out of bounds are clipped ("clip") or wrapped ("wrap").
+    """
     if out is not None:
         raise ValueError("out argument is not supported in take.")
     if mode not in ("raise", "clip", "wrap"):
         raise ValueError(f"Invalid mode '{mode}' for take")
     if mode == "raise":
         raise ValueError("The 'raise' mode to take is not supported.")
-    a, indices = to_tensor(a), to_tensor(indices)
+    a = to_tensor(a)
+    indices = to_tensor(indices)
     if axis is None:
-        a, axis = ravel(a), 0
+        a = ravel(a)
+        axis = 0
     size = tf.shape(a, indices.dtype)[axis]
     if mode == "clip":
         in_bounds = tf.clip_by_value(indices, 0, size - 1)
@@ -310,16 +322,19 @@ def _with_dim(shape: Any, axis: int, size: Any) -> Any:
 @numpy_like("take_along_axis", shows="np.array([[10, 20], [30, 40]]), np.array([[1], [0]]), 1")
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     """Gathers elements along one axis, by separate indices for each position along the other axes."""
-    arr, indices = to_tensor(arr), to_tensor(indices)
+    arr = to_tensor(arr)
+    indices = to_tensor(indices)
     if axis is None:
         return take_along_axis(ravel(arr), indices, 0)
     axis = axis + arr.ndim if axis < 0 else axis
-    arr_shape, indices_shape = tf.shape(arr), tf.shape(indices)
+    arr_shape = tf.shape(arr)
+    indices_shape = tf.shape(indices)
     # All axes but `axis` are broadcast.
     shape = tf.broadcast_dynamic_shape(_with_dim(arr_shape, axis, 1), _with_dim(indices_shape, axis, 1))
     arr = tf.broadcast_to(arr, _with_dim(shape, axis, arr_shape[axis]))
     indices = tf.broadcast_to(indices, _with_dim(shape, axis, indices_shape[axis]))
-    rows, index_rows = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
+    rows = moveaxis(arr, axis, -1)
+    index_rows = moveaxis(indices, axis, -1)
     size = tf.shape(rows, index_rows.dtype)[-1]
     nonnegative_indices = tf.where(index_rows < 0, index_rows + size, index_rows)  # negative ones count from the end
     selected = tf.gather(rows, nonnegative_indices, batch_dims=rows.ndim - 1)
@@ -348,7 +363,14 @@ def sort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = No
 
 @numpy_like("argsort", shows="[3, 1, 2]")
 def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None) -> Tensor:
-    """Returns the indices that sort the tensor along an axis."""
+    """Returns the indices that sort the tensor along an axis.
+
+    Args:
+      a: the tensor.
+      axis: the axis; None for the flattened tensor.
+      kind: "quicksort", or "stable" for an order in which equal elements keep their positions.
+      order: not supported.
+    """
     _check_sort_arguments(("quicksort", "stable"), kind, order)
     a = to_tensor(a)
     if a.dtype.is_complex:
@@ -356,7 +378,8 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
     if a.ndim == 0:
         return tf.constant([0], int_dtype())
     if axis is None:
-        a, axis = tf.reshape(a, [-1]), 0
+        a = tf.reshape(a, [-1])
+        axis = 0
     indices = tf.argsort(a, axis, stable=kind == "stable")
     return tf.cast(indices, int_dtype())
 

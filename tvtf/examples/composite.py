@@ -100,7 +100,11 @@ def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
 def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
     """Splits the values of a single example into rows by a row partition of a RaggedFeature.
 
-    ``partition`` is a uniform row length, or names the column of row splits, lengths, starts, limits or row ids.
+    Args:
+      values: the values: a tensor, or a ragged tensor with the inner rows.
+      partition: a uniform row length, or the name of the column of row splits, lengths, starts, limits or row ids.
+      columns: the parsed columns, by name.
+      feature: the feature with the partition.
     """
     validate = feature.validate
     if isinstance(partition, UniformRowLength):

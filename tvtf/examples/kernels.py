@@ -82,21 +82,36 @@ def _column_types(
 ) -> list[TensorType]:
     """Returns the types of the tensors to which one column of a batch of examples is parsed.
 
-    The arguments after ``batch``, the number of examples, are the fields of a ``Spec``. ``dims`` are the dims that are
-    known only after parsing. ``where`` is "rows" for a column of feature lists.
+    The arguments after ``batch`` are the fields of a ``Spec``.
+
+    Args:
+      batch: the number of examples.
+      where: "rows" for a column of feature lists.
+      key: the name of the feature.
+      kind: "dense", "stacked", "sparse" or "ragged".
+      dtype: the dtype of the values.
+      shape: the shape of an item.
+      optional: whether an example may lack the feature.
+      splits: the dtype of row splits.
+      dims: the dims that are known only after parsing.
     """
     in_feature_lists = where == "rows"
     if kind == "sparse":
         rank = 3 if in_feature_lists else 2
-        return [TensorType((dims[0], rank), int64), TensorType((dims[0],), dtype), TensorType((rank,), int64)]
+        indices = TensorType((dims[0], rank), int64)
+        values = TensorType((dims[0],), dtype)
+        dense_shape = TensorType((rank,), int64)
+        return [indices, values, dense_shape]
     if kind == "ragged":
-        values, outer_splits = TensorType((dims[0],), dtype), TensorType((batch + 1,), splits)
+        values = TensorType((dims[0],), dtype)
+        outer_splits = TensorType((batch + 1,), splits)
         if not in_feature_lists:
             return [values, outer_splits]
-        inner_splits = TensorType((None if dims[1] is None else dims[1] + 1,), splits)
-        return [values, inner_splits, outer_splits]
+        inner_split_count = None if dims[1] is None else dims[1] + 1
+        return [values, TensorType((inner_split_count,), splits), outer_splits]
     if in_feature_lists:
-        return [TensorType((batch, dims[0], *shape), dtype), TensorType((batch,), int64)]
+        lengths = TensorType((batch,), int64)
+        return [TensorType((batch, dims[0], *shape), dtype), lengths]
     return [TensorType((batch, *dims, *shape), dtype)]  # ``dims`` is empty, or the number of stacked items
 
 
@@ -256,7 +271,13 @@ def _ragged_column(
 ) -> list[np.ndarray]:
     """Returns the concatenated values and the row splits of a ragged matrix, from each example's values of a feature.
 
-    The matrix has a row for each example. ``splits`` is the dtype of row splits.
+    The matrix has a row for each example.
+
+    Args:
+      values: the values of the feature in each example.
+      prefix, key, shape, optional: not used: all column parsers have these parameters.
+      dtype: the dtype of the values.
+      splits: the dtype of row splits.
     """
     rows, lengths = _rows_and_lengths(values)
     return [_concatenated(rows, dtype), _splits(lengths, splits)]
@@ -303,8 +324,15 @@ def _stacked_column(
 ) -> list[np.ndarray]:
     """Returns the dense array of a FixedLenSequenceFeature, with a row for each example.
 
-    A row has the example's items, each of shape ``shape``. It is padded with the default to the length of the longest
-    row.
+    A row has the example's items. It is padded to the length of the longest row.
+
+    Args:
+      values: the values of the feature in each example.
+      prefix: returns the first words of an error, for the number of an example.
+      key, optional: not used: all column parsers have these parameters.
+      dtype: the dtype of the values.
+      shape: the shape of an item.
+      default: the value that rows are padded with.
 
     Raises:
       ArgumentError: an example's number of values is not a multiple of the size of an item.
@@ -335,7 +363,8 @@ def _single_example_column(kind: str, feature_values: Any, dtype: Any, shape: tu
         return [_array(feature_values, dtype, shape)] if fits else []
     values = () if feature_values is None else feature_values
     if kind == "sparse":
-        indices, dense_shape = np.arange(len(values)).reshape(-1, 1), np.array([len(values)])
+        indices = np.arange(len(values)).reshape(-1, 1)
+        dense_shape = np.array([len(values)])
         return [indices, _array(values, dtype), dense_shape]
     return [_array(values, dtype)] if kind == "ragged" else []
 
@@ -364,13 +393,20 @@ def _ragged_list_column(
 ) -> list[np.ndarray]:
     """Returns the arrays of a ragged tensor of feature lists: flat values, inner row splits and outer row splits.
 
-    An inner row holds the values of a feature, an outer row the features of an example. ``values`` has a feature list
-    for each example, or None for a missing one. ``splits`` is the dtype of row splits.
+    An inner row holds the values of a feature, an outer row the features of an example.
+
+    Args:
+      values: a feature list for each example, or None for a missing one.
+      key, shape, optional: not used: all parsers of columns of feature lists have these parameters.
+      dtype: the dtype of the values.
+      splits: the dtype of row splits.
     """
     batch = [features or [] for features in values]
     inner_rows = list(chain(*batch))
     flat_values = _array(list(chain(*inner_rows)), dtype)
-    return [flat_values, _splits([*map(len, inner_rows)], splits), _splits([*map(len, batch)], splits)]
+    inner_splits = _splits([len(row) for row in inner_rows], splits)
+    outer_splits = _splits([len(features) for features in batch], splits)
+    return [flat_values, inner_splits, outer_splits]
 
 
 def _dense_list_column(

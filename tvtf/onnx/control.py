@@ -56,6 +56,12 @@ def _emit_loop(program: Program, bound: Bound, inputs: list[str], outputs: list[
 
     Loop has no subgraph for the condition. Therefore the condition is emitted twice: before the loop for the initial
     values, and at the end of the loop's body for the new values.
+
+    Args:
+      program: the exported program.
+      bound: the primitive's attributes.
+      inputs, outputs: the names of the inputs and outputs.
+      types: the types of the outputs, which are the carried values.
     """
     carried, invariants = inputs[: len(types)], inputs[len(types) :]
     (starts,) = program.emit_function(bound.attrs["condition"], inputs, program.emitter)
@@ -70,15 +76,21 @@ def _loop_body(
     """Emits the body of ONNX's Loop as a subgraph, and returns the subgraph.
 
     The subgraph's inputs are the iteration number, a condition and the carried values, which have the given types. The
-    outputs are the condition for the next iteration and the new carried values. ``invariants`` are values of the outer
-    graph, which the subgraph reads by name.
+    outputs are the condition for the next iteration and the new carried values.
+
+    Args:
+      program: the exported program.
+      bound: the ``while`` primitive's attributes.
+      invariants: the names of values of the outer graph, which the subgraph reads.
+      types: the types of the carried values.
+      name: the name of the subgraph.
     """
-    body_emitter, bool_type = program.emitter.subgraph_emitter(), TensorType((), as_dtype("bool"))
+    body_emitter = program.emitter.subgraph_emitter()
+    bool_type = TensorType((), as_dtype("bool"))
     input_types = [TensorType((), as_dtype("int64")), bool_type, *types]
-    input_names = [
-        body_emitter.model.value(f"{name}_{suffix}", t.dtype)
-        for suffix, t in zip(_body_input_suffixes(len(types)), input_types)
-    ]
+    input_names = []
+    for suffix, input_type in zip(_body_input_suffixes(len(types)), input_types):
+        input_names.append(body_emitter.model.value(f"{name}_{suffix}", input_type.dtype))
     _iteration, _condition, *carried = input_names  # ``while`` has no iteration number, and computes its own condition
     new_carried = program.emit_function(bound.attrs["body"], [*carried, *invariants], body_emitter)[: len(types)]
     (continues,) = program.emit_function(bound.attrs["condition"], [*new_carried, *invariants], body_emitter)

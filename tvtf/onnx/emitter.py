@@ -169,10 +169,16 @@ class Emitter:
     def reduce(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], axis: Sequence[int], keepdims: bool
     ) -> None:
-        """Adds a reduction node, such as ``ReduceSum``, over the axes ``axis``.
+        """Adds a reduction node, such as ``ReduceSum``.
 
         ONNX reduces all axes if none are given. An empty ``axis`` must leave each element as it is. The node then
         reduces a new axis of one element.
+
+        Args:
+          op: ONNX's operator.
+          inputs, outputs: the names of the input and of the output.
+          axis: the axes to reduce.
+          keepdims: whether reduced axes stay, with size 1.
         """
         x = inputs[0]
         axes = tuple(axis)
@@ -196,11 +202,19 @@ class Emitter:
 
         If onnxruntime has no kernel for ``dtype``, the node computes in a wider dtype. The maximum of no elements is
         the lowest value of a dtype. To get that of ``dtype``, the wider result is limited to the range of ``dtype``.
+
+        Args:
+          op: "ReduceMax" or "ReduceMin".
+          operands: the names of the input and of the axes.
+          outputs: the name of the output.
+          dtype: the dtype of the input.
+          keepdims: 1 if reduced axes stay, with size 1; else 0.
         """
         wider_dtype = self._compute_dtype(op, "T", dtype)
         if wider_dtype is dtype:
             return self.node(op, operands, outputs, keepdims=keepdims)
-        limiting_op, limit = _LIMITING[op], dtype.min if op == "ReduceMax" else dtype.max
+        limiting_op = _LIMITING[op]
+        limit = dtype.min if op == "ReduceMax" else dtype.max
         reduced = self.computed(op, [self.cast(operands[0], wider_dtype), operands[1]], keepdims=keepdims)
         limited = self.computed(limiting_op, [reduced, self.const(np.array(limit, wider_dtype.np))])
         self.node("Cast", [limited], outputs, to=ELEMENT[dtype])
@@ -227,8 +241,10 @@ class Emitter:
         """
         compute_dtype = computed_in(op, variable, dtype)
         if compute_dtype is None:
-            supported = ", ".join(sorted(d.name for d in allowed(op)[variable]))
-            reason = f"ONNX's {op} has no {dtype.name} (only {supported}); cast to one of these before it"
+            supported_names = sorted(supported.name for supported in allowed(op)[variable])
+            reason = (
+                f"ONNX's {op} has no {dtype.name} (only {', '.join(supported_names)}); cast to one of these before it"
+            )
             raise UnimplementedError(None, op, reason)
         return compute_dtype
 

@@ -136,9 +136,10 @@ class _ModelBuilder:
         params = self.params()
         graph = self.concrete.graph
         # The trace may assume that certain dims are equal. This variant has no broadcasts between such dims.
-        module = (
-            drop_dead(reemit(graph.speculative_module(), EqualDims)) if graph.speculated_equalities else graph.module()
-        )
+        if graph.speculated_equalities:
+            module = drop_dead(reemit(graph.speculative_module(), EqualDims))
+        else:
+            module = graph.module()
         program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""

@@ -27,10 +27,12 @@ def _emit_sized(program: Program, bound: Bound, inputs: list[str], outputs: list
 
     The number of rows is a symbolic dim. Later nodes read this dim from the buffer's shape.
     """
-    emitter, (row_count,), (stack_type,) = program.emitter, inputs, types
-    shape = emitter.computed(
-        "Concat", [_reshaped(emitter, row_count, (1,)), emitter.shape(stack_type.shape[1:])], axis=0
-    )
+    emitter = program.emitter
+    (row_count,) = inputs
+    (stack_type,) = types
+    row_count_vector = _reshaped(emitter, row_count, (1,))
+    row_shape = emitter.shape(stack_type.shape[1:])
+    shape = emitter.computed("Concat", [row_count_vector, row_shape], axis=0)
     _zeros(emitter, shape, outputs, stack_type.dtype)
     emitter.model.dims.record(outputs[0], stack_type.shape)
 
@@ -67,19 +69,21 @@ def _emit_add_rows(
     A row with a negative position is dropped. ScatterND can't leave rows out, so zeros are added to the first row
     instead.
     """
-    emitter, (buffer, positions, values), (buffer_type,) = program.emitter, inputs, types
+    emitter = program.emitter
+    buffer, positions, values = inputs
+    (buffer_type,) = types
     zero = emitter.const(np.array(0, np.int64))
     indices = emitter.cast(positions, as_dtype("int64"))
     is_dropped = emitter.computed("Less", [indices, zero])
     rank = len(buffer_type.shape)
     # The mask of shape (rows, 1, ...) broadcasts to the rows.
-    is_dropped_row = emitter.computed(
-        "Reshape", [is_dropped, emitter.const(np.array([-1, *[1] * (rank - 1)], np.int64))]
-    )
-    added_rows = emitter.computed("Where", [is_dropped_row, emitter.const(np.zeros((), buffer_type.dtype.np)), values])
-    scatter_indices = emitter.computed(
-        "Unsqueeze", [emitter.computed("Max", [indices, zero]), emitter.const(np.array([-1], np.int64))]
-    )
+    mask_shape = emitter.const(np.array([-1, *[1] * (rank - 1)], np.int64))
+    is_dropped_row = emitter.computed("Reshape", [is_dropped, mask_shape])
+    zero_element = emitter.const(np.zeros((), buffer_type.dtype.np))
+    added_rows = emitter.computed("Where", [is_dropped_row, zero_element, values])
+    nonnegative_indices = emitter.computed("Max", [indices, zero])
+    last_axis = emitter.const(np.array([-1], np.int64))
+    scatter_indices = emitter.computed("Unsqueeze", [nonnegative_indices, last_axis])
     emitter.node("ScatterND", [buffer, scatter_indices, added_rows], outputs, reduction="add")
 
 

@@ -96,18 +96,25 @@ class _AliasTables(NamedTuple):
         Each class has a slot, and all slots are equally likely. A class with less than the mean weight does not fill
         its slot. The rest of the slot is taken from a class with more than the mean weight, the alias.
         """
-        count, total = len(weights), float(np.sum(weights, dtype=np.float64))
-        acceptance, aliases = [weight * count / total for weight in weights], [-1] * count
+        count = len(weights)
+        total = float(np.sum(weights, dtype=np.float64))
+        acceptance = [weight * count / total for weight in weights]
+        aliases = [-1] * count
         low = [i for i, probability in enumerate(acceptance) if probability < 1]
         high = [i for i, probability in enumerate(acceptance) if probability >= 1]
         while high and low:
-            small, large = low.pop(), high.pop()
+            small = low.pop()
+            large = high.pop()
             aliases[small] = large
             acceptance[large] -= 1 - acceptance[small]
-            (low if acceptance[large] < 1 else high).append(large)
+            if acceptance[large] < 1:
+                low.append(large)
+            else:
+                high.append(large)
         for i in (*high, *low):  # these slots are full, but for rounding errors
             acceptance[i] = 1.0
-        return cls([float(np.float32(probability)) for probability in acceptance], aliases)
+        rounded = [float(np.float32(probability)) for probability in acceptance]
+        return cls(rounded, aliases)
 
     def draw(self, words: _RandomWords) -> int:
         """Samples a class: chooses a slot, then the slot's own class or its alias."""
@@ -161,14 +168,22 @@ _SAMPLERS = {
 def _draw_classes(
     draw: Callable[[_RandomWords], int], state: np.ndarray, count: int, unique: bool
 ) -> tuple[list[int], int]:
-    """Draws ``count`` random classes with the sampler ``draw``.
+    """Draws random classes with a sampler.
 
-    With ``unique``, the classes are distinct: repeated classes are dropped, and more are drawn. Returns the classes and
-    the number of draws.
+    Args:
+      draw: draws one class from a source of random words.
+      state: the state of the random generator.
+      count: the number of classes.
+      unique: whether the classes are distinct: repeated classes are dropped, and more are drawn.
+
+    Returns:
+      the classes and the number of draws.
     """
-    words, distinct, draws = _RandomWords(state), dict[int, None](), 0
+    words = _RandomWords(state)
     if not unique:
         return [draw(words) for _ in range(count)], count
+    distinct: dict[int, None] = {}
+    draws = 0
     while len(distinct) < count:
         distinct.setdefault(draw(words))  # a dict keeps the order of the first draws
         draws += 1
@@ -239,7 +254,14 @@ def sample_candidates(
 ) -> Any:
     """Samples ``count`` of ``limit`` classes; returns them, and the expected counts of true and sampled classes.
 
-    ``kind`` is the name of the sampler, such as "UniformCandidateSampler".
+    Args:
+      true: the true classes, of shape (batch, true classes of an example).
+      state: the state of the random generator.
+      weights: the frequencies of the classes, for samplers that use them.
+      kind: the name of the sampler, such as "UniformCandidateSampler".
+      count: the number of classes to sample.
+      unique: whether the sampled classes are distinct.
+      limit: the number of classes.
     """
     return (true, state, weights), {"kind": kind, "count": count, "unique": unique, "limit": limit}
 

@@ -72,7 +72,8 @@ def _pseudorandom_window_sizes(size: int, count: int, state: np.ndarray) -> np.n
     The borders between the windows are evenly spaced, moved by a random start, and rounded up. ``state`` is the random
     generator's state.
     """
-    ratio, smallest = size / count, size // count
+    ratio = size / count
+    smallest = size // count
     first, second = (int(word) for word in philox.words(state, 2))
     # 52 random bits as the mantissa of a float64 in [1, 2), as in TensorFlow's UniformDistribution<double>.
     start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
@@ -95,14 +96,17 @@ def _window_borders(
       sizes, counts: the number of elements and of windows along rows and along columns.
       pseudo: whether larger and smaller windows are spread evenly.
     """
-    state_words, result = state.view(np.uint64), []
+    draw_window_sizes = _pseudorandom_window_sizes if pseudo else _random_window_sizes
+    state_words = state.view(np.uint64)
+    result = []
     for size, count in zip(sizes, counts):
         if size % count == 0:
             window_sizes = np.full(count, size // count)
         else:
-            window_sizes = (_pseudorandom_window_sizes if pseudo else _random_window_sizes)(size, count, state_words)
+            window_sizes = draw_window_sizes(size, count, state_words)
             state_words = philox.skipped(state_words, _random_blocks(count, pseudo))
-        result.append(np.concatenate([[0], np.cumsum(window_sizes)]).astype(np.int64))
+        borders = np.concatenate([[0], np.cumsum(window_sizes)])
+        result.append(borders.astype(np.int64))
     return tuple(result)
 
 
@@ -178,8 +182,15 @@ def _pool_axis(x: Tensor, axis: int, borders: Tensor, width: int, overlapping: b
     """Reduces each pooling window along an axis to its maximum or mean.
 
     Smaller windows are padded to the size of the largest window, ``width``, by repeating their last element. The
-    padding doesn't change the maximum, and has weight 0 in the mean. ``borders`` are the starts of the windows, then
-    the end of the last one.
+    padding doesn't change the maximum, and has weight 0 in the mean.
+
+    Args:
+      x: the tensor.
+      axis: the axis.
+      borders: vector of the starts of the windows, then the end of the last one.
+      width: the size of the largest window.
+      overlapping: whether a window contains the first element of the next one.
+      is_max: whether to compute the maximum; otherwise the mean.
     """
     size = x._type.shape[axis]
     last_elements = bind.minimum(borders[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]

@@ -37,7 +37,8 @@ def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
         words = [seed >> (64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(size)]
         return convert_to_tensor(np.array(words, np.uint64).view(np.int64))
     seed_words = reshape(cast(convert_to_tensor(seed), int64), [-1])[:size]
-    return bind.concat(convert_to_tensor(np.zeros(size, np.int64)), seed_words, axis=0)[-size:]
+    zeros = convert_to_tensor(np.zeros(size, np.int64))
+    return bind.concat(zeros, seed_words, axis=0)[-size:]
 
 
 @export("random.Algorithm", "random.experimental.Algorithm")
@@ -162,7 +163,8 @@ class Generator(AutoTrackable):
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Returns uniform numbers in [minval, maxval); see ``tf.random.stateless_uniform``."""
-        dtype, dims = as_dtype(dtype), drawn_dims(shape)
+        dtype = as_dtype(dtype)
+        dims = drawn_dims(shape)
         # Integers without bounds have the whole range of the dtype.
         if dtype.is_integer and (minval is None) != (maxval is None):
             raise ValueError(
@@ -179,12 +181,14 @@ class Generator(AutoTrackable):
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Returns normal numbers; see ``tf.random.normal``."""
-        dims, dtype = drawn_dims(shape), as_dtype(dtype)
-        return self._drawn(
-            lambda state: scaled_normal(
-                bind.stateless_random_normal(state, shape=dims, dtype=dtype), mean, stddev, dtype
-            )
-        )
+        dims = drawn_dims(shape)
+        dtype = as_dtype(dtype)
+
+        def draw(state: Tensor) -> Tensor:
+            standard = bind.stateless_random_normal(state, shape=dims, dtype=dtype)
+            return scaled_normal(standard, mean, stddev, dtype)
+
+        return self._drawn(draw)
 
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None

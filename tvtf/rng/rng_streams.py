@@ -75,8 +75,10 @@ def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
     low = bind.stack_read(state, EagerTensor(np.array(0)))
     high = bind.stack_read(state, EagerTensor(np.array(1)))
     key = bind.stack_read(state, EagerTensor(np.array(2)))
-    new_low = bind.add(low, bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64)))
-    return bind.stack(new_low, bind.add(high, bind.cast(bind.less(new_low, low), dtype=uint64)), key, axis=0)
+    skipped_blocks = bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64))
+    new_low = bind.add(low, skipped_blocks)
+    carry = bind.cast(bind.less(new_low, low), dtype=uint64)
+    return bind.stack(new_low, bind.add(high, carry), key, axis=0)
 
 
 def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
