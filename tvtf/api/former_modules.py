@@ -81,4 +81,5 @@ def install() -> None:
     for former, present in FORMER.items():
         if present in sys.modules:
             sys.modules[former] = sys.modules[present]
-    sys.meta_path.insert(0, ModuleAliases(FORMER.__contains__, lambda name: import_module(FORMER[name])))  # type: ignore[arg-type]
+    aliases = ModuleAliases(FORMER.__contains__, lambda name: import_module(FORMER[name]))
+    sys.meta_path.insert(0, aliases)  # type: ignore[arg-type]

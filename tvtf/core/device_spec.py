@@ -52,9 +52,11 @@ class DeviceSpec:
             if name in ("job", "replica", "task") and len(values) == 1:
                 parts[name] = values[0]
             elif name == "device" and len(values) == 2:
-                parts["device_type"], parts["device_index"] = values[0], _index(values[1])
+                parts["device_type"] = values[0]
+                parts["device_index"] = _index(values[1])
             elif name.upper() in ("CPU", "GPU", "TPU") and len(values) < 2:  # the short form "/cpu:0"
-                parts["device_type"], parts["device_index"] = name.upper(), _index(*values)
+                parts["device_type"] = name.upper()
+                parts["device_index"] = _index(*values)
             else:
                 raise ValueError(f"Unknown attribute '{name}' is encountered while parsing the device spec: '{spec}'.")
         return cls(**parts)

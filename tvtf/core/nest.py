@@ -284,11 +284,11 @@ def _from_leaves(structure: Any, leaves: Iterator[Any], has_children: _TypeTable
         return next(leaves)
     if kind is tuple or kind is list:
         # Leaves are taken here, without a call for each.
-        return kind(
-            [_from_leaves(x, leaves, has_children) if has_children[type(x)] else next(leaves) for x in structure]
-        )
+        items = [_from_leaves(x, leaves, has_children) if has_children[type(x)] else next(leaves) for x in structure]
+        return kind(items)
     if is_composite(structure):
-        return spec_of(structure)._from_components(_from_leaves(components_of(structure), leaves, has_children))
+        components = _from_leaves(components_of(structure), leaves, has_children)
+        return spec_of(structure)._from_components(components)
     if _is_mapping(structure):
         packed = {k: _from_leaves(structure[k], leaves, has_children) for k in sorted_keys(structure)}
         return _same_mapping(structure, packed)
@@ -332,7 +332,17 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
-    """Raises ValueError where two structures differ in form, TypeError where only their container types differ."""
+    """Checks that two nested structures have the same form.
+
+    Args:
+      nest1, nest2: the structures.
+      check_types: whether containers must have the same type.
+      expand_composites: whether composite tensors count as containers of their components.
+
+    Raises:
+      ValueError: the structures differ in form.
+      TypeError: only the types of their containers differ.
+    """
     difference = _first_difference(nest1, nest2, check_types, _types_with_children(expand_composites))
     if difference is not None:
         error_type, detail = difference

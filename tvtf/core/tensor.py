@@ -533,9 +533,14 @@ _converters: list[tuple[type, Callable[..., Any]]] = []
 def register_tensor_conversion_function(
     base_type: type, conversion_func: Callable[..., Any], priority: int = 100
 ) -> None:
-    """Registers how :func:`convert_to_tensor` converts values of a type: ``conversion_func(value, dtype, name, as_ref)``.
+    """Registers how :func:`convert_to_tensor` converts values of a type.
 
     For a user's class of Variables, the function also replaces how ops read them.
+
+    Args:
+      base_type: the type.
+      conversion_func: the function ``(value, dtype, name, as_ref) -> tensor``.
+      priority: not used.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
     """

@@ -59,8 +59,14 @@ def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
 def _add_field(message: Any, package: str, number: str, field_type: str, name: str, oneof: str = "") -> None:
     """Adds a field to the descriptor of a protocol buffer message.
 
-    ``field_type`` is a scalar type or the name of a message. A star after it makes a repeated field, ``map:`` before it
-    a map from strings. ``oneof`` is the name of the oneof that contains the field, if any.
+    Args:
+      message: the descriptor of the message.
+      package: the package of messages.
+      number: the number of the field.
+      field_type: a scalar type or the name of a message. A star after it makes a repeated field, ``map:`` before it a
+        map from strings.
+      name: the name of the field.
+      oneof: the name of the oneof that contains the field, or "".
     """
     constants = descriptor_pb2.FieldDescriptorProto
     field = message.field.add(name=name, number=int(number))
@@ -83,7 +89,8 @@ def _add_map_entry_type(message: Any, package: str, name: str, value_type: str) 
 
     Returns the type of the map field in the form that `_add_field` parses: ``"Message.NameEntry*"``.
     """
-    entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
+    camel_case_name = "".join(part.capitalize() for part in name.split("_"))
+    entry = message.nested_type.add(name=f"{camel_case_name}Entry")
     entry.options.map_entry = True
     _add_field(entry, package, "1", "string", "key")
     _add_field(entry, package, "2", value_type, "value")

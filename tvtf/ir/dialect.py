@@ -273,9 +273,11 @@ def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
     if text.startswith(_DTYPE):
         return dtypes.as_dtype(text[len(_DTYPE) :])
     if text.startswith(_DIM):
-        return simplify_dim(dims[int(text[len(_DIM) :])])
+        dim_index = int(text.removeprefix(_DIM))
+        return simplify_dim(dims[dim_index])
     if text.startswith(_GRAPH):
-        return graphs[int(text[len(_GRAPH) :])]
+        graph_index = int(text.removeprefix(_GRAPH))
+        return graphs[graph_index]
     return text.removeprefix(_TEXT)
 
 

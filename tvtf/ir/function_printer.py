@@ -156,7 +156,14 @@ class FunctionPrinter:
         return [*typed(name, ty), Token(" = ")]
 
     def _print_branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
-        """Prints a Relax ``if`` that is bound to ``var``: the condition, then each branch with the value that it yields."""
+        """Prints a Relax ``if``: the condition, then each branch with the value that it yields.
+
+        Args:
+          var: the variable that is bound to the ``if``.
+          value: the ``if``.
+          items: the variables that a tuple is unpacked into, each None if nothing uses the item; None for no tuple.
+          depth: the indentation.
+        """
         condition = self.values.operand(value.cond)
         self._add_line(depth, [*self._formatted_target(var, items, ()), Token("if ", "keyword"), *condition])
         for keyword, branch in (("then", value.true_branch), ("else", value.false_branch)):

@@ -60,10 +60,16 @@ def with_known_elements(
     """Returns a call's result; attaches its elements if the primitive's ``value`` rule finds them while tracing.
 
     For example, the elements of ``tf.shape(x)`` are known as dims.
+
+    Args:
+      prim: the primitive.
+      inputs, attrs: the call's inputs and attributes.
+      result: the call's result.
     """
     if prim.value is not None:
         trace = result._trace
-        outer_uses, trace.static_uses = trace.static_uses, None  # the elements pass on; nothing is decided by them
+        outer_uses = trace.static_uses
+        trace.static_uses = None  # the elements pass on; nothing is decided by them
         try:
             result.known = _as_dtype(prim.value(*inputs, **attrs), result._type.dtype)
         finally:
@@ -95,7 +101,8 @@ def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
     """
     if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
         return None
-    minimum, value_count = int(dtype.min), 1 << (8 * dtype.size)
+    minimum = int(dtype.min)
+    value_count = 1 << (8 * dtype.size)
     if all(not isinstance(d, int) or 0 <= d - minimum < value_count for d in known.flat):
         return known
     wrapped = [(d - minimum) % value_count + minimum if isinstance(d, int) else d for d in known.flat]

@@ -43,7 +43,8 @@ class TracedDims:
         trace now stands. An assumption would be checked where the dim is computed, and not at all if nothing else needs
         what computes it. In a branch or a loop's body all dims are compared: it may not run.
         """
-        a, b = self.root.known_dim(a), self.root.known_dim(b)
+        a = self.root.known_dim(a)
+        b = self.root.known_dim(b)
         is_computed = self.root.computes(a) or self.root.computes(b)
         is_compared_at_run_time = self.is_in_branch or is_computed or _has_zero(a, b)
         if not is_compared_at_run_time:

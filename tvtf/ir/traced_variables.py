@@ -98,7 +98,8 @@ class TracedVariables(TracedInputs):
         """
         for (variable, _), value in zip(other.variables.values(), values):
             self.variables[id(variable)] = (variable, value)
-        self.barriers_at_access, self.stored = dict(other.barriers_at_access), set(other.stored)
+        self.barriers_at_access = dict(other.barriers_at_access)
+        self.stored = set(other.stored)
         self.barriers_at_start = other.barriers_at_start
 
     # -- Variables around calls of Python

@@ -51,11 +51,15 @@ def prediction(model: Any) -> Any:
 def _from_function(function: Any, input_signature: Any, opset: int | None = None, output_path: Any = None) -> Any:
     """Exports a ``tf.function`` to ONNX, in place of ``tf2onnx.convert.from_function``.
 
-    It has the parameters for the arguments that Keras passes.
+    Args:
+      function: a ``tf.function``, or a concrete function.
+      input_signature: the specs of the arguments.
+      opset: the version of ONNX's operators; None for the default.
+      output_path: the path of the file, or None.
     """
-    concrete = (
-        function.get_concrete_function(*input_signature) if hasattr(function, "get_concrete_function") else function
-    )
+    concrete = function
+    if hasattr(function, "get_concrete_function"):
+        concrete = function.get_concrete_function(*input_signature)
     return tvtf.onnx.export(concrete, path=output_path, opset=opset)
 
 

@@ -109,6 +109,12 @@ def _may_write(module: Any, filepath: Any, overwrite: bool, written: Any) -> boo
 def _save(module: Any, model: Any, folder: str, signatures: Any, options: Any) -> None:
     """Saves a Keras model as a saved model in a folder, which also contains Keras's own file of the model.
 
+    Args:
+      module: Keras's module for saving.
+      model: the model.
+      folder: the path of the folder.
+      signatures, options: the arguments of ``tf.saved_model.save``.
+
     Raises:
       ValueError: the model was not called yet, so that the specs of its inputs are not known.
     """

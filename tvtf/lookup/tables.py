@@ -105,9 +105,11 @@ class _Table(AutoTrackable):
         def call_with_constants(*arrays: np.ndarray) -> Any:
             """Calls ``function`` with the constants, and with the arrays of the other inputs in their order."""
             remaining = iter(arrays)
-            return function(*(constants[i] if i in constants else next(remaining) for i in range(len(inputs))))
+            all_arrays = [constants[i] if i in constants else next(remaining) for i in range(len(inputs))]
+            return function(*all_arrays)
 
-        return list(host.call(host.HostFunction(call_with_constants, is_nonblocking=True), symbolic, types))
+        host_function = host.HostFunction(call_with_constants, is_nonblocking=True)
+        return list(host.call(host_function, symbolic, types))
 
 
 def _look_up_composite(keys: Any, look_up: Callable[[Any], Any]) -> Any:

@@ -160,10 +160,10 @@ def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
         reset, update, candidate = tf["split"](input_term, 3, axis=-1)
         state_reset, state_update, state_candidate = tf["split"](state_term, 3, axis=-1)
         update_gate = sigmoid(update + state_update)
+        reset_gate = sigmoid(reset + state_reset)
         # In cuDNN's GRU the reset gate scales the state's term with the bias.
-        return (
-            (1.0 - update_gate) * tanh(candidate + sigmoid(reset + state_reset) * state_candidate) + update_gate * h,
-        )
+        new_candidate = tanh(candidate + reset_gate * state_candidate)
+        return ((1.0 - update_gate) * new_candidate + update_gate * h,)
 
     return {
         "lstm": lstm,

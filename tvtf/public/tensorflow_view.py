@@ -161,7 +161,8 @@ def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Any:
 
     A start index is clamped, so that the whole of ``updates`` lies within ``x``.
     """
-    x, updates = tvtf.convert_to_tensor(x), tvtf.convert_to_tensor(updates)
+    x = tvtf.convert_to_tensor(x)
+    updates = tvtf.convert_to_tensor(updates)
     largest_starts = shape(x) - shape(updates)
     starts = tvtf.cast(tvtf.stack(start_indices), tvtf.int32)
     clamped_starts = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, largest_starts), 0), x.shape.rank)

@@ -213,7 +213,8 @@ class TestCase(_Case):  # type: ignore[misc]
         }  # fmt: skip
         for name in (self._GetNdArray(a).dtype.name, self._GetNdArray(b).dtype.name):
             dtype_rtol, dtype_atol = tolerances.get(name, (rtol, atol))
-            rtol, atol = max(rtol, dtype_rtol), max(atol, dtype_atol)
+            rtol = max(rtol, dtype_rtol)
+            atol = max(atol, dtype_atol)
         self.assertAllClose(a, b, rtol, atol, msg)
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
@@ -247,7 +248,13 @@ class TestCase(_Case):  # type: ignore[misc]
         self, target: Any, lower_bound: Any, upper_bound: Any,
         open_lower_bound: bool = False, open_upper_bound: bool = False,
     ) -> None:  # fmt: skip
-        """Asserts that every element of ``target`` is between the bounds. An open bound is itself excluded."""
+        """Asserts that every element of ``target`` is between the bounds.
+
+        Args:
+          target: the tensor.
+          lower_bound, upper_bound: the bounds.
+          open_lower_bound, open_upper_bound: whether a bound itself is excluded.
+        """
 
         def inside(x: Any, lower: Any, upper: Any) -> Any:
             above = x > lower if open_lower_bound else x >= lower

@@ -118,5 +118,6 @@ def sources_digest() -> str:
         files = sorted(f for root in roots for f in root.rglob("*.py"))
         # Sizes and times of change tell versions from one another, and take less time than reading the files.
         stamps = [f"{f.name}:{f.stat().st_size}:{f.stat().st_mtime_ns}" for f in files]
-        _digest.append(hashlib.sha256("\n".join(stamps).encode()).hexdigest())
+        text = "\n".join(stamps)
+        _digest.append(hashlib.sha256(text.encode()).hexdigest())
     return _digest[0]

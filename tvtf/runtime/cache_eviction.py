@@ -62,17 +62,25 @@ def files_of(*folders: Path) -> list[File]:
 
 
 def evict(files: list[File], max_bytes: int, max_files: int = MAX_FILES) -> int:
-    """Evicts cached files if their total size or number exceeds a limit; returns the number of bytes that remain.
+    """Evicts cached files if their total size or number exceeds a limit.
 
-    The first files of the list are removed first. Somewhat more than needed is removed: otherwise every later build would
-    evict files again.
+    Somewhat more than needed is removed: otherwise every later build would evict files again.
+
+    Args:
+      files: the cached files; the first ones are removed first.
+      max_bytes, max_files: the limits.
+
+    Returns:
+      the number of bytes that remain.
     """
-    remaining, count = sum(f.size for f in files), len(files)
+    remaining = sum(file.size for file in files)
+    count = len(files)
     if remaining <= max_bytes and count <= max_files:
         return remaining
     for file in files:
         if remaining <= max_bytes * _REMAINING_FRACTION and count <= max_files * _REMAINING_FRACTION:
             break
         file.path.unlink(missing_ok=True)
-        remaining, count = remaining - file.size, count - 1
+        remaining -= file.size
+        count -= 1
     return remaining

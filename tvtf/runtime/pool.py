@@ -52,9 +52,8 @@ def adopt(path: Path) -> None:
 def _pool() -> Any:
     """Loads the pool's code and sets its number of threads."""
     source = _source()
-    pool = load_or_build(
-        f"threads-{hashlib.sha256(source.encode()).hexdigest()[:32]}", lambda out: _build(source, out), _load
-    )
+    digest = hashlib.sha256(source.encode()).hexdigest()[:32]
+    pool = load_or_build(f"threads-{digest}", lambda out: _build(source, out), _load)
     _configure(pool, available_cores())
     os.register_at_fork(after_in_child=pool.tvtf_pool_forked)
     return pool

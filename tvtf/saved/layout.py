@@ -159,6 +159,12 @@ def _check_file(description_path: Path, files_folder: Path, name: str, digest: A
 
     The file may have been damaged or replaced since the save. A hostile description may name a file outside the model's
     folder, which is an error.
+
+    Args:
+      description_path: the path of the model's description, for errors.
+      files_folder: the folder of the model's files.
+      name: the name of the file.
+      digest: the digest that the description declares.
     """
     if not is_inside(name):
         raise SavedModuleError(

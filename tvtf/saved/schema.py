@@ -274,6 +274,12 @@ def _check_fields(graph: Graph, node_id: int, node_type: str, data: Any) -> None
     """Checks the fields of a node: each field by itself, then the rules for several fields together.
 
     TVM doesn't check what it reads: a damaged file would crash it.
+
+    Args:
+      graph: the graph of nodes.
+      node_id: the ID of the node.
+      node_type: the type of the node.
+      data: the fields, by name.
     """
     declared = FIELDS[node_type]
     if not isinstance(data, dict) or data.keys() != declared.keys():
@@ -423,7 +429,8 @@ def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
     dtype, shape = tensor_of(nodes[data["value"]]["data"])
     if dtype not in _dlpack_codes(declared_dtype):
         raise SchemaError(f"holds an array of dtype {dtype} but has type {declared_dtype}")
-    dims = [] if nodes[type_data["shape"]]["type"] == "None" else _dims(nodes, type_data["shape"])
+    has_shape = nodes[type_data["shape"]]["type"] != "None"
+    dims = _dims(nodes, type_data["shape"]) if has_shape else []
     if dims != list(shape):
         raise SchemaError(f"holds an array of shape {shape} but has type {dims}")
 

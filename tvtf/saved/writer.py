@@ -212,10 +212,19 @@ class _Writer:
     def _bundle(
         self, swap: Swap, replacement: atomic_file.Replacement, name: str, tensors: Mapping[str, Any]
     ) -> list[str]:
-        """Writes a checkpoint bundle of tensors; returns the names of the bundle's files, the data before the index.
+        """Writes a checkpoint bundle of tensors.
 
         The data file has another name than that of the older model's bundle, which stays valid until the index file is
         replaced. The number of shards makes the difference.
+
+        Args:
+          swap: the folder that replaces the older model's.
+          replacement: the files that replace others together.
+          name: the name of the bundle.
+          tensors: the tensors, by key.
+
+        Returns:
+          the names of the bundle's files, the data before the index.
         """
         shards = bundle.spare_shard_count(swap.target(name))
         bundle.add(replacement, swap.path(name), tensors, shards)

@@ -48,12 +48,10 @@ def _encoded_line(number: int, name: str, events: Sequence[Mapping[str, Any]], n
     for event in events:
         # Rounding may make the first offset negative.
         offset = round(event["ts"] * 1_000_000) - begin * 1_000
-        line += _field(
-            LINE_EVENTS,
-            _field(EVENT_METADATA, names[event["name"]])
-            + _field(EVENT_OFFSET_PS, max(0, offset))
-            + _field(EVENT_DURATION_PS, round(event["dur"] * 1_000_000)),
-        )
+        encoded_event = _field(EVENT_METADATA, names[event["name"]])
+        encoded_event += _field(EVENT_OFFSET_PS, max(0, offset))
+        encoded_event += _field(EVENT_DURATION_PS, round(event["dur"] * 1_000_000))
+        line += _field(LINE_EVENTS, encoded_event)
     return line
 
 

@@ -88,13 +88,22 @@ def add(
     """Adds the data file and the index file of a new checkpoint bundle to ``replacement``.
 
     Returns the name of the old data file, which the caller removes last. Thus the old bundle stays readable until its
-    index is replaced. ``shards`` is the `spare_shard_count` of another prefix, if the bundle is moved there later.
+    index is replaced.
+
+    Args:
+      replacement: the files that replace others together.
+      prefix: the path of the bundle.
+      tensors: the tensors, by key.
+      shards: the `spare_shard_count` of another prefix, if the bundle is moved there later; None for that of
+        ``prefix``.
 
     Raises:
       OpError: see `write`.
     """
     shards = shards or spare_shard_count(prefix)
-    data, entries, offset = [], {HEADER_KEY: _header(shards)}, 0
+    data = []
+    entries = {HEADER_KEY: _header(shards)}
+    offset = 0
     for key, value in tensors.items():
         dtype, shape, chunks, checksum = _encode(key, value)
         size = sum(chunk.nbytes for chunk in chunks)
@@ -241,7 +250,8 @@ class Reader:
 
     def _check_range(self, key: str, entry: Entry) -> None:
         """Raises DataLossError if the bytes of an array lie outside its data file."""
-        available, end = self._shards[entry.shard].size, entry.offset + entry.size
+        available = self._shards[entry.shard].size
+        end = entry.offset + entry.size
         if end > available:
             raise _data_loss(
                 self._error_source(key),

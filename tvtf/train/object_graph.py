@@ -200,7 +200,15 @@ def parse(serialized: bytes, entries: Any, source: str) -> Any:
 
 
 def _check_node(number: int, node: Any, count: int, entries: Any, source: str) -> None:
-    """Raises DataLossError if a node refers to a node or key that does not exist; there are ``count`` nodes."""
+    """Raises DataLossError if a node of a checkpoint's object graph refers to a node or key that does not exist.
+
+    Args:
+      number: the ID of the node.
+      node: the node.
+      count: the number of nodes.
+      entries: the keys of the checkpoint's arrays.
+      source: the name of the checkpoint in errors.
+    """
     references = [child.node_id for child in node.children]
     references += [slot.original_variable_node_id for slot in node.slot_variables]
     references += [slot.slot_variable_node_id for slot in node.slot_variables]
@@ -223,7 +231,8 @@ def node_names(graph: Any) -> dict[int, str]:
     The name is the path from the root, for example ``(root).model.w``. The name of a slot variable contains its
     optimizer and its trained variable.
     """
-    names, queue = {0: "(root)"}, deque([0])
+    names = {0: "(root)"}
+    queue = deque([0])
     while queue:
         parent = queue.popleft()
         for child in graph.nodes[parent].children:
@@ -232,6 +241,7 @@ def node_names(graph: Any) -> dict[int, str]:
                 queue.append(child.node_id)
     for number, node in enumerate(graph.nodes):
         for slot in node.slot_variables:
-            owner, original = names.get(number, number), names.get(slot.original_variable_node_id)
+            owner = names.get(number, number)
+            original = names.get(slot.original_variable_node_id)
             names[slot.slot_variable_node_id] = f"{owner}'s state '{slot.slot_name}' for {original}"
     return {number: names.get(number, f"(node {number})") for number in range(len(graph.nodes))}

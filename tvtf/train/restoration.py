@@ -122,10 +122,18 @@ class Restoration:
     def _match_child(
         self, plan: RestorePlan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any
     ) -> None:
-        """Matches the node to which an edge of the object graph leads to ``child``, the attribute of the edge's name.
+        """Matches a node of the object graph to the attribute of an object, by an edge of the graph.
 
-        Without such an attribute (None), the restore of the node is deferred. Keras, for example, creates variables
-        only when a layer is first called.
+        Keras, for example, creates variables only when a layer is first called.
+
+        Without such an attribute, the restore of the node is deferred.
+
+        Args:
+          plan: what is matched and deferred so far.
+          queue: pairs of an object and its node, whose children are matched later.
+          parent: the object.
+          child: the attribute with the edge's name, or None.
+          edge: the edge, which has a name and leads to a node.
         """
         is_matched = edge.node_id in self.objects or edge.node_id in plan.matched
         if child is None:

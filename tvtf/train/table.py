@@ -256,9 +256,13 @@ def _entries(contents: bytes, source: str) -> Iterator[Entry]:
     Keys are prefix-compressed: an entry stores how many bytes its key shares with the previous key, and the remaining
     bytes.
     """
-    cursor, key, total_key_size = Cursor(_without_restarts(contents, source), source), b"", 0
+    cursor = Cursor(_without_restarts(contents, source), source)
+    key = b""
+    total_key_size = 0
     while cursor.position < len(cursor.data):
-        shared_size, remaining_size, value_size = cursor.varint(), cursor.varint(), cursor.varint()
+        shared_size = cursor.varint()
+        remaining_size = cursor.varint()
+        value_size = cursor.varint()
         if shared_size > len(key):
             raise _damaged(source, f"a key shares {shared_size} bytes with one of {len(key)}")
         key = key[:shared_size] + cursor.bytes(remaining_size)

@@ -189,6 +189,13 @@ def reduction(name: str) -> Handler:
         """Reduces a ragged tensor along one axis after the other.
 
         The innermost axis comes first. The indices of the outer axes then stay the same.
+
+        Args:
+          function: the reduction of dense tensors.
+          input_tensor: the ragged tensor.
+          axis: an axis or a list of axes; None for all.
+          keepdims: whether reduced axes stay, with size 1.
+          kwargs: other arguments of the reduction.
         """
         rank = input_tensor.shape.rank or 0
         if axis is None:

@@ -89,7 +89,8 @@ class Builder:
         main = self.mod[MAIN]
         outputs, bindings = outputs_of(main)
         for param in main.params:
-            title, type_text = _fit(self.printer.name_of(param)), _fit(short_type(param.ty))
+            title = _fit(self.printer.name_of(param))
+            type_text = _fit(short_type(param.ty))
             if self.printer.is_donated(param):
                 node = Node("variable", title, [type_text, "updated in place"])
             else:
