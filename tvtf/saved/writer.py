@@ -218,7 +218,7 @@ class _Writer:
         replaced. The number of shards makes the difference.
 
         Args:
-          swap: the folder that replaces the older model's.
+          swap: the save, which replaces the content of a folder.
           replacement: the files that replace others together.
           name: the name of the bundle.
           tensors: the tensors, by key.
