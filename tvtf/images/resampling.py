@@ -16,6 +16,7 @@ from tvtf.core.shape import Dim, TensorType, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import float32, int64
 from tvtf.ops.host import host_primitive
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_shape, stretch
 
 TABLE_STEPS = 1 << 10
@@ -235,7 +236,7 @@ def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
     return bind.reduce_sum(weighed, axis=(3,), keepdims=False)  # type: ignore[no-any-return]
 
 
-def _blend_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _blend_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes that sum the input rows at the given indices, each multiplied by its weight."""
     x, places, shares, *_ = inputs
     axis = emitter.const(np.array([2]))

@@ -11,6 +11,7 @@ from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, REAL, as_dtype
 from tvtf.ops.elementwise import like, nodes, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar, static_value, zeros_like
 
 
@@ -29,7 +30,7 @@ def _relu_grad_kernel(t: Any, cotangent: Any, y: Any, *, slope: float | None, mo
 
 
 def _relu_grad_onnx(
-    emitter: Any, inputs: Any, outputs: Any, types: Any, *, slope: float | None, most: float | None
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, slope: float | None, most: float | None
 ) -> None:
     above: tuple[Any, ...] = ("Greater", 1, 0.0)
     rising = above if most is None else ("And", above, ("Less", 1, float(most)))

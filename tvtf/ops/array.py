@@ -32,6 +32,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of, stretching_guard
 from tvtf.ops.extents import require_countable
+from tvtf.ops.onnx_nodes import Names, NodeEmitter
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import (
     bind,
@@ -282,7 +283,7 @@ def shape_of(input: Any, dtype: DType) -> Any:
     return (convert_to_tensor(input),), {"dtype": dtype}
 
 
-def _shape_node(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DType) -> None:
+def _shape_node(emitter: NodeEmitter, inputs: Names, outputs: Names, dtype: DType) -> None:
     """Emits ONNX's Shape, and a cast because Shape always returns int64."""
     dims = outputs[0] if dtype is int64 else emitter.temp()
     emitter.node("Shape", inputs, [dims])

@@ -14,6 +14,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, as_dtype, bfloat16, float16, float32, int64
 from tvtf.ops.cast import defaulted
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes
 from tvtf.ops.reduce import shared
 from tvtf.ops.rules import (
@@ -66,7 +67,9 @@ def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
     return bind.variance_about(*stretched, axis=tuple(a + 1 for a in axis))
 
 
-def _variance_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
+def _variance_onnx(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: tuple[int, ...]
+) -> None:
     difference = emitter.computed("Sub", inputs)
     square = emitter.computed("Mul", [difference, difference])
     emitter.reduce("ReduceMean", [square], outputs, axis, True)

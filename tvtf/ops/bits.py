@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import INTEGER, DType, as_dtype
 from tvtf.ops.elementwise import binary_op, operands, tensor_of, unary_op
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 
 
 def _unsigned(dtype: DType) -> DType:
@@ -74,7 +75,7 @@ def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y: function(x, np.clip(y, 0, 8 * x.dtype.itemsize - 1).astype(x.dtype))
 
 
-def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
+def _shift(emitter: NodeEmitter, direction: str, x: str, y: str, dtype: DType) -> str:
     """Emits ONNX's BitShift of ``x`` by ``y`` and returns the name of its result, which is cast back to ``dtype``.
 
     ONNX shifts unsigned integers only. Counts are clamped, because ONNX doesn't define shifts by more than the width.
@@ -89,12 +90,12 @@ def _shift(emitter: Any, direction: str, x: str, y: str, dtype: DType) -> str:
     return emitter.cast(shifted, dtype)
 
 
-def _left_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _left_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     x, y = inputs
     emitter.node("Identity", [_shift(emitter, "LEFT", x, y, types[0][0].dtype)], outputs)
 
 
-def _right_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _right_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes for an arithmetic right shift.
 
     Of a negative number the complement is shifted and complemented again: ones enter at the left.

@@ -15,6 +15,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, FLOAT8, DType, as_dtype, float32
 from tvtf.errors import UnimplementedError
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import bind, draw, kernel, number
 
@@ -75,7 +76,7 @@ def _cast_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tenso
     return bind.cast(cotangent, dtype=source) if source.is_differentiable and dtype.is_differentiable else None
 
 
-def _cast_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
+def _cast_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, dtype: DType) -> None:
     """Emits ONNX's Cast. To float8 it doesn't saturate: numbers too large become NaN or infinity, as in NumPy."""
     attributes = {"saturate": 0} if dtype in FLOAT8 else {}
     emitter.node("Cast", inputs, outputs, to=emitter.element(dtype), **attributes)

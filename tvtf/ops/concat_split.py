@@ -25,6 +25,7 @@ from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import at_least, attributes, integers
 from tvtf.ops.rules import (
     attribute_int,
@@ -191,7 +192,7 @@ def _stack_vjp(cotangent: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple
     return tuple(bind.reshape(piece, shape=x._type.shape) for piece, x in zip(pieces, parts))
 
 
-def _stack_nodes(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, axis: int) -> None:
+def _stack_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: int) -> None:
     expanded = [emitter.computed("Unsqueeze", [name, emitter.const(np.array([axis]))]) for name in inputs]
     emitter.node("Concat", expanded, outputs, axis=axis)
 

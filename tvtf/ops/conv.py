@@ -19,6 +19,7 @@ from tvtf.core.specialization import UnknownSize, unknown_size
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.blas import product
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import upcast
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps, window_counts
@@ -292,17 +293,17 @@ def _item(x: Tensor, index: int) -> Tensor:
 # -- ONNX, whose layout is channels first
 
 
-def _channels_first(emitter: Any, name: str, rank: int) -> str:
+def _channels_first(emitter: NodeEmitter, name: str, rank: int) -> str:
     """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial); returns its name."""
     return _transposed(emitter, name, [0, rank + 1, *range(1, rank + 1)])
 
 
-def _filter_channels_first(emitter: Any, name: str, rank: int) -> str:
+def _filter_channels_first(emitter: NodeEmitter, name: str, rank: int) -> str:
     """Emits a transpose of a filter to ONNX's layout (results, depth, *spatial); returns its name."""
     return _transposed(emitter, name, [rank + 1, rank, *range(rank)])
 
 
-def _transposed(emitter: Any, name: str, perm: list[int]) -> str:
+def _transposed(emitter: NodeEmitter, name: str, perm: list[int]) -> str:
     """Emits ONNX's Transpose, and returns the name of its result."""
     return emitter.computed("Transpose", [name], perm=perm)
 
@@ -313,10 +314,10 @@ def _pads(padding: Padding) -> list[int]:
 
 
 def _conv_onnx(
-    emitter: Any,
-    inputs: Any,
-    outputs: Any,
-    types: Any,
+    emitter: NodeEmitter,
+    inputs: Names,
+    outputs: Names,
+    types: RuleTypes,
     *,
     strides: Sizes,
     padding: Padding,
@@ -338,8 +339,8 @@ def _conv_onnx(
 
 
 def _input_grad_onnx(
-    emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
-    dilations: Sizes, groups: int,
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *,
+    shape: tuple[Dim, ...], strides: Sizes, padding: Padding, dilations: Sizes, groups: int,
 ) -> None:  # fmt: skip
     """Emits ONNX's ConvTranspose for a convolution's gradient with respect to its input.
 
@@ -364,8 +365,8 @@ def _unreached(shape: Any, w: Any, strides: Sizes, padding: Padding, dilations: 
 
 
 def _filter_grad_onnx(
-    emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
-    groups: int,
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *,
+    shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int,
 ) -> None:  # fmt: skip
     """Emits ONNX nodes for a convolution's gradient with respect to its filter.
 
@@ -397,7 +398,7 @@ def _filter_grad_onnx(
     emitter.node("Transpose", [filter_grad], outputs, perm=[*range(2, rank + 2), 1, 0])
 
 
-def _shortened(emitter: Any, name: str, lengths: list[Any], sizes: Any) -> str:
+def _shortened(emitter: NodeEmitter, name: str, lengths: list[Any], sizes: Any) -> str:
     """Emits a slice that shortens the spatial axes from ``sizes`` to ``lengths``, and returns the result's name.
 
     It removes the last elements, which no window reaches. ONNX has no negative padding.
@@ -419,7 +420,7 @@ def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
 
 
 def _filter_grad_group(
-    emitter: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
+    emitter: NodeEmitter, inputs: Names, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
 ) -> str:
     """Emits the filter's gradient for one group of channels, and returns the result's name.
 
@@ -446,7 +447,7 @@ def _filter_grad_group(
     return _transposed(emitter, grad, [1, 0, *range(2, rank + 2)])
 
 
-def _sliced(emitter: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
+def _sliced(emitter: NodeEmitter, name: str, axis: int, start: int, count: int, groups: int) -> str:
     """Emits a slice of one group of a grouped convolution: ``count`` channels starting at ``start`` along ``axis``.
 
     Returns the name of the slice.

@@ -16,6 +16,7 @@ from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.dims import at_least_zero, ceil_div, scalar_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
     as_dims,
@@ -172,7 +173,7 @@ def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
     return (), {"size": size, "start": start, "delta": delta, "dtype": dtype}
 
 
-def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
+def _range_nodes(emitter: NodeEmitter, outputs: Names, size: Dim, start: Any, delta: Any, dtype: DType) -> None:
     """Emits ONNX nodes for a range of ``size`` numbers: ``start + delta * i`` for i = 0, 1, ...
 
     ONNX's Range computes the indices i. Integers are computed in int64.
@@ -196,7 +197,7 @@ def _range_nodes(emitter: Any, outputs: Sequence[str], size: Dim, start: Any, de
     emitter.node("Identity", [values], outputs)
 
 
-def _scalar_dim(emitter: Any, dim: Dim) -> str:
+def _scalar_dim(emitter: NodeEmitter, dim: Dim) -> str:
     """Emits a dim as an ONNX scalar."""
     return emitter.computed("Squeeze", [emitter.shape((dim,))])
 
@@ -465,7 +466,7 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
 
 
 def _one_hot_nodes(
-    emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, depth: Dim, axis: int
 ) -> None:
     """Emits ONNX nodes for one_hot: compares the indices with 0 to ``depth - 1`` along the new axis.
 

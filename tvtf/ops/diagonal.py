@@ -12,6 +12,7 @@ from tvtf.core.primitive import Sample, export, primitive, public_names
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, same_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, NUMERIC
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import bind, draw, kernel
 
 
@@ -45,14 +46,18 @@ def _batch(name: str) -> Any:
     return rule
 
 
-def _take_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+def _take_onnx(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, first: int, second: int
+) -> None:
     letters = [chr(ord("a") + i) for i in range(len(types[0][0].shape))]
     letters[second] = letters[first]
     result = "".join(k for i, k in enumerate(letters) if i != second)
     emitter.node("Einsum", inputs, outputs, equation=f"{''.join(letters)}->{result}")
 
 
-def _put_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+def _put_onnx(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, first: int, second: int
+) -> None:
     """Emits ONNX nodes that put ``x`` on the diagonal of two axes: selects ``x`` by the identity matrix, else zero.
 
     Args:

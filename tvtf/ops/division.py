@@ -16,6 +16,7 @@ from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.elementwise import binary_op, conj, nodes, operands
 from tvtf.ops.math import as_quotient
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import operands_of_list
 from tvtf.ops.rules import bind, full_like, number, unbroadcast, zeros_like
 
@@ -89,7 +90,7 @@ def _onnx_by_dtype(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callab
     """
     write_integers, write_floats = nodes(integers), nodes(floats)
 
-    def emit(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    def emit(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
         (x_type, _), _ = types
         write = write_integers if x_type.dtype.is_integer else write_floats
         write(emitter, inputs, outputs, types)

@@ -12,6 +12,7 @@ from tvtf.core.primitive import Primitive, primitive
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING_AND_COMPLEX, DType
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import batch_elementwise, binary, binary_samples, bind, scalar, unary, unary_samples
 
 
@@ -300,7 +301,7 @@ def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
     An int is the position of an input, a float a constant of the first input's dtype. A dict at the end has attributes.
     """
 
-    def emit(emitter: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
+    def emit(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, **_: Any) -> None:
         op, arguments, attributes = _parts(tree)
         (first_type, *_others), _results = types
         names = [_argument(emitter, argument, inputs, first_type.dtype) for argument in arguments]
@@ -315,7 +316,7 @@ def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
     return (op, arguments[:-1], arguments[-1]) if isinstance(arguments[-1], dict) else (op, arguments, {})
 
 
-def _argument(emitter: Any, argument: Any, inputs: Sequence[str], dtype: DType) -> str:
+def _argument(emitter: NodeEmitter, argument: Any, inputs: Names, dtype: DType) -> str:
     """Emits an argument of a node, and returns the name in ONNX.
 
     ``argument`` is a tree of nodes, the position of an input, or a constant.

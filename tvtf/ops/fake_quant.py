@@ -112,7 +112,7 @@ def _vjp(
     which it was clipped.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       y: the result.
       x, low, high: the inputs: the numbers to quantize and the range.
       bits: the number of bits of a quantized number.
@@ -250,7 +250,7 @@ def _gradients(cotangent: Any, x: Any, low: Any, high: Any, bits: int, narrow: b
     """Checks the operands of a gradient op, and returns the cotangents of ``x``, ``low`` and ``high``.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       x: the numbers to quantize, of the same shape.
       low, high: the range of numbers that can be represented.
       bits: the number of bits of a quantized number, from 2 to 16.

@@ -175,7 +175,7 @@ def _whole_vjp(cotangent: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], s
     frequency 0 and, if ``size`` is even, the middle frequency, which have no mirror image.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       y: the result.
       x: the half spectrum.
       axes: the transformed axes.

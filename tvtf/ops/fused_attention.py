@@ -138,7 +138,7 @@ def _grad_array(
     """Computes the gradient of attention with all scores in memory, as the reference for the fused kernel.
 
     Args:
-      cotangent: that of the output.
+      cotangent: the cotangent of the output.
       out: the output of the attention.
       log: the logarithm of each row's sum of exponentials, from which the probabilities are recomputed.
       q, k, v, masks, scale, fill, causal: the operands and attributes of the attention; see :func:`_scores`.

@@ -46,7 +46,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if is_mask(key):
         return boolean_mask(x, key)
     try:
-        return _apply(*_resolved(x, key))
+        tensor, axes, shape = _resolved(x, key)
+        return _apply(tensor, axes, shape)
     except ArgumentError as error:
         raise error.for_op("StridedSlice") from None
 

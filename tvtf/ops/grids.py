@@ -31,6 +31,7 @@ from tvtf.ops.cast import cast_tensor
 from tvtf.ops.concat_split import flattened
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import dim_max, scalar_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.rules import (
     attribute_int,
@@ -111,7 +112,9 @@ def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
     return np.where(in_band, x, np.zeros((), x.dtype))
 
 
-def _band_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
+def _band_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, lower: int, upper: int
+) -> None:
     """Emits ONNX's Trilu once for each side of ``band_part``, which sets elements outside a diagonal band to 0.
 
     ``lower`` and ``upper`` are the numbers of diagonals to keep below and above the main diagonal.

@@ -536,7 +536,7 @@ def call_python(
     Args:
       key: the number of the function, a scalar.
       inputs: the arguments of the function.
-      shapes, dtypes: those of the function's results.
+      shapes, dtypes: the shapes and dtypes of the function's results.
       differentiable: whether the call's gradient function is kept.
       backward: whether to call the gradient function.
     """
@@ -574,7 +574,7 @@ def recall_python(
     These inputs are the results of the first call.
 
     Args:
-      key, shapes, dtypes, differentiable, backward: those of the first call.
+      key, shapes, dtypes, differentiable, backward: the operand and attributes of the first call.
       inputs: the arguments of the first call, and its results.
     """
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}

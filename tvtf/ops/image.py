@@ -22,6 +22,7 @@ from tvtf.ops.cast import cast, saturate_cast
 from tvtf.ops.computed_arguments import computed
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.linalg import tensordot
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import operand
 from tvtf.ops.pad import pad, reverse, tile
 from tvtf.ops.reduce import reduce_mean
@@ -151,7 +152,7 @@ def contrast_of(images: Tensor, factor: Tensor) -> Any:
     return (images, factor), {}
 
 
-def _contrast_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _contrast_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes that scale each channel's distances from its mean by the contrast factor."""
     mean = emitter.computed("ReduceMean", [inputs[0], emitter.const(np.array([-3, -2]))], keepdims=1)
     moved = emitter.computed("Sub", [inputs[0], mean])

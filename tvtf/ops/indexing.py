@@ -17,6 +17,7 @@ from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexed_slices import rows_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import attribute_text, bind, draw, kernel, static_int, stretch, zeros_like
 
@@ -158,7 +159,9 @@ def _gather_batch(
     return bind.gather(params, indices, axis=axis + 1, batch_dims=batch_dims + 1)
 
 
-def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
+def _gather_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: int, batch_dims: int
+) -> None:
     """Emits ONNX's Gather for a gather, or GatherND if the gather has batch dims, which Gather has not."""
     if batch_dims:
         _batched_gather_nodes(emitter, inputs, outputs, types, axis, batch_dims)
@@ -170,7 +173,9 @@ def _gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: 
     emitter.node("Gather", [params, indices], outputs, axis=axis)
 
 
-def _batched_gather_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
+def _batched_gather_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, axis: int, batch_dims: int
+) -> None:
     """Emits ONNX's GatherND for a gather with batch dims, which ONNX's Gather doesn't support.
 
     A transpose moves the gathered axis right after the batch axes, and another one restores the order of the result.
@@ -420,7 +425,7 @@ def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
     return bind.concat(*batch_positions, indices, axis=len(shape) - 1)
 
 
-def _nd_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _nd_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     emitter.node("GatherND", [inputs[0], emitter.cast(inputs[1], int64)], outputs)
 
 

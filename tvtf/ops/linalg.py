@@ -28,6 +28,7 @@ from tvtf.dtypes import (
     int64,
 )
 from tvtf.ops import blas
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
     bind,
@@ -118,7 +119,7 @@ def _matmul_vjp(
     The functions are called only for the cotangents that are needed.
 
     Args:
-      cotangent: that of the product.
+      cotangent: the cotangent of the product.
       y: the product.
       a, b: the operands.
       transpose_a, transpose_b: whether the product is of transposed operands.
@@ -147,7 +148,7 @@ def _cotangent_of_second(cotangent: Tensor, a: Tensor, b: Tensor, transpose_a: b
     product computes the cotangent.
 
     Args:
-      cotangent: that of the product.
+      cotangent: the cotangent of the product.
       a, b: the operands.
       transpose_a, transpose_b: whether the product is of transposed operands.
     """
@@ -179,10 +180,10 @@ def lifted(x: Tensor, rank: int) -> Tensor:
 
 
 def _matmul_onnx(
-    emitter: Any,
-    inputs: Any,
-    outputs: Any,
-    types: Any,
+    emitter: NodeEmitter,
+    inputs: Names,
+    outputs: Names,
+    types: RuleTypes,
     *,
     transpose_a: bool,
     transpose_b: bool,
@@ -203,7 +204,7 @@ def _matmul_onnx(
     emitter.node("MatMul", operands, outputs)
 
 
-def _transposed_onnx(emitter: Any, name: str, rank: int) -> str:
+def _transposed_onnx(emitter: NodeEmitter, name: str, rank: int) -> str:
     return emitter.computed("Transpose", [name], perm=[*range(rank - 2), rank - 1, rank - 2])
 
 

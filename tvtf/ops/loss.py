@@ -15,6 +15,7 @@ from tvtf.dtypes import FLOATING, int32, int64
 from tvtf.ops.broadcast_dims import broadcast_operands
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import in_range
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import (
     bind,
     draw,
@@ -118,7 +119,7 @@ def _dense_grad_samples() -> list[Sample]:
     ]
 
 
-def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _dense_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes for softmax cross entropy: ``-sum(labels * log_softmax(logits))``."""
     labels, logits = inputs
     (_, logits_type), _ = types
@@ -128,13 +129,13 @@ def _dense_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     emitter.node("Neg", [total], outputs)
 
 
-def _row_scaled_onnx(emitter: Any, cotangent: str, rows: str, outputs: Any) -> None:
+def _row_scaled_onnx(emitter: NodeEmitter, cotangent: str, rows: str, outputs: Names) -> None:
     """Emits ONNX nodes that multiply each row by the row's cotangent. The cotangents get a last axis of size 1."""
     expanded = emitter.computed("Unsqueeze", [cotangent, emitter.const(np.array([-1], np.int64))])
     emitter.node("Mul", [expanded, rows], outputs)
 
 
-def _dense_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _dense_grad_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes for the gradient of softmax cross entropy: ``(softmax(logits) - labels) * cotangent``."""
     cotangent, labels, logits = inputs
     probabilities = emitter.computed("Softmax", [logits], axis=-1)
@@ -336,7 +337,7 @@ def _sparse_grad_samples() -> list[Sample]:
     ]
 
 
-def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _sparse_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes for sparse softmax cross entropy: ``-log_softmax(logits)`` at the label of each row."""
     labels, logits = inputs
     (_, logits_type), _ = types
@@ -349,7 +350,7 @@ def _sparse_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
     emitter.node("Neg", [squeezed], outputs)
 
 
-def _sparse_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+def _sparse_grad_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
     """Emits ONNX nodes for the gradient of sparse softmax cross entropy by the logits.
 
     It is ``(softmax(logits) - one_hot(labels)) * cotangent``, where ``cotangent`` is that of each row's loss.

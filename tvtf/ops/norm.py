@@ -12,6 +12,7 @@ from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import (
     bind,
     draw,
@@ -87,7 +88,7 @@ def _vjp(
     The primitive ``layer_norm_grad`` computes the cotangent of ``x``.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       y: the result.
       x, scale, offset: the inputs.
       first: the first normalized axis. All axes after it are normalized, too.
@@ -166,11 +167,13 @@ def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *,
     return bind.layer_norm_grad(*batched_inputs, first=first + 1, epsilon=epsilon)
 
 
-def _onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
+def _onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, first: int, epsilon: float) -> None:
     emitter.node("LayerNormalization", inputs, outputs, axis=first, epsilon=epsilon)
 
 
-def _grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
+def _grad_onnx(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, first: int, epsilon: float
+) -> None:
     """Emits ONNX nodes for ``layer_norm_grad``, the gradient of layer normalization without scale and offset.
 
     With the standardised input s and the cotangent g: (g - mean(g) - s * mean(g * s)) / deviation. Means are taken over

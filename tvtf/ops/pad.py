@@ -19,6 +19,7 @@ from tvtf.ops.cast import cast_tensor
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import integer_tensor, integers, operands
 from tvtf.ops.rules import (
     bind,
@@ -85,7 +86,7 @@ def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, 
     return bind.select(is_element, padded_x, value_of_item)
 
 
-def _pad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
+def _pad_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, paddings: Pairs) -> None:
     """Emits ONNX's Pad for ``pad``, which adds elements before and after each axis."""
     # ``types`` isn't needed here, but all ONNX rules receive it
     if not paddings:  # a scalar has no axis to pad

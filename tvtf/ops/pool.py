@@ -14,6 +14,7 @@ from tvtf.core.shape import Dim, TensorType, show_shape, simplify_dim, size_of
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, split_batch
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_shape, stretch, zeros_like
 from tvtf.ops.softmax import upcast
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps, window_counts
@@ -140,10 +141,10 @@ def _max_grad_array(
     The cotangent of each window is added at the window's first largest value. A tap is a position in the window.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       x: the input of max pooling, of shape (batch, spatial axes, channels).
       y: the result of max pooling.
-      window, strides, padding: those of max pooling, an item for each spatial axis.
+      window, strides, padding: the attributes of max pooling, an item for each spatial axis.
     """
     tap_of_maximum = _first_largest(x, y, window, strides, padding)
     cotangent = upcast(cotangent)
@@ -163,7 +164,7 @@ def _max_pick_array(
       c: array of the shape of ``x``.
       x: the input of max pooling, of shape (batch, spatial axes, channels).
       y: the result of max pooling.
-      window, strides, padding: those of max pooling, an item for each spatial axis.
+      window, strides, padding: the attributes of max pooling, an item for each spatial axis.
     """
     tap_of_maximum = _first_largest(x, y, window, strides, padding)
     padded_c = padded(c, padding)
@@ -207,9 +208,9 @@ def _avg_grad_array(
     Each value of a window gets an equal share of the window's cotangent. Overlapping windows add their shares.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       shape: the shape of the pooled input.
-      window, strides, padding: those of average pooling, an item for each spatial axis.
+      window, strides, padding: the attributes of average pooling, an item for each spatial axis.
     """
     cotangent = upcast(cotangent)
     window_counts = cotangent.shape[1:-1]  # along each spatial axis
@@ -261,7 +262,14 @@ def _pool_onnx(node: str) -> Any:
     """
 
     def write(
-        emitter: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
+        emitter: NodeEmitter,
+        inputs: Names,
+        outputs: Names,
+        types: RuleTypes,
+        *,
+        window: Sizes,
+        strides: Sizes,
+        padding: Padding,
     ) -> None:
         """Emits a transpose to channels first, the pooling node and the transpose back."""
         (x,) = inputs
@@ -276,22 +284,22 @@ def _pool_onnx(node: str) -> Any:
     return write
 
 
-def _node(emitter: Any, op: str, *inputs: str, **attrs: Any) -> str:
+def _node(emitter: NodeEmitter, op: str, *inputs: str, **attrs: Any) -> str:
     """Emits an ONNX node with a single result, and returns the name of the result."""
     return emitter.computed(op, list(inputs), **attrs)
 
 
-def _channels_first(emitter: Any, name: str, rank: int) -> str:
+def _channels_first(emitter: NodeEmitter, name: str, rank: int) -> str:
     """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial); returns its name."""
     return _node(emitter, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
 
 
-def _flattened(emitter: Any, name: str) -> str:
+def _flattened(emitter: NodeEmitter, name: str) -> str:
     """Emits an ONNX reshape of a tensor to one axis, and returns its name."""
     return _node(emitter, "Reshape", name, emitter.const(np.array([-1], np.int64)))
 
 
-def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
+def _max_indices(emitter: NodeEmitter, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
     """Emits ONNX's MaxPool, and returns the name of its second result, which has an index for each window.
 
     The index is that of the window's first largest value in the flattened input.
@@ -304,7 +312,7 @@ def _max_indices(emitter: Any, x: str, window: Sizes, strides: Sizes, padding: P
     return indices
 
 
-def _max_pick_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+def _max_pick_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, **attrs: Any) -> None:
     """Emits ONNX's Gather from flattened values, at the indices that MaxPool returns."""
     rank = len(attrs["window"])
     values, x, _ = inputs
@@ -313,7 +321,7 @@ def _max_pick_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
     emitter.node("Transpose", [picked], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
-def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+def _max_grad_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, **attrs: Any) -> None:
     """Emits ONNX nodes for max pooling's gradient: a scatter-add of the cotangents at MaxPool's indices.
 
     16-bit floats are added in float32.
@@ -334,7 +342,15 @@ def _max_grad_onnx(emitter: Any, inputs: Any, outputs: Any, types: Any, **attrs:
 
 
 def _avg_grad_onnx(
-    emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
+    emitter: NodeEmitter,
+    inputs: Names,
+    outputs: Names,
+    types: RuleTypes,
+    *,
+    shape: Any,
+    window: Sizes,
+    strides: Sizes,
+    padding: Padding,
 ) -> None:
     """Emits ONNX nodes for average pooling's gradient: a transposed depthwise convolution with a filter of ones.
 

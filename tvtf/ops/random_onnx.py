@@ -13,6 +13,7 @@ import numpy as np
 
 from tvtf.core.shape import Dim, TensorType
 from tvtf.dtypes import DType, float32, float64, int64, uint64
+from tvtf.ops.onnx_nodes import NodeEmitter, RuleTypes
 from tvtf.ops.philox import KEY_STEPS, LANES, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
 
 BOX_MULLER_EPSILON = 1.0e-7
@@ -24,7 +25,7 @@ Words = Sequence[str]
 class Nodes:
     """Emits ONNX nodes for integer arithmetic: ``n("Add", name, 1)`` returns the sum's name; ints become constants."""
 
-    def __init__(self, emitter: Any) -> None:
+    def __init__(self, emitter: NodeEmitter) -> None:
         self.emitter = emitter
 
     def __call__(self, op: str, *inputs: Any, **attrs: Any) -> str:
@@ -173,7 +174,9 @@ def column(n: Nodes, table: str, index: int) -> str:
     return n.emitter.computed("Gather", [table, n.emitter.const(np.array(index))], axis=1)
 
 
-def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
+def bits(
+    emitter: NodeEmitter, inputs: Words, outputs: Words, types: RuleTypes, *, shape: Sequence[Dim], dtype: DType
+) -> None:
     """Emits ONNX nodes for ``stateless_random_bits``."""
     n = Nodes(emitter)
     # A Philox block of four 32-bit words has four 32-bit or two 64-bit elements.
@@ -182,7 +185,7 @@ def bits(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequ
     shaped(n, values if dtype is int64 else emitter.cast(values, dtype), shape, outputs)
 
 
-def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim]) -> None:
+def integers(emitter: NodeEmitter, inputs: Words, outputs: Words, types: RuleTypes, *, shape: Sequence[Dim]) -> None:
     """Emits ONNX nodes for ``stateless_random_integers``: random words modulo the span, plus the lower bound.
 
     The inputs are the seed, the lower and the upper bound.
@@ -210,7 +213,9 @@ def integers(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: 
     shaped(node, values, shape, outputs)
 
 
-def uniform(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
+def uniform(
+    emitter: NodeEmitter, inputs: Words, outputs: Words, types: RuleTypes, *, shape: Sequence[Dim], dtype: DType
+) -> None:
     """Emits ONNX nodes for ``stateless_random_uniform``."""
     n = Nodes(emitter)
     # A Philox block has four words of 32 bits; a float64 needs two of them.
@@ -232,7 +237,9 @@ def unit64(n: Nodes, words: str) -> str:
     return n.emitter.computed("Mul", [n.emitter.cast(mantissa, float64), n.emitter.const(np.float64(2.0**-52))])
 
 
-def normal(emitter: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
+def normal(
+    emitter: NodeEmitter, inputs: Words, outputs: Words, types: RuleTypes, *, shape: Sequence[Dim], dtype: DType
+) -> None:
     """Emits ONNX nodes for ``stateless_random_normal``: uniform random numbers and the Box-Muller transform.
 
     Other dtypes than float64 are computed in float32 and cast at the end.
@@ -274,7 +281,7 @@ def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
     return n("Concat", *columns, axis=1)
 
 
-def skip(emitter: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim) -> None:
+def skip(emitter: NodeEmitter, inputs: Words, outputs: Words, types: RuleTypes, *, blocks: Dim) -> None:
     """Emits ONNX nodes for ``philox_skip``, which advances a random generator's state by a number of Philox blocks.
 
     The state has three integers of 64 bits: the low and high half of the counter, and the key.

@@ -15,6 +15,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, NUMERIC, REAL, DType, as_dtype, int16, int32, int64, uint16
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import (
     batch_axes,
@@ -77,7 +78,7 @@ def _reduction_op(
     public_name = f"reduce_{name.lower()}"
 
     def onnx_rule(
-        emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool
+        emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: tuple[int, ...], keepdims: bool
     ) -> None:
         emitter.reduce(f"Reduce{name}", inputs, outputs, axis, keepdims)
 
@@ -204,7 +205,9 @@ def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     return bind.divide(total, bind.cast(scalar_of(count), dtype=x.dtype))
 
 
-def _mean_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+def _mean_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: tuple[int, ...], keepdims: bool
+) -> None:
     """Emits ONNX nodes for ``reduce_mean``: ReduceMean, or for empty reduction axes a sum.
 
     ONNX runtimes compute different means of empty axes.
@@ -379,7 +382,9 @@ def _bool_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
     return front(operand(input_tensor, boolean), axis, keepdims)
 
 
-def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+def _any_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: tuple[int, ...], keepdims: bool
+) -> None:
     """Emits ONNX nodes for reduce_any: a sum of int32 numbers, cast to bool.
 
     ONNX's reductions of bools are recent and not in every runtime.
@@ -390,7 +395,9 @@ def _any_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tup
     emitter.node("Cast", [count_of_true], outputs, to=9)  # ONNX's number for bool
 
 
-def _all_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+def _all_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: tuple[int, ...], keepdims: bool
+) -> None:
     """Emits ONNX nodes for reduce_all, as ``not any(not x)`` by :func:`_any_nodes`."""
     any_negated = emitter.temp()
     negated = emitter.computed("Not", inputs)
@@ -515,7 +522,9 @@ def _arg_nodes(op: str) -> Any:
     ONNX's result always has the dtype int64. The rule casts it to the output type.
     """
 
-    def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
+    def onnx_rule(
+        emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: int, output_type: DType
+    ) -> None:
         indices = emitter.computed(op, inputs, axis=axis, keepdims=0)
         if output_type is not int64:
             indices = emitter.cast(indices, output_type)

@@ -13,6 +13,7 @@ from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC
 from tvtf.ops.dims import at_least_zero
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype, static_int, stretch
 
@@ -85,7 +86,7 @@ def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
 
 
 def _cumsum_nodes(
-    emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, exclusive: bool, reverse: bool
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: int, exclusive: bool, reverse: bool
 ) -> None:
     """Emits ONNX's CumSum, whose options ``exclusive`` and ``reverse`` are ints."""
     options = {"exclusive": int(exclusive), "reverse": int(reverse)}
@@ -141,7 +142,7 @@ def _cumprod_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusiv
     products, this doesn't divide by the elements, which may be zero.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       y: the result.
       x: the input.
       axis: the axis of the products.

@@ -25,6 +25,7 @@ from tvtf.ops.indexing import (
     where_counted,
     with_batch_places,
 )
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import operands
 from tvtf.ops.rules import (
     bind,
@@ -152,7 +153,7 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
     which is sliced off.
     """
 
-    def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
+    def onnx_rule(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, num_segments: Dim) -> None:
         """Emits ScatterND of the rows of ``data`` into rows of the initial value: one for each segment and one more.
 
         The extra row gets the rows with a negative id. It is sliced off at the end.
@@ -176,7 +177,7 @@ def _segment_nodes(mode: str, value_of_empty: Callable[[np.dtype], Any]) -> Any:
     return onnx_rule
 
 
-def scatter_node(emitter: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
+def scatter_node(emitter: NodeEmitter, inputs: Names, dtype: DType, mode: str) -> str:
     """Emits ONNX's ScatterND with the reduction ``mode``, and returns the name of the result.
 
     16-bit floats are reduced in float32, for accuracy.
@@ -329,7 +330,7 @@ def _prod_vjp(cotangent: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_se
     element, it is P divided by the element. It is 0 if one of the others is zero.
 
     Args:
-      cotangent: that of the result.
+      cotangent: the cotangent of the result.
       y: the result.
       data: the elements, of shape (rows, ...).
       ids: the segment id of each row.
@@ -447,7 +448,7 @@ def _scatter_nodes(mode: str) -> Any:
     ONNX takes no other dtype of indices.
     """
 
-    def onnx_rule(emitter: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    def onnx_rule(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
         x, indices, updates = inputs
         (x_type, *_), _ = types
         scatter_inputs = [x, emitter.cast(indices, int64), updates]

@@ -14,6 +14,7 @@ from tvtf.core.shape import Dim, TensorType, is_static_shape, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import COMPILED
 from tvtf.ops.dims import at_least_zero, scalar_of
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import bind, draw, kernel, number, stretch
 
 # -- the primitive: in every axis `size` elements from `begin` in steps of `strides`
@@ -82,7 +83,15 @@ def _strided_batch(
 
 
 def _strided_nodes(
-    emitter: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
+    emitter: NodeEmitter,
+    inputs: Names,
+    outputs: Names,
+    types: RuleTypes,
+    *,
+    begin: Any,
+    size: Any,
+    strides: Any,
+    checked: Any,
 ) -> None:
     """Emits ONNX's Slice for ``strided_slice``.
 
@@ -163,7 +172,9 @@ def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any,
     return bind.strided_slice_grad(inputs[0], shape=(size, *shape), begin=(0, *begin), strides=(1, *strides))
 
 
-def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
+def _grad_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, shape: Any, begin: Any, strides: Any
+) -> None:
     """Emits ONNX nodes for strided_slice's gradient, which places the cotangent into zeros of ``shape``.
 
     Along each axis, a step above 1 interleaves zeros, and a negative step reverses the axis. Then all axes are padded.
@@ -187,7 +198,7 @@ def _grad_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, shape: A
     emitter.node("Pad", [value, emitter.shape((*low, *high)), zero], outputs)
 
 
-def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axis: int, stride: int) -> str:
+def _interleave_zeros(emitter: NodeEmitter, value: str, zero: str, sizes: list[Dim], axis: int, stride: int) -> str:
     """Emits ONNX nodes that insert ``stride - 1`` zeros between the elements of an axis. Returns the result's name.
 
     A new axis is padded to ``stride`` elements and merged into the old one. The zeros after the last element are sliced
@@ -209,7 +220,7 @@ def _interleave_zeros(emitter: Any, value: str, zero: str, sizes: list[Dim], axi
     return emitter.computed("Slice", [merged, start, end, emitter.const(np.array([axis]))])
 
 
-def _reversed(emitter: Any, value: str, axis: int) -> str:
+def _reversed(emitter: NodeEmitter, value: str, axis: int) -> str:
     """Emits an ONNX Slice that reverses an axis, and returns its name."""
     # Start, end, axis and step; the smallest int64 as the end takes the first element, too.
     bounds = [emitter.const(np.array([bound])) for bound in (-1, np.iinfo(np.int64).min, axis, -1)]
@@ -324,7 +335,9 @@ def _dynamic_vjp(
     return grad, *(None for _ in starts)
 
 
-def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
+def _dynamic_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axes: Any, sizes: Any, wrap: bool
+) -> None:
     """Emits ONNX's Slice for ``dynamic_slice``, with bounds computed at run time."""
     x, *starts = inputs
     (x_type, *_), _ = types
@@ -333,7 +346,7 @@ def _dynamic_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes:
     emitter.node("Slice", [x, begin, end, emitter.const(np.array(axes))], outputs)
 
 
-def _starts(emitter: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
+def _starts(emitter: NodeEmitter, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
     """Emits ONNX nodes that combine scalar start indices to one int64 vector, and returns its name.
 
     Negative starts are counted from the end of their axis.
@@ -439,7 +452,9 @@ def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: An
     return bind.dynamic_slice_grad(*inputs, axes=tuple(a + 1 for a in axes), extents=extents, wrap=wrap)
 
 
-def _place_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
+def _place_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axes: Any, extents: Any, wrap: bool
+) -> None:
     """Emits ONNX's Pad for dynamic_slice's gradient, which places the cotangent of the slice into zeros.
 
     The padding before an axis is the start of the window, the padding after it is the remainder of the axis.

@@ -11,6 +11,7 @@ from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float64
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import (
     batch_elementwise,
     bind,
@@ -207,7 +208,7 @@ def softmax_grad(cotangent: Tensor, y: Tensor, axis: int) -> Any:
     return (cotangent, y), {"axis": axis}
 
 
-def _log_softmax_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
+def _log_softmax_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: int) -> None:
     """Emits ONNX's LogSoftmax. For float64, 0 times Softmax is added to get NaN for rows with NaN or infinity.
 
     The LogSoftmax of onnxruntime 1.31 returns numbers for such rows, but its Softmax returns NaN.
@@ -263,7 +264,7 @@ def log_softmax_grad(cotangent: Tensor, y: Tensor, axis: int) -> Any:
     return (cotangent, y), {"axis": axis}
 
 
-def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
+def _softmax_grad_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, axis: int) -> None:
     """Emits ONNX nodes for softmax's gradient ``y * (cotangent - sum(cotangent * y))``, where ``y`` is the softmax."""
     cotangent, y = inputs
     product = emitter.computed("Mul", [cotangent, y])
@@ -272,7 +273,7 @@ def _softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> No
     emitter.node("Mul", [y, difference], outputs)
 
 
-def _log_softmax_grad_onnx(emitter: Any, inputs: Any, outputs: Any, axis: int) -> None:
+def _log_softmax_grad_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, axis: int) -> None:
     """Emits ONNX nodes for log_softmax's gradient: ``cotangent - exp(y) * sum(cotangent)`` for the result ``y``."""
     cotangent, y = inputs
     total = emitter.reduced("ReduceSum", [cotangent], (axis,), True)

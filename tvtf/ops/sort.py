@@ -17,6 +17,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.dims import proves, scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
+from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import (
     bind,
@@ -92,7 +93,7 @@ def _row_samples(**options: Any) -> Any:
     return make
 
 
-def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
+def _top_nodes(emitter: NodeEmitter, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
     """Emits ONNX's TopK of each row of ``x``, in a dtype that ONNX runtimes can sort.
 
     Returns the name of the values, cast back to ``dtype``, and the name of the int64 indices.
@@ -118,7 +119,7 @@ def _top_nodes(emitter: Any, x: str, dtype: DType, count: Dim, descending: bool)
     return values, indices
 
 
-def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
+def _sort_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, descending: bool) -> None:
     """Emits ONNX's TopK of all elements of each row, which sorts the row."""
     (x,) = inputs
     (x_type,), _ = types
@@ -126,7 +127,7 @@ def _sort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descendi
     emitter.node("Identity", [values], outputs)
 
 
-def _argsort_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
+def _argsort_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, descending: bool) -> None:
     """Emits ONNX's TopK of all elements of each row, whose indices are the row's sorting order."""
     (x,) = inputs
     (x_type,), _ = types
@@ -282,7 +283,7 @@ def _top_vjp(cotangents: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) 
     The indices are converted to those of the flattened input.
 
     Args:
-      cotangents: those of the values and of the indices. The latter isn't used.
+      cotangents: the cotangents of the values and of the indices. The latter isn't used.
       ys: the values and the indices.
       x: the input.
       k: the number of values of each row.
@@ -306,7 +307,9 @@ def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, st
     return [(bind.greater_equal(scalar_of(extent), scalar_of(k)), f"input must have at least k columns, needed {k}")]
 
 
-def _top_k_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
+def _top_k_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, k: Dim, index_type: DType
+) -> None:
     """Emits ONNX's TopK for top_k, with the indices cast to ``index_type``."""
     (x,) = inputs
     (x_type,), _ = types
@@ -458,7 +461,9 @@ def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
     return bind.searchsorted(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
 
 
-def _search_nodes(emitter: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
+def _search_nodes(
+    emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, side: str, out_type: DType
+) -> None:
     """Emits ONNX nodes for searchsorted, which count the elements of the sorted row that are below each value.
 
     For "right", they count the elements that aren't above the value. Broadcasting compares each value with a whole row.

@@ -253,7 +253,7 @@ def strided_slice_grad(
     """Computes the gradient of a strided slice: zeros of ``shape``, with the cotangent at the slice's positions.
 
     Args:
-      cotangent: that of the slice.
+      cotangent: the cotangent of the slice.
       shape: the shape of the slice's input, and of the result.
       begin, strides: the slice's first index and step along each axis.
     """

@@ -35,7 +35,7 @@ def max_pool_pick(
       c: tensor of the shape of ``x``.
       x: the input of max pooling, of shape (batch, spatial axes, channels).
       y: the result of max pooling.
-      window, strides, padding: those of max pooling, an item for each spatial axis.
+      window, strides, padding: the attributes of max pooling, an item for each spatial axis.
     """
     winners = _first_largest(comparable(x), comparable(y), window, strides, padding)
     padded_c = padded(c, padding)

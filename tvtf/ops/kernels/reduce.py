@@ -112,7 +112,8 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
         count = count * long(x.shape[reduced_axis])
     static_count = simplify_dim(count)
     is_empty = isinstance(static_count, int) and static_count == 0
-    is_integer, sum_dtype = "int" in str(x.dtype), _sum_dtype(str(x.dtype))
+    is_integer = "int" in str(x.dtype)
+    sum_dtype = _sum_dtype(str(x.dtype))
     total = reduce(cast(x, sum_dtype), axis, keepdims, te.sum)
     # Integers must not be divided by 0.
     divisor = (tirx.max(count, long(1)) if is_integer else count).astype(sum_dtype)

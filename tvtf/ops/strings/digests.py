@@ -67,7 +67,8 @@ def _fingerprint_to_16(data: bytes) -> int:
     size = len(data)
     mul = (K2 + size * 2) & MASK
     if size >= 8:
-        a, b = (_u64(data, 0) + K2) & MASK, _u64(data, size - 8)
+        a = (_u64(data, 0) + K2) & MASK
+        b = _u64(data, size - 8)
         c = (_rotate_right(b, 37) * mul + a) & MASK
         d = (_rotate_right(a, 25) + b) * mul & MASK
         return _hash16(c, d, mul)
@@ -92,10 +93,13 @@ def _mix_ends(data: bytes, factor: int, mul: int) -> tuple[int, int, int]:
     multiplier that depends on the string's length.
     """
     size = len(data)
-    a, b = _u64(data, 0) * factor & MASK, _u64(data, 8)
-    c, d = _u64(data, size - 8) * mul & MASK, _u64(data, size - 16) * K2 & MASK
+    a = _u64(data, 0) * factor & MASK
+    b = _u64(data, 8)
+    c = _u64(data, size - 8) * mul & MASK
+    d = _u64(data, size - 16) * K2 & MASK
     mixed = (_rotate_right((a + b) & MASK, 43) + _rotate_right(c, 30) + d) & MASK
-    return a, mixed, _hash16(mixed, (a + _rotate_right((b + K2) & MASK, 18) + c) & MASK, mul)
+    other_mixed = (a + _rotate_right((b + K2) & MASK, 18) + c) & MASK
+    return a, mixed, _hash16(mixed, other_mixed, mul)
 
 
 def _fingerprint_to_64(data: bytes) -> int:
@@ -106,10 +110,13 @@ def _fingerprint_to_64(data: bytes) -> int:
     size = len(data)
     mul = (K2 + size * 2) & MASK
     a, y, z = _mix_ends(data, K2, mul)
-    e, f = _u64(data, 16) * mul & MASK, _u64(data, 24)
-    g, h = (y + _u64(data, size - 32)) * mul & MASK, (z + _u64(data, size - 24)) * mul & MASK
+    e = _u64(data, 16) * mul & MASK
+    f = _u64(data, 24)
+    g = (y + _u64(data, size - 32)) * mul & MASK
+    h = (z + _u64(data, size - 24)) * mul & MASK
     first = (_rotate_right((e + f) & MASK, 43) + _rotate_right(g, 30) + h) & MASK
-    return _hash16(first, (e + _rotate_right((f + a) & MASK, 18) + g) & MASK, mul)
+    second = (e + _rotate_right((f + a) & MASK, 18) + g) & MASK
+    return _hash16(first, second, mul)
 
 
 def _weak_hash(data: bytes, offset: int, a: int, b: int) -> tuple[int, int]:
