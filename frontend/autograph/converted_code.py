@@ -37,7 +37,8 @@ class ConvertedCode(NamedTuple):
         cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
         closure = tuple(cells[name] for name in self.factory.co_freevars)
         converted = types.FunctionType(self.factory, original.__globals__, closure=closure)(operators)
-        converted.__defaults__, converted.__kwdefaults__ = original.__defaults__, original.__kwdefaults__
+        converted.__defaults__ = original.__defaults__
+        converted.__kwdefaults__ = original.__kwdefaults__
         converted.ag_functions = self.functions
         return converted
 
@@ -49,7 +50,7 @@ def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> Convert
     one: the inner one's code then has the same variables in its closure.
 
     Raises:
-      SyntaxError: malt has made a syntax tree that is not a valid program.
+      SyntaxError: the syntax tree is not a valid program, because the converter (the library malt) made a mistake.
     """
     parameters = ", ".join(original.co_freevars)
     module = ast.parse(f"def outer({parameters}):\n def inner(ag__):\n  return {name}")
@@ -61,7 +62,7 @@ def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> Convert
     flags = original.co_flags & __future__.annotations.compiler_flag
     try:
         code = compile(module, original.co_filename, "exec", flags, dont_inherit=True)
-    except (TypeError, ValueError) as error:  # malt's tree is no valid one: for example, it emptied a block
+    except (TypeError, ValueError) as error:  # the tree is invalid: for example, the converter emptied a block
         raise SyntaxError(str(error)) from None
     _, _, factory, *_ = code_objects(code)  # after the module's and the outer function's
     return ConvertedCode(factory, functions)

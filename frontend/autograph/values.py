@@ -50,8 +50,9 @@ def with_objects(tensors: Any, originals: Any) -> Any:
 
     This reverses the replacement of such objects by ``as_tensors``.
     """
-    pairs = zip(nest.flatten(tensors, expand_composites=True), nest.flatten(originals, expand_composites=True))
-    merged = [obj if tensor is None else tensor for tensor, obj in pairs]
+    flat_tensors = nest.flatten(tensors, expand_composites=True)
+    flat_originals = nest.flatten(originals, expand_composites=True)
+    merged = [obj if tensor is None else tensor for tensor, obj in zip(flat_tensors, flat_originals)]
     return nest.pack_sequence_as(originals, merged, expand_composites=True)
 
 

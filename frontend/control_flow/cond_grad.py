@@ -32,7 +32,7 @@ def cond_vjp(
     branches is emitted.
 
     Args:
-      cotangents: those of the cond's results.
+      cotangents: the cotangents of the cond's results.
       outputs: the cond's results.
       pred: the condition.
       captured: the arguments of both branches.
@@ -60,7 +60,7 @@ def traced_cond_vjp(
     known in one branch only, dense cotangents are computed instead.
 
     Args:
-      cotangents: those of the cond's results.
+      cotangents: the cotangents of the cond's results.
       outputs: the cond's results.
       pred, captured: the cond's operands.
       then_branch, else_branch, shapes: the cond's attributes.

@@ -53,7 +53,7 @@ def while_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> A
     The forward loop saves the values that the gradient needs on stacks. A second loop reads the stacks backward.
 
     Args:
-      cotangents: those of the loop's results.
+      cotangents: the cotangents of the loop's results.
       outputs: the loop's results.
       inputs: the loop variables before the loop, then the loop invariants.
       attrs: the attributes of the loop.
@@ -76,7 +76,7 @@ def _vjp_by_element(
 
     Args:
       vjp: the rule that computes the cotangents in a trace.
-      cotangents: those of the loop's results, batched.
+      cotangents: the cotangents of the loop's results, batched.
       outputs, inputs, attrs: the loop's results, inputs and attributes.
     """
 
@@ -174,7 +174,7 @@ class _Loop:
         the residuals of one forward iteration from the stacks, from the last to the first.
 
         Args:
-          result_cotangents: those of the forward loop's results.
+          result_cotangents: the cotangents of the forward loop's results.
           outputs: the forward loop's results.
         """
         iteration = _Sweep(self)
@@ -427,7 +427,7 @@ def _first_rows(cotangent: Any, before: Tensor) -> Any:
     """Returns the cotangent of a growing TensorArray before the loop: the first rows of ``cotangent``.
 
     Args:
-      cotangent: that of the array with its final number of rows, or None.
+      cotangent: the cotangent of the array with its final number of rows, or None.
       before: the array before the loop.
     """
     if cotangent is None or same_shape(cotangent._type.shape, before._type.shape):
@@ -545,7 +545,7 @@ class _Sweep:
 
         Args:
           values: the loop variables at the start of the iteration.
-          cotangents: those of the differentiable loop variables at its end.
+          cotangents: the cotangents of the differentiable loop variables at its end.
           sums: the sums so far.
           saved: the results of costly primitives, which are not computed again.
 

@@ -551,7 +551,7 @@ def _vjp(cotangent: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     """Returns the cotangents of a deferred call's inputs: runs the function under a tape, and sweeps the tape backward.
 
     Args:
-      cotangent: that of the result, or those of the results.
+      cotangent: the cotangent of the result, or those of the results.
       y: the results; unused, because the function runs again.
       inputs: the operands.
       key: the key of the call.

@@ -321,7 +321,7 @@ class Residuals:
         higher-order derivative through recorded residuals would miss that dependence.
 
         Args:
-          output_cotangents: those of the outputs.
+          output_cotangents: the cotangents of the outputs.
           outputs: unused; every ``vjp`` gets them.
         """
         # The recorded values after the first `used` are results of effects.

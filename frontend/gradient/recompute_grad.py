@@ -104,7 +104,7 @@ def recompute_vjp(cotangents: Any, outputs: Any, *inputs: Tensor, forward: Any, 
     elimination would merge the second run with the first, and keep the intermediate results in memory.
 
     Args:
-      cotangents: those of the function's results.
+      cotangents: the cotangents of the function's results.
       outputs: the results of the first run.
       inputs: the function's inputs.
       forward: the function, traced or as a graph.

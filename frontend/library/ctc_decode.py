@@ -196,7 +196,7 @@ def _prefix_beam_search(frames: np.ndarray, width: int) -> list[tuple[tuple[int,
         for prefix, (blank_end, label_end) in beam.items():
             _extend_prefix(extended, prefix, blank_end, label_end, scores)
         # The most probable prefixes first, whatever they end in.
-        ranked = sorted(extended, key=lambda prefix: -np.logaddexp(*extended[prefix]))
+        ranked = sorted(extended, key=lambda prefix: -np.logaddexp(extended[prefix][0], extended[prefix][1]))
         beam = {prefix: (extended[prefix][0], extended[prefix][1]) for prefix in ranked[:width]}
     return [(prefix, float(np.logaddexp(*log_probs))) for prefix, log_probs in beam.items()]
 

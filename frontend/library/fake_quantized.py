@@ -214,7 +214,7 @@ def _depthwise_conv_gradient(
     Args:
       images, filters: the operands. Of the one to differentiate by, only the shape matters.
       operand_index: 0 for the gradient of the images, 1 for that of the filter.
-      cotangent: that of the convolution's result.
+      cotangent: the cotangent of the convolution's result.
       strides, padding, format, rates: the arguments of the convolution.
     """
     operand = (images, filters)[operand_index]

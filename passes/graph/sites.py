@@ -50,5 +50,8 @@ def rewrite_by_plan(mod: tvm.IRModule, kind: type[PlannedRewrite]) -> tvm.IRModu
     Values that nothing reads after that are dropped. If no function has a plan, the module is returned unchanged.
     """
     functions = [func for func in mod.functions.values() if isinstance(func, relax.Function)]
-    plans = [(function, kind.plan_of(function)) for function in functions]
-    return drop_dead(reemit(mod, partial(kind, plans))) if any(plan for _, plan in plans) else mod
+    functions_and_plans = [(function, kind.plan_of(function)) for function in functions]
+    if not any(plan for _function, plan in functions_and_plans):
+        return mod
+    rewritten = reemit(mod, partial(kind, functions_and_plans))
+    return drop_dead(rewritten)

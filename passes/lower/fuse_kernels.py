@@ -39,11 +39,15 @@ def _bind_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     # The types of repaired functions change, so they get new global variables, which all callers refer to.
     new_names = {name: Bindings.typed(ir.GlobalVar(name.name_hint), func.ty) for name, func in repaired.items()}
     functions = {name: func for name, func in mod.functions_items() if name not in repaired}
-    functions.update({new_names[name]: func for name, func in repaired.items()})
-    rename = (ir.GlobalVar, lambda name: new_names.get(name, name))
+    for old_name, func in repaired.items():
+        functions[new_names[old_name]] = func
+
+    def renamed(name: ir.GlobalVar) -> ir.GlobalVar:
+        return new_names.get(name, name)
+
     for name, func in functions.items():
         if isinstance(func, relax.Function):
-            functions[name] = structural_map(func, rename)
+            functions[name] = structural_map(func, (ir.GlobalVar, renamed))
     return tvm.IRModule(functions, attrs=mod.attrs)
 
 

@@ -286,7 +286,13 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
 
 
 def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Lowers ``tvtf.cond(pred, *captured)`` to a Relax If. Each branch calls a function on the captured values."""
+    """Lowers ``tvtf.cond(pred, *captured)`` to a Relax If. Each branch calls a function on the captured values.
+
+    Args:
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
+    """
     predicate, *captured = bound.inputs
     # Sizes that differ between the branches become dims of the results, bound after the If.
     sizes_differ = bool(bound.attrs.get("shapes"))
@@ -312,6 +318,12 @@ def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
     A stack (a buffer with one value for each iteration) that the loop's body overwrites starts as a copy of its
     operand, which the caller may still read.
+
+    Args:
+      legalizer: the pass, which knows what loops may overwrite.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     condition, body = bound.attrs["condition"], bound.attrs["body"]
     overwritten = legalizer.in_place.carried.get(body.name_hint, ())
@@ -346,6 +358,12 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     """Lowers the creation of a stack (a buffer with one value for each iteration of a loop) of computed length.
 
     One kernel computes the length. A symbolic dim is bound to the length. Another kernel creates the stack.
+
+    Args:
+      legalizer: the pass, to which kernels are added.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     length_func, length_args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
     length_kernel = legalizer.add("length", length_func)
@@ -362,6 +380,12 @@ def _computed_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound
     """Lowers ``told_dims(vector)``: binds symbolic dims to the elements of a vector.
 
     The op's result is an empty tensor whose type has these dims.
+
+    Args:
+      legalizer: the pass, to which kernels are added.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     dims = list(bound.attrs["dims"])
     _bind_dims(out, bound.inputs[0], dims)
@@ -378,6 +402,12 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     """Lowers ``common_dims``: a kernel computes a vector from the inputs' dims, and symbolic dims are bound to it.
 
     As for `_computed_dims`, the result is an empty tensor that carries the dims.
+
+    Args:
+      legalizer: the pass, to which kernels are added.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     dims = list(bound.attrs["dims"])
     kernel, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
@@ -408,6 +438,12 @@ def _write_to_stack(legalizer: _Legalizer, out: Bindings, call: relax.Call, boun
     """Lowers a write to a stack (a buffer with one value for each iteration of a loop).
 
     The write is in place if nothing else reads the stack. Otherwise a kernel returns a new stack.
+
+    Args:
+      legalizer: the pass, to which kernels are added.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     buffer, index, _ = bound.inputs
     # Something else reads the stack after the write.
@@ -458,6 +494,12 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
     The host function runs the Python function, also records the call for a gradient, or computes that gradient.
     Compiled code can't run Python itself.
+
+    Args:
+      legalizer: the pass, which knows the calls to record.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     result_ranks = [len(shape) for shape in bound.attrs["shapes"]]
     ranks = ir.StringImm(json.dumps(result_ranks))
@@ -510,6 +552,12 @@ def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: di
 
     The host function is passed the primitive's name, its attributes as text, its operands, and the symbolic dims that
     the attributes contain. Primitives without a native kernel are computed this way.
+
+    Args:
+      legalizer: the pass, which knows the dims that each call computes.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
 
     def is_known(dim: Any) -> bool:

@@ -56,7 +56,8 @@ def _build_sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
     has_one_index = isinstance(feature.index_key, str)
     keys = [feature.index_key] if has_one_index else feature.index_key
     sizes = [feature.size] if has_one_index else list(feature.size)
-    values, index_columns = columns[feature.value_key], [columns[index_key] for index_key in keys]
+    values = columns[feature.value_key]
+    index_columns = [columns[index_key] for index_key in keys]
     column_indices = [bind.reshape(column.values, shape=(column.values._type.shape[0], 1)) for column in index_columns]
     indices = bind.concat(values.indices[:, :-1], *column_indices, axis=1)
     dense_sizes = convert_to_tensor(sizes, int64)

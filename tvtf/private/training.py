@@ -139,11 +139,9 @@ def with_equal_ranks(predictions: Any, labels: Any, weights: Any) -> tuple[Any, 
     predictions = tvtf.convert_to_tensor(predictions)
     if labels is not None:
         labels, predictions = remove_squeezable_dimensions(labels, predictions)
-    return (
-        predictions,
-        labels,
-        None if weights is None else weights_of_rank(tvtf.convert_to_tensor(weights), predictions),
-    )
+    if weights is not None:
+        weights = weights_of_rank(tvtf.convert_to_tensor(weights), predictions)
+    return predictions, labels, weights
 
 
 def aggregate_variable(variable: Any, collections: Any) -> Any:

@@ -87,7 +87,8 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
         def emit_full_chunk(chunk: ir.Expr) -> Stmt:
-            first_block, iterations_per_chunk = chunk * blocks_per_chunk, index(blocks_per_chunk * block_size)
+            first_block = chunk * blocks_per_chunk
+            iterations_per_chunk = index(blocks_per_chunk * block_size)
             return _emit_chunk(chunks, first_block, blocks_per_chunk, iterations_per_chunk, target)
 
         statements: list[Stmt | None] = []

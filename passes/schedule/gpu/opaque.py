@@ -75,7 +75,8 @@ def _only_writer(body: Stmt) -> For | None:
     """
     loops: list[For] = []
     structural_walk(body, (For, loops.append))
-    bound_vars, store_count = _bound_within(body), _store_count(body)
+    bound_vars = _bound_within(body)
+    store_count = _store_count(body)
     for loop in loops:
         has_fixed_extent = not bound_vars & variables(loop.extent)
         if _is_independent(loop) and has_fixed_extent and _store_count(loop) == store_count:

@@ -111,10 +111,13 @@ def _static_slice(key: slice) -> slice | None:
     """Returns a slice with ints in place of tensors, or None if a tensor's value is known only when the program runs."""
     bounds: list[int | None] = []
     for bound in (key.start, key.stop, key.step):
-        static_bound = bound if bound is None or isinstance(bound, int) else static_value(convert_to_tensor(bound))
-        if bound is not None and static_bound is None:
+        if bound is None or isinstance(bound, int):
+            bounds.append(bound)
+            continue
+        known_value = static_value(convert_to_tensor(bound))
+        if known_value is None:
             return None
-        bounds.append(None if static_bound is None else int(static_bound))
+        bounds.append(int(known_value))
     return slice(*bounds)
 
 

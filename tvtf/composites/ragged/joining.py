@@ -115,8 +115,9 @@ def _stack(values: list[Any], axis: int, rank: int) -> Any:
     if axis == 0:
         row_counts = [part.nrows(int64) if isinstance(part, RaggedTensor) else dim(part, 0) for part in parts]
         splits = splits_of_lengths(bind.stack(*row_counts, axis=0))
-        # TensorFlow returns int32 row splits for stacked vectors.
-        return RaggedTensor(_concat(parts, 0), cast(splits, int32) if rank == 1 else splits)
+        if rank == 1:  # TensorFlow returns int32 row splits for stacked vectors
+            splits = cast(splits, int32)
+        return RaggedTensor(_concat(parts, 0), splits)
     if axis == 1:
         return _concat(list(map(single_rows, parts)), 1)
     return parts[0].with_values(stack_all([part.values for part in parts], axis - 1))

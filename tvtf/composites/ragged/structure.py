@@ -150,12 +150,16 @@ def _tiled_rows(x: Any, counts: Sequence[Dim]) -> Any:
     """Repeats a ragged or dense tensor ``counts[i]`` times along each axis i + 1. Axis 0 stays."""
     if not isinstance(x, RaggedTensor):
         return bind.tile(x, multiples=(1, *counts))
-    count, values = counts[0], _tiled_rows(x.values, counts[1:])
+    count = counts[0]
+    values = _tiled_rows(x.values, counts[1:])
     if same_dim(count, 1):
         return RaggedTensor(values, x.row_splits)
-    copies: dict[str, Any] = {"repeats": scalar_of(count), "axis": 0}
-    _, places = ranges(repeat(x.row_starts(), **copies), repeat(x.row_limits(), **copies))
-    return RaggedTensor(ragged_gather(values, places), x.row_splits * cast(scalar_of(count), x.row_splits.dtype))
+    copy_count = scalar_of(count)
+    starts = repeat(x.row_starts(), repeats=copy_count, axis=0)
+    limits = repeat(x.row_limits(), repeats=copy_count, axis=0)
+    _splits, value_indices = ranges(starts, limits)
+    splits = x.row_splits * cast(copy_count, x.row_splits.dtype)
+    return RaggedTensor(ragged_gather(values, value_indices), splits)
 
 
 def _split(
