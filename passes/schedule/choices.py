@@ -39,7 +39,8 @@ class Decisions:
     """
 
     def __init__(self, given: Mapping[str, str] | None = None, ignore_unknown: bool = False) -> None:
-        self.decided, self.ignore_unknown = dict(given or {}), ignore_unknown
+        self.decided = dict(given or {})
+        self.ignore_unknown = ignore_unknown
         self.questions: dict[str, Question] = {}
 
     @property

@@ -125,7 +125,8 @@ def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
         """Schedules each kernel of the module that isn't scheduled yet."""
-        result, known = mod.clone(), records(describe(target))
+        result = mod.clone()
+        known = records(describe(target))
         for name, func in mod.functions.items():
             if isinstance(func, PrimFunc) and not (func.attrs and SCHEDULED in func.attrs):
                 result.update_func(name, _schedule_as_tuned(func, target, known))

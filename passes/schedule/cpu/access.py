@@ -150,7 +150,8 @@ def linear_offset(buffer: Var, indices: Sequence[ir.Expr]) -> LinearSum | None:
     """
     offset = LinearSum({}, 0)
     for index, extent in zip(indices, buffer.ty.shape[:], strict=True):
-        size, summand = static(extent), _linear_sum(index)
+        size = static(extent)
+        summand = _linear_sum(index)
         if size is None or summand is None:
             return None
         offset = offset.times(size).plus(summand)

@@ -191,7 +191,8 @@ def _bound_of(comparison: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr |
     slope_and_constant = sym.detect_linear_equation(surplus, [axis])
     if len(slope_and_constant) != 2:  # TVM returns an empty list where the surplus isn't linear
         return None
-    slope, constant = static(emit.simplified(slope_and_constant[0])), slope_and_constant[1]
+    slope = static(emit.simplified(slope_and_constant[0]))
+    constant = slope_and_constant[1]
     if not slope:
         return None
     # `slope * axis + constant >= 0` holds from `-constant / slope`, rounded up, for a positive slope; up to
@@ -242,7 +243,8 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
         def copy_row(row_index: ir.Expr) -> Stmt:
             """Emits the copy of one row of the band: zeros, then columns [first, stop) of the image, then zeros."""
-            band_offset, image_offset = row_index * strides[0], row_index * strides[2] + offset
+            band_offset = row_index * strides[0]
+            image_offset = row_index * strides[2] + offset
 
             def copy_columns(start: ir.Expr, end: ir.Expr, is_inside: bool) -> Stmt:
                 """Emits the copy of the columns from `start` to `end` (excluded) of one row of the band.

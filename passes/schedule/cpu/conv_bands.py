@@ -412,7 +412,8 @@ def _stage_in_band(
         first_rows: the first row of each result's band, as an index in the image.
     """
     image_axis, row, *inner_axes = stage.spatial
-    own_buffer, row_count = buffers[stage.buffer], int(row.extent)
+    own_buffer = buffers[stage.buffer]
+    row_count = int(row.extent)
     band_row = replace(row, var=Var("row", "int64"), extent=index(rows.height))
     row_in_image = first_rows[stage.buffer] + band_row.var
     if rows.start < 0:

@@ -79,6 +79,7 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
 
 def _are_vectors_of_channels(gradient: Stage, lanes: int) -> bool:
     """Returns whether both factors are contiguous along the channels, and the channels fill at least half a vector."""
-    channel, terms = gradient.spatial[-1], operands_of(gradient)
+    channel = gradient.spatial[-1]
+    terms = operands_of(gradient)
     fills_half_vector = channel.size is not None and 2 * channel.size >= lanes
     return fills_half_vector and len(terms) == 2 and all(access.load_stride(term, channel.var) == 1 for term in terms)

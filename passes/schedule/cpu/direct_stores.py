@@ -55,7 +55,8 @@ def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
     """
     if not isinstance(allocation, AllocBuffer) or not isinstance(sums, Evaluate) or not subroutine.is_call(sums.value):
         return None
-    tile, local_array = product_tile_of(sums.value), allocation.buffer
+    tile = product_tile_of(sums.value)
+    local_array = allocation.buffer
     name, (stored_element, *factors), numbers = subroutine.arguments(sums.value)
     if tile is None or not stored_element.source.same_as(local_array):
         return None

@@ -274,7 +274,8 @@ def bound_of(comparison: ir.Expr, var: Var) -> int | None:
     coefficients = sym.detect_linear_equation(comparison.a - comparison.b, [var])
     if len(coefficients) != 2:
         return None
-    slope, offset = static(emit.simplified(coefficients[0])), static(emit.simplified(coefficients[1]))
+    slope = static(emit.simplified(coefficients[0]))
+    offset = static(emit.simplified(coefficients[1]))
     if slope not in (1, -1) or offset is None:
         return None
     zero_at = -offset if slope == 1 else offset

@@ -50,7 +50,8 @@ def _with_groups_of_one(merge: AxisMerge, stages: Stages, kernel: Kernel, target
         for position, new_stage in enumerate(stages)
         if isinstance(new_stage, Stage) and new_stage.reduce and reads(merge.result, new_stage.buffer)
     )
-    sums, source = stages[sums_position], stages[sums_position - 1] if sums_position else None
+    sums = stages[sums_position]
+    source = stages[sums_position - 1] if sums_position else None
     if not isinstance(sums, Stage) or not isinstance(source, Stage) or not _fills_vectors(sums, merge, target):
         return stages, kernel
     merged_sums, filter_copies = _on_one_channel_axis(sums, merge.size)
@@ -87,7 +88,8 @@ def _fills_vectors(sums: Stage, merge: AxisMerge, target: CpuTarget) -> bool:
         merge: the stage that merges these axes, and the number of output channels of a group.
         target: the CPU.
     """
-    group_size, lanes = merge.size, target.lanes(sums.item_bytes)
+    group_size = merge.size
+    lanes = target.lanes(sums.item_bytes)
     if MIN_GROUPS_PER_VECTOR * group_size > lanes or lanes % group_size:
         return False
     # See the constants: elements are shuffled over a short distance, and shuffled operands fit the registers.

@@ -89,7 +89,8 @@ def _would_recompute_elements(reader: Stage, stage: Stage) -> bool:
     If the stage is inlined into such a reader, the reader may compute an element repeatedly. If sizes aren't static,
     the numbers of axes are compared.
     """
-    reader_iterations, stage_iterations = access.iteration_count(reader.axes), access.iteration_count(stage.spatial)
+    reader_iterations = access.iteration_count(reader.axes)
+    stage_iterations = access.iteration_count(stage.spatial)
     if reader_iterations is None or stage_iterations is None:
         return _has_more_axes(reader, stage)
     return reader_iterations > stage_iterations

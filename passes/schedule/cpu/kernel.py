@@ -75,7 +75,8 @@ class Clip:
     @property
     def inner(self) -> tuple[int, int]:
         """The range (start, stop) of terms that are nonzero for every result."""
-        size, last_offset = self.term.size or 0, ((self.result.size or 1) - 1) * self.by_result
+        size = self.term.size or 0
+        last_offset = ((self.result.size or 1) - 1) * self.by_result
         first = min(size, max(0, emit.ceil_div(self.low, self.by_term)))
         return first, max(first, min(size, (self.high - 1 - last_offset) // self.by_term + 1))
 
@@ -86,7 +87,8 @@ class Clip:
 
     def saved_share(self, tile_size: int) -> float:
         """Returns the share of terms that needn't be summed, if results are computed in tiles of `tile_size`."""
-        results, terms = self.result.size or 1, self.term.size or 1
+        results = self.result.size or 1
+        terms = self.term.size or 1
         tiles = [(first, min(tile_size, results - first)) for first in range(0, results, tile_size)]
         summed_terms = sum(count * max(0, min(stop, terms) - max(start, 0))
                    for first, count in tiles for start, stop in [self.bounds(first, count)])  # fmt: skip

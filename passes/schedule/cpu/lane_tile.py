@@ -100,7 +100,8 @@ class ColumnTile:
         """
         if ranges is None:
             return self._epilogue_on_stored_sums(start, epilogue)
-        allocation, prologue = emit.allocate(self.accumulators.buffer), self._initialize(start)
+        allocation = emit.allocate(self.accumulators.buffer)
+        prologue = self._initialize(start)
         return emit.sequence([allocation, prologue, self._sums(ranges, streamed), self._store_results(epilogue)])
 
     def _epilogue_on_stored_sums(self, start: Stage | None, epilogue: Epilogue) -> Stmt:

@@ -117,7 +117,8 @@ class _Outliner:
         Returns a parallel loop with a call for each part, or None if the loop can't be outlined, or has less work than
         `MIN_PARTS` calls are worth.
         """
-        region, extent = Region(loop, self.in_memory), emit.static(loop.extent)
+        region = Region(loop, self.in_memory)
+        extent = emit.static(loop.extent)
         if region.cycles is None or extent is None or region.calls:
             return None
         part_count = min(MAX_PARTS, extent, int(region.cycles / MIN_CYCLES))

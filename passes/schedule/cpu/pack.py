@@ -319,12 +319,14 @@ def _transpose_square(
         start: the first row along the last axis.
         rows: the number of rows to read, fewer than lanes at the end of the operand.
     """
-    last_axis, vectors_per_panel = operand.axes[-1].var, operand.width // operand.lanes
+    last_axis = operand.axes[-1].var
+    vectors_per_panel = operand.width // operand.lanes
     panel = tirx.floordiv(vector, index(vectors_per_panel))
     first_lane = tirx.floormod(vector, index(vectors_per_panel)) * operand.lanes
     # A single panel has index 0.
     if operand.size <= operand.width:
-        panel, first_lane = index(0), vector * operand.lanes
+        panel = index(0)
+        first_lane = vector * operand.lanes
 
     def source(row: int, lane: ir.Expr) -> TensorLoad:
         return _source_element(operand, panel, {**axis_indices, last_axis: start + lane}, first_lane + row)

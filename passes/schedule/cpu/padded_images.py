@@ -132,7 +132,8 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
 
     The filter must be the same for all bands of an image.
     """
-    row_items, images = access.iteration_count(source.spatial[2:]), source.spatial[0].size
+    row_items = access.iteration_count(source.spatial[2:])
+    images = source.spatial[0].size
     image_rows = contraction.spatial[1].size
     if row_items is None or source.spatial[1].size is None or image_rows is None:
         return None
@@ -211,7 +212,8 @@ def _moves_with_rows(read: TensorLoad, contraction: Stage) -> bool:
 
 def _stage_of_image(images: Images, target: CpuTarget) -> tuple[Stage, Var]:
     """Returns the contraction for one band of one image, and the scratch buffer for the band's padded copy."""
-    contraction, source = with_clips(images.fused_stages[0], [images.source], target), images.source
+    contraction = with_clips(images.fused_stages[0], [images.source], target)
+    source = images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
     copy = emit.scratch(padded_extents(extents, source.item_bytes), source.dtype, "image")
     value = replace_loads(contraction.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
@@ -229,7 +231,8 @@ def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | No
 
     Returns None if the plan packs an operand that differs between images.
     """
-    plan, image = plan_reduction(stage, target), stage.spatial[0].var
+    plan = plan_reduction(stage, target)
+    image = stage.spatial[0].var
     if plan is None or (plan.along_terms and combiner(stage) is None):
         return None
     # Operands are packed once, before the loop over images, where the copy isn't filled yet.

@@ -156,7 +156,8 @@ def _tile_key(
         is_continued: whether the sums continue partial results.
         is_streamed: whether to prefetch the factor of which vectors are loaded.
     """
-    width, rows = column.tile.sizes[column.vector.var], tuple(column.sizes)
+    width = column.tile.sizes[column.vector.var]
+    rows = tuple(column.sizes)
     return _TileKey(
         dtype=column.stage.dtype,
         lanes=column.lanes,
@@ -366,7 +367,8 @@ def _emit_product(key: _TileKey, arrays: Sequence[Var], term_counts: Sequence[ir
     # An index that a factor doesn't depend on has stride 0.
     factor_indices = [axis.var for axis in (*rows, *terms, vector)]
     factors = [emit.load(array, factor_indices) for array in factor_arrays]
-    old_sum, zero = emit.load(result, [axis.var for axis in result_axes]), tirx.const(0, key.dtype)
+    old_sum = emit.load(result, [axis.var for axis in result_axes])
+    zero = tirx.const(0, key.dtype)
     stage = Stage(result, result_axes, tuple(terms), zero, old_sum + reduce(mul, factors))
     tile = Tile({axis.var: index(0) for axis in result_axes}, {axis.var: axis.size or 1 for axis in result_axes})
     column = ColumnTile(stage, tile, vector, key.lanes, key.padded)

@@ -48,7 +48,8 @@ def emit_reduction(
     """
     merged = merged_reduction(stage)
     stores = tuple(merged if store is stage else store for store in stores)
-    plan, combine = plan_reduction(merged, target), combiner(merged)
+    plan = plan_reduction(merged, target)
+    combine = combiner(merged)
     if plan is None or (plan.along_terms and combine is None):
         return None
     if fixed:

@@ -72,7 +72,8 @@ class Steps:
         *single_axes, block_axis = self.split_axes
         *single_indices, block_index = emit.unflatten(step_index, self.counts)
         ranges = [Range(axis, single_index, index(1)) for axis, single_index in zip(single_axes, single_indices)]
-        start, extent = block_index * self.block_size, index(self.block_size)
+        start = block_index * self.block_size
+        extent = index(self.block_size)
         # The last block is shorter if the size doesn't divide the axis.
         if block_axis.size is None or block_axis.size % self.block_size:
             extent = tirx.min(extent, block_axis.extent - start)

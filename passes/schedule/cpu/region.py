@@ -489,7 +489,8 @@ class _Body:
         Its extent is an argument; that of a loop with a fixed extent is a constant. A loop that was merged into its inner
         loop is left out.
         """
-        old_var, body = loop.loop_var, self.statement(loop.body)
+        old_var = loop.loop_var
+        body = self.statement(loop.body)
         new_var = self.vars.get(old_var)
         if old_var in self.extents:
             # Serial, even if the kernel's loop was unrolled or parallel: the extent is an argument, and a call is the work

@@ -26,7 +26,8 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: AxisIndices | None
     def reduce_element(indices: list[ir.Expr]) -> Stmt:
         """Emits the reduction of one result in a scalar accumulator, and the stages that finish and store the result."""
         axis_indices = {**fixed, **by_axis(free_axes, indices)}
-        accumulator, only_item = emit.scratch([1], stage.dtype, "accumulator", "local"), [emit.index(0)]
+        accumulator = emit.scratch([1], stage.dtype, "accumulator", "local")
+        only_item = [emit.index(0)]
         accumulated = emit.load(accumulator, only_item)
 
         def add_term(term_indices: AxisIndices) -> Stmt:

@@ -102,7 +102,8 @@ def emit_few_partials(combining: PlannedReduction) -> Stmt | None:
         combining: the reduction that combines the partial results, from `emit_slices`.
     """
     stage, (slice_axis,), target = combining.stage, combining.stage.reduce, combining.target
-    slices, results = slice_axis.size, access.iteration_count(stage.spatial)
+    slices = slice_axis.size
+    results = access.iteration_count(stage.spatial)
     if combining.combine is None or slices is None or slices > MAX_SLICES_IN_ONE_VALUE:
         return None
     if len(access.reads_of(stage, stage.buffer)) != 1:
@@ -179,7 +180,8 @@ def _sum_slice(planned: PlannedReduction, partials: Stage, slice_axis: Axis, sli
         slice_index: the index of this slice.
         slices: the number of slices.
     """
-    summing, outer_axis = replace(planned, stage=partials, stores=(partials,)), planned.stage.reduce[0]
+    summing = replace(planned, stage=partials, stores=(partials,))
+    outer_axis = planned.stage.reduce[0]
 
     def terms_of_slice() -> Range:
         start, extent = emit.balanced_part(outer_axis.extent, slice_index, slices)

@@ -42,7 +42,8 @@ def restricted_stage(
     if rows is not None:
         block_row = Axis(Var("row", "int64"), index(rows))
         axis_indices[row_axes[-1].var] = first_indices[-1] + block_row.var
-        axes_of_block, row_in_block = (block_row, *axes_in_row), [block_row.var]
+        axes_of_block = (block_row, *axes_in_row)
+        row_in_block = [block_row.var]
     value = stage.value
     for result, block_buffer in block_buffers.items():
         value = replace_loads(value, result, partial(load_from_block, block_buffer, row_in_block, depth))

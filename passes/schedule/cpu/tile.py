@@ -308,7 +308,8 @@ def emit_row_tile(
         return _combine_lanes(accumulators, row, combine, store_result)
 
     finish = for_each_row(finish_row)
-    allocation, prologue = emit.allocate(accumulators.buffer), for_each_row(initialize)
+    allocation = emit.allocate(accumulators.buffer)
+    prologue = for_each_row(initialize)
     return emit.sequence([allocation, prologue, loop_over_ranges(ranges[:-1], sum_innermost), finish])
 
 

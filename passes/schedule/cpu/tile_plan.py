@@ -157,7 +157,8 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
 
     Returns None if the reduction has no result axis and no contiguous reduction axis.
     """
-    operands, lanes = operands_of(stage), target.lanes(stage.item_bytes)
+    operands = operands_of(stage)
+    lanes = target.lanes(stage.item_bytes)
     column = vector_result_axis(stage, operands, lanes)
     reduction_axis = last_non_unit_axis(stage.reduce)
     default = default_direction(stage, reduction_axis, column, operands, target)

@@ -80,7 +80,8 @@ class SlidingAxis:
 
     def inner(self) -> tuple[int, int]:
         """Returns the range (first, stop) of window positions at which all taps read inside the source."""
-        size, reach = self.position.size or 0, (self.taps - 1) * self.dilation
+        size = self.position.size or 0
+        reach = (self.taps - 1) * self.dilation
         first = emit.ceil_div(self.low, self.stride)
         return min(size, max(0, first)), max(0, min(size, (self.high - 1 - reach) // self.stride + 1))
 
@@ -329,7 +330,8 @@ def _sliding_axis(position: Axis, comparisons: Sequence[ir.Expr], reduction_axes
     if len(strides_and_dilations) > 1:
         return None
     stride, dilation = strides_and_dilations.pop() if strides_and_dilations else (1, 1)
-    position_count, tap_count = position.size or 1, (tap.size or 1) if tap else 1
+    position_count = position.size or 1
+    tap_count = (tap.size or 1) if tap else 1
     last_index = (position_count - 1) * stride + (tap_count - 1) * dilation
     low = max([0, *(bound.low for bound in bounds if bound.low is not None)])
     high = min([last_index + 1, *(bound.high for bound in bounds if bound.high is not None)])
@@ -401,8 +403,10 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
     registers: each result needs another one for its term, and a mask if the term is selected.
     """
     stage, sliding_axis = windows.bare, windows.sliding_axes[-1]
-    channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
-    window_count, channel_count = sliding_axis.position.size or 1, channel.size or 1
+    channel = stage.spatial[-1]
+    lanes = target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
+    window_count = sliding_axis.position.size or 1
+    channel_count = channel.size or 1
     if 2 * channel_count < lanes or not all(access.is_contiguous(term, channel.var) for term in operands_of(stage)):
         return None
     max_vectors = emit.ceil_div(channel_count, lanes)
@@ -492,7 +496,8 @@ class _WindowEmitter:
     def __init__(self, windows: Windows, stores: list[Stage], tile: _TileShape) -> None:
         self.windows, self.tile = windows, tile
         self.reduction, self.sliding_axis = windows.fused_stages[0], windows.sliding_axes[-1]
-        self.bare, self.with_edge_checks = windows.bare, _with_edge_checks(windows)
+        self.bare = windows.bare
+        self.with_edge_checks = _with_edge_checks(windows)
         self.epilogue = Epilogue(self.reduction, tuple(stores))
 
     def emit_row(self, indices: list[ir.Expr]) -> Stmt:
@@ -525,7 +530,8 @@ class _WindowEmitter:
         Only tiles over an edge check the bounds. `base` holds the row's outer indices. `ranges` are the taps of the
         other axes.
         """
-        size, height = self.sliding_axis.position.size or 1, self.tile.height
+        size = self.sliding_axis.position.size or 1
+        height = self.tile.height
         low, high = self.sliding_axis.inner()
         start = min(size, emit.round_up(low, height))
         for first_position in range(0, start, height):

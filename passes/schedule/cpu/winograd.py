@@ -141,7 +141,9 @@ def _factors(stage: Stage) -> Operands | None:
     """Returns the image and the filter of a convolution over a square window with stride 1, or None for other stages."""
     axis_counts = (len(stage.spatial), len(stage.reduce))
     # The axes of a 3D convolution are one more of both kinds than of a 2D one; groups are one more result axis.
-    is_2d, is_3d, is_grouped_2d = (4, 3), (5, 4), (5, 3)
+    is_2d = (4, 3)
+    is_3d = (5, 4)
+    is_grouped_2d = (5, 3)
     if axis_counts not in (is_2d, is_3d, is_grouped_2d):
         return None
     factors = factors_of_sum(stage)
@@ -165,7 +167,8 @@ def factors_of_sum(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
     update = stage.value
     if stage.dtype != "float32" or not isinstance(update, tirx.Add) or not isinstance(update.b, tirx.Mul):
         return None
-    product, operands = update.b, operands_of(stage)
+    product = update.b
+    operands = operands_of(stage)
     if not isinstance(product.a, TensorLoad) or not isinstance(product.b, TensorLoad) or len(operands) != 2:
         return None
     left, right = operands
@@ -223,7 +226,8 @@ def square_window_size(tap_axes: Sequence[Axis]) -> int | None:
 
 def channel_index(stage: Stage) -> ir.Expr:
     """Returns the index of the image channel that a term of a convolution reads, counted over all groups."""
-    group, channel = group_axis(stage), stage.reduce[-1]
+    group = group_axis(stage)
+    channel = stage.reduce[-1]
     return channel.var if group is None else group.var * channel.extent + channel.var
 
 
@@ -270,7 +274,8 @@ def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
         return None
     images, height, width, *other_sizes = known
     phases = dilation**2
-    phase_height, phase_width = emit.ceil_div(height, dilation), emit.ceil_div(width, dilation)
+    phase_height = emit.ceil_div(height, dilation)
+    phase_width = emit.ceil_div(width, dilation)
     return Shape(images * phases, phase_height, phase_width, *other_sizes)
 
 
@@ -339,7 +344,8 @@ class _WinogradEmitter:
         self.tiling, self.transforms = winograd.tiling, winograd.tiling.transforms
         self.lanes = target.lanes(FLOAT32_BYTES)
         # The rows and columns of tiles of an image.
-        self.tile_rows, self.tile_columns = self.tiling.tiles(shape.height), self.tiling.tiles(shape.width)
+        self.tile_rows = self.tiling.tiles(shape.height)
+        self.tile_columns = self.tiling.tiles(shape.width)
         self.tiles_per_task = self.tiling.rows * self.tile_columns
         panel_count = self.tiling.panels(shape)
         self.panels_per_task = panel_count // self.tiling.groups
@@ -466,7 +472,8 @@ class _WinogradEmitter:
 
     def _emit_panel_in_blocks(self, filter_load: TensorLoad, panel: ir.Expr) -> Stmt:
         """Emits one panel of output channels for all tiles, which adds up products block by block of input channels."""
-        zero, block_channels = tirx.const(0, "float32"), self.tiling.block
+        zero = tirx.const(0, "float32")
+        block_channels = self.tiling.block
         vector_extents = [self.tiles_per_task, self.transforms.products, self.tiling.width // self.lanes]
 
         def clear_vector(indices: list[ir.Expr]) -> Stmt:
@@ -506,7 +513,8 @@ class _WinogradEmitter:
 
     def _result_indices(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
         """Returns the group and the output channel that a lane of a panel stands for, by axis variable."""
-        group, result = group_axis(self.conv.convolution), self.conv.convolution.spatial[-1].var
+        group = group_axis(self.conv.convolution)
+        result = self.conv.convolution.spatial[-1].var
         if group is None:
             return {result: panel * self.tiling.width + lane}
         return {group.var: self._group_of_panel(panel), result: self._index_in_group(panel) * self.tiling.width + lane}
@@ -547,7 +555,8 @@ class _WinogradEmitter:
         last_panel_channels = self.shape.out_channels - self.full_panels * self.tiling.width
         if not last_panel_channels:
             return None
-        zero, unused_lanes = tirx.const(0, "float32"), self.tiling.width - last_panel_channels
+        zero = tirx.const(0, "float32")
+        unused_lanes = self.tiling.width - last_panel_channels
 
         def clear_position(position: ir.Expr) -> Stmt:
             def clear_lane(lane: ir.Expr) -> Stmt:

@@ -143,7 +143,8 @@ def _input_and_cotangent(stage: Stage) -> Operands | None:
     The input is at `[n, y + ky * dilation, x + kx * dilation, c]`, the result's cotangent at `[n, y, x, k]`. Returns
     None if the stage isn't a filter gradient.
     """
-    axes, factors = _FilterGradientAxes.of(stage), factors_of_sum(stage)
+    axes = _FilterGradientAxes.of(stage)
+    factors = factors_of_sum(stage)
     if axes is None or factors is None:
         return None
     position_axes = (axes.image, *axes.planes, *axes.rows_and_columns)
@@ -261,7 +262,8 @@ class _FilterGradientEmitter:
         self.tiling, self.shape, self.transforms = gradient.tiling, gradient.shape, gradient.tiling.transforms
         self.lanes = target.lanes(FLOAT32_BYTES)
         # The rows and columns of tiles of an image.
-        self.tile_rows, self.tile_columns = self.tiling.tiles(self.shape.height), self.tiling.tiles(self.shape.width)
+        self.tile_rows = self.tiling.tiles(self.shape.height)
+        self.tile_columns = self.tiling.tiles(self.shape.width)
         self.tiles_per_block = self.tiling.rows * self.tile_columns
         in_channels, out_channels = self.shape.in_channels, self.shape.out_channels
         self.panel_counts = [
@@ -348,7 +350,8 @@ class _FilterGradientEmitter:
             first_channel: the first channel of a vector; channels count groups and plane taps.
             lane: the element's channel, counted from the first.
         """
-        axes, outer_axes = self.axes, (self.axes.image, *self.axes.planes)
+        axes = self.axes
+        outer_axes = (self.axes.image, *self.axes.planes)
         *outer_indices, row_phase, column_phase = emit.unflatten(
             position_in_image[0], [*(axis.extent for axis in outer_axes), self.dilation, self.dilation]
         )
@@ -492,7 +495,8 @@ class _FilterGradientEmitter:
             return transform_tiles(operand.matrices, band_item, transformed_item, tiles_and_vectors, lanes, "float32")
 
         panels, last_channels = divmod(operand.channels, operand.panel_width)
-        in_whole_vectors, remaining = last_channels // self.lanes * self.lanes, last_channels % self.lanes
+        in_whole_vectors = last_channels // self.lanes * self.lanes
+        remaining = last_channels % self.lanes
         return emit.sequence([
             emit.loop(panels, lambda panel: transform(panel, operand.panel_width, self.lanes)) if panels else None,
             transform(index(panels), in_whole_vectors, self.lanes) if in_whole_vectors else None,

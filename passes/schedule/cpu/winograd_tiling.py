@@ -196,7 +196,8 @@ def fastest_filter_tiling(shape: Shape, target: CpuTarget, needed_share: float =
 
     Direct sums leave out products with a zero border; `needed_share` is the share of the others.
     """
-    lanes, transforms = target.lanes(FLOAT32_BYTES), GRADIENTS[shape.window]
+    lanes = target.lanes(FLOAT32_BYTES)
+    transforms = GRADIENTS[shape.window]
     products = transforms.products
     # Transforms run along vectors of channels.
     if shape.out_channels < lanes or shape.in_channels < lanes:
@@ -355,7 +356,8 @@ def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
     It is limited by its multiply-adds or by loading the filter, whichever is slower. A constant filter is packed before
     the first call, and costs nothing here.
     """
-    positions, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.in_channels
+    positions = shape.images * shape.height * shape.width
+    taps = shape.window**2 * shape.in_channels
     all_out_channels = shape.out_channels * shape.groups
     vector_multiply_adds = positions * taps * all_out_channels / target.lanes(FLOAT32_BYTES)
     arithmetic_cycles = vector_multiply_adds / MULTIPLY_ADDS_PER_CYCLE / target.cores / EFFICIENCY

@@ -49,7 +49,8 @@ def emit_contraction(
         """Emits the work of one block: it computes one tile of the product."""
         batch, row, column = emit.unflatten(block.index, extents)
         batch_indices = indices_of_axes(product.batch, batch)
-        first_row, first_column = row * tile.rows, column * tile.columns
+        first_row = row * tile.rows
+        first_column = column * tile.columns
         kernel = _TileKernel(block, product, tile, instruction, batch_indices, first_row, first_column, local)
         return kernel.emit(stores, needed)
 
@@ -101,7 +102,8 @@ class _TileKernel:
         The accumulators are initialized, a loop over tiles of terms adds the products, and the results are stored. Each
         element in shared memory is read by many threads, but loaded from global memory once.
         """
-        block, only_stage = self.block, emit.index(0)
+        block = self.block
+        only_stage = emit.index(0)
 
         def clear_accumulators(thread: ir.Expr) -> Stmt:
             init = self.product.stage.init
@@ -293,7 +295,8 @@ class _TileKernel:
     def _origin_of_thread(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the first row and column that a thread computes in the tile."""
         threads_across = emit.index(self.tile.columns // self.tile.own_columns)
-        row, column = tirx.floordiv(thread, threads_across), thread % threads_across
+        row = tirx.floordiv(thread, threads_across)
+        column = thread % threads_across
         return row * self.tile.own_rows, column * self.tile.own_columns
 
     def _origin_of_warp(self, thread: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
@@ -319,7 +322,8 @@ class _TileKernel:
             (vector,) = indices
             first = emit.simplified(vector * lanes)
             row_in_tile, column_in_tile = self._position_of_accumulator(thread, first)
-            row, column = self.left.first + row_in_tile, self.right.first + column_in_tile
+            row = self.left.first + row_in_tile
+            column = self.right.first + column_in_tile
             return self._store_results(row, column, thread, first, lanes, stores, needed)
 
         return emit.unrolled_nest([self.tile.accumulators // lanes], store_vector)
@@ -380,7 +384,8 @@ class _TileKernel:
           stores: the stages.
           needed: the buffers to store.
         """
-        axis_indices, checks = dict(self.batch_indices), []
+        axis_indices = dict(self.batch_indices)
+        checks = []
         for layout, position in ((self.left, row), (self.right, column)):
             axis_indices |= indices_of_axes(layout.operand.free_axes, position)
             checks += _bounds_check(layout.operand.free_axes, position, layout.width)

@@ -255,11 +255,13 @@ class TileLayout:
         self.operand, self.first, self.width, self.tile = operand, first, width, tile
         self.along_terms = operand.runs_along_terms
         self.line_length, self.line_count = (tile.terms, width) if self.along_terms else (width, tile.terms)
-        self.line_stride, self.start = self.line_length + pad, start
+        self.line_stride = self.line_length + pad
+        self.start = start
         self.stop = start + tile.stages * self.line_count * self.line_stride
         item_bytes = tvm_ffi.dtype(operand.dtype).bits // 8
         self.vector_width = VECTOR_BYTES // item_bytes
-        self.is_swizzled, self.segment_length = is_swizzled, SWIZZLED_BYTES // item_bytes
+        self.is_swizzled = is_swizzled
+        self.segment_length = SWIZZLED_BYTES // item_bytes
         is_local = operand.load is not None and any(operand.load.source.same_as(buffer) for buffer in local)
         self.copies_vectors = (
             tile.warps
@@ -304,5 +306,6 @@ class TileLayout:
         The vectors have ``width`` elements each, and are counted in the order of memory.
         """
         vectors_per_line = self.line_length // width
-        line, offset = tirx.floordiv(index, emit.index(vectors_per_line)), (index % vectors_per_line) * width
+        line = tirx.floordiv(index, emit.index(vectors_per_line))
+        offset = (index % vectors_per_line) * width
         return (line, offset) if self.along_terms else (offset, line)

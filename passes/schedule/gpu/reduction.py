@@ -164,7 +164,8 @@ def reduce_in_block(
         """
 
         def emit_thread(thread: ir.Expr) -> Stmt:
-            slice_index, result = split.slice_of(thread), split.result_of(thread)
+            slice_index = split.slice_of(thread)
+            result = split.result_of(thread)
             own_partial = emit.load(partials, [thread])
             other_partial = emit.load(partials, [split.thread_of(slice_index + distance, result)])
             store = emit.store(partials, combine(own_partial, other_partial), [thread])
@@ -249,7 +250,8 @@ def runs_along_terms(stage: Stage) -> bool:
 
     Neighbouring threads should access neighbouring elements.
     """
-    last_term_axis, last_result_axis = last_non_unit_axis(stage.reduce), last_non_unit_axis(stage.spatial)
+    last_term_axis = last_non_unit_axis(stage.reduce)
+    last_result_axis = last_non_unit_axis(stage.spatial)
     if last_term_axis is None:
         return False
     if last_result_axis is None:

@@ -134,7 +134,8 @@ class _RowKernel:
         With n threads, each thread computes every n-th element: neighbouring threads access neighbours in memory.
         """
         axes = stage.spatial[self.depth :]
-        total, threads = int(emit.volume([axis.extent for axis in axes])), self.block.threads
+        total = int(emit.volume([axis.extent for axis in axes]))
+        threads = self.block.threads
 
         def emit_thread(thread: ir.Expr) -> Stmt:
             """Emits the loop over a thread's elements of the row; in each round, all threads compute one element."""

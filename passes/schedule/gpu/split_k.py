@@ -87,7 +87,9 @@ def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
         axis: the summed axis to split; the product may have others.
         target: the GPU.
     """
-    tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
+    tile = tile_for(product, target)
+    blocks = blocks_of(product, target)
+    terms = emit.static(product.terms)
     # The number of parts is chosen while compiling, so all sizes must be static.
     if blocks is None or terms is None or axis.size is None:
         return 1
