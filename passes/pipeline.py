@@ -193,7 +193,8 @@ def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
     The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves unchanged. The
     phase `native_loops` reads kernels that functions other than ``main`` call.
     """
-    outside_main, moved = called_elsewhere(mod), kernels_on_constants(mod)
+    outside_main = called_elsewhere(mod)
+    moved = kernels_on_constants(mod)
     kernels = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc)}
     needed_early = {
         name: func

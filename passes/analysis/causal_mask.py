@@ -95,7 +95,8 @@ class ConstantValues:
         producer = self.graph.producers.get(x)
         if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None
-        prim, inputs = table[producer.name], [self.of(i) for i in producer.inputs]
+        prim = table[producer.name]
+        inputs = [self.of(i) for i in producer.inputs]
         operands = [EagerTensor(i) for i in inputs if i is not None]
         # Compiling must not run what a call runs: effects, Python or long computations.
         if not prim.pure or prim.host or prim.heavy or len(operands) < len(inputs):

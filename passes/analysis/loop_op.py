@@ -53,7 +53,8 @@ def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModul
     symbol. FuseTIR removes unused parameters from private functions and their calls, but doesn't know the operands of a
     loop. Public functions keep their parameters.
     """
-    result, loop_functions = mod.clone(), {name.name_hint for name in loop_parts(mod)}
+    result = mod.clone()
+    loop_functions = {name.name_hint for name in loop_parts(mod)}
     for name, func in mod.functions_items():
         if isinstance(func, relax.Function) and not has_symbol(func):
             with_mark = func.with_attr(PRIVATE, True)

@@ -61,7 +61,8 @@ class Recomputable:
         """
         if end is None or end.name not in READERS:
             return False
-        worklist, seen = [var], {var}
+        worklist = [var]
+        seen = {var}
         while worklist:
             for reader in self.graph.uses[worklist.pop()]:
                 if reader is end:

@@ -242,7 +242,8 @@ def _load_driver(compile_only: bool) -> None:
 def _load_stub() -> None:
     """Compiles a stub of NVIDIA's driver library, and loads it into this process; all functions of the stub fail."""
     with scratch_folder() as folder:
-        code, out = folder / "driver.c", folder / DRIVER
+        code = folder / "driver.c"
+        out = folder / DRIVER
         code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STUB_FUNCTIONS))
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if compiler is None:

@@ -263,7 +263,8 @@ class _ObjectReader:
         for header in self.headers:
             if header.kind == SHT_RELA and header.info in sections:
                 for offset, info, addend in _entries(self.image, header, RELA):
-                    symbol, kind = symbols[info >> 32], info & 0xFFFFFFFF
+                    symbol = symbols[info >> 32]
+                    kind = info & 0xFFFFFFFF
                     relocations.append(Relocation(sections[header.info], offset, kind, symbol, addend))
         return relocations
 

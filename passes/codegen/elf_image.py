@@ -285,7 +285,8 @@ class _StringTable:
         """
         self.data = b"\0"
         self.offsets: dict[str, int] = {}
-        parts, offset = [b"\0"], 1
+        parts = [b"\0"]
+        offset = 1
         for name in names:
             self.offsets[name] = offset
             parts.append(name.encode() + b"\0")

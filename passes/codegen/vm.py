@@ -361,7 +361,8 @@ class _FunctionGenerator:
         A heap for dims is allocated once, at the start of the function.
         """
         builtin, arguments = expr.args
-        name, operands = builtin.global_symbol, [MACHINE, *self.values(arguments.fields)]
+        name = builtin.global_symbol
+        operands = [MACHINE, *self.values(arguments.fields)]
         self.value(builtin)  # declares the builtin
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)

@@ -300,7 +300,8 @@ class _FunctionCheck:
             param_count = len(self.mod[function].params)
             if param_count != len(operands):
                 self.fail(f"{function.name_hint} takes {param_count} values, and the loop hands on {len(operands)}")
-        result_type, count = self.mod[body].ret_ty, carried_count(call)
+        result_type = self.mod[body].ret_ty
+        count = carried_count(call)
         if isinstance(result_type, relax.TupleType) and len(result_type.fields) != count:
             self.fail(f"{body.name_hint} gives {len(result_type.fields)} values, and the loop carries {count}")
 

@@ -96,7 +96,8 @@ def _is_close(a: np.ndarray, b: np.ndarray, extra: Any = 0.0) -> bool:
     tolerance = _TOLERANCE.get(a.dtype.name, 0.0)
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
-    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    wide_a = a.astype(np.float64)
+    wide_b = b.astype(np.float64)
     absolute = tolerance * max(1.0, _magnitude(wide_a)) + extra
     return np.allclose(wide_a, wide_b, rtol=tolerance, atol=absolute, equal_nan=True)
 

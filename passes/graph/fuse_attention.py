@@ -398,7 +398,8 @@ def _match_gradient_of_scores(graph: Graph, site: Site, x: relax.Var) -> dict[re
         # Masked scores don't depend on query and key: their cotangent must be zero.
         _require(condition.same_as(site.masks[0]))
         _require(selected.same_as(x) and _is_number(filled) and _number(filled) == 0)
-        x, use = selection.var, graph.only_use(selection.var)
+        x = selection.var
+        use = graph.only_use(selection.var)
     while use is not None and use.name in ("multiply", "divide"):
         unscaled, factor = _match_factor(use)
         _require(unscaled.same_as(x))

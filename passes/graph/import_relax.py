@@ -133,7 +133,8 @@ def _arg_reduction(path: str, importer: Imported, call: relax.Call) -> Tensor:
 
 def _flattened_without_axis(importer: Imported, call: relax.Call) -> tuple[Tensor, int]:
     """Returns the first operand of a call, and the call's axis. Without an axis, Relax flattens the tensor."""
-    x, axis = importer.value(call.args[0]), call.attrs.axis
+    x = importer.value(call.args[0])
+    axis = call.attrs.axis
     return (tf("reshape")(x, [-1]), 0) if axis is None else (x, int(axis))
 
 
@@ -274,7 +275,8 @@ def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
     Args:
       axes: the spatial axes of the pooled tensor.
     """
-    attrs, padding = call.attrs, _padding_pairs(call.attrs.padding)
+    attrs = call.attrs
+    padding = _padding_pairs(call.attrs.padding)
     if not attrs.ceil_mode:
         return padding
     sizes = ints(call.args[0].ty.shape.values[axis] for axis in axes)

@@ -109,7 +109,8 @@ def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[r
       used_items: the sorted indices of the pieces that are read.
     """
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]
-    first, end = used_items[0], used_items[-1] + 1
+    first = used_items[0]
+    end = used_items[-1] + 1
     is_static = all(isinstance(size, int) for size in sizes)
     # Only rows and columns, the last two axes, are sliced: splits of batch dims stay.
     if not is_static or end - first == len(sizes) or axis < product.var.ty.ndim - 2:

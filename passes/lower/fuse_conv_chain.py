@@ -30,7 +30,8 @@ Chain = Sequence[Any]
 
 def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     """Fuses the convolutions of every chain in ``main`` into one kernel; kernels aren't scheduled yet."""
-    cpu, calls_of_main = CpuTarget.of(target), _KernelCalls(mod)
+    cpu = CpuTarget.of(target)
+    calls_of_main = _KernelCalls(mod)
     builder = relax.BlockBuilder(mod)
     functions: dict[Any, ir.GlobalVar | None] = {}
     replacements: dict[Any, list[Any]] = {}

@@ -100,7 +100,8 @@ class _MainCalls:
         self.positions_of[binding.var] = position
         if is_dataflow and _is_single_result_kernel_call(binding.value):
             name, tensors = binding.value.args
-            kernel, operands = mod[name], list(tensors.fields)
+            kernel = mod[name]
+            operands = list(tensors.fields)
             if name not in known:
                 known[name] = copied_param(kernel, read_kernel(kernel))
             copied_position = known[name]
@@ -163,7 +164,8 @@ class _MainCalls:
         aren't elementwise, or whose result has another shape. These calls run over the same elements, and can be one
         loop.
         """
-        worklist, seen = [var], set()
+        worklist = [var]
+        seen = set()
         while worklist:
             call = self.calls.get(worklist.pop())
             if call is None or call.var in seen:

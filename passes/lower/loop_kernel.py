@@ -440,7 +440,8 @@ class _SignalPoll:
     """Polls for Ctrl-C in a loop's kernel: reads the clock every few iterations, and calls Python once a second."""
 
     def __init__(self, kernel: LoopKernel) -> None:
-        self.iterations, self.last = kernel.new_buffer([], "int32", "turns"), kernel.new_buffer([], "int64", "last")
+        self.iterations = kernel.new_buffer([], "int32", "turns")
+        self.last = kernel.new_buffer([], "int64", "last")
         kernel.emit(emit.store(self.iterations, tirx.IntImm("int32", 0), []))
         kernel.emit(emit.store(self.last, seconds(), []))
 

@@ -60,7 +60,8 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     Kernels with a tensor from outside of the library, such as one that NumPy computed, stay as they are: they check the
     tensor's shape, and a rewritten kernel takes tensors for matrices. So do kernels that were tuned for their sizes.
     """
-    facts, known = CpuTarget.of(target), records(describe(target))
+    facts = CpuTarget.of(target)
+    known = records(describe(target))
     entries = {name: func for name, func in mod.functions_items() if name.name_hint in ENTRIES}
     outside = called_elsewhere(mod, ENTRIES)
     rewritten: dict[ir.GlobalVar, SizedKernel] = {}

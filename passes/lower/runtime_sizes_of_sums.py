@@ -79,7 +79,8 @@ def sum_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKe
     if set(buffers_of(func, kernel)) != known_buffers:
         return None
     rows, columns = column_sums.matrices.rows, column_sums.matrices.columns
-    row_bytes, lanes = columns * column_sums.sums.item_bytes, target.lanes(column_sums.sums.item_bytes)
+    row_bytes = columns * column_sums.sums.item_bytes
+    lanes = target.lanes(column_sums.sums.item_bytes)
     # The best that divide the sizes come first.
     step_sizes = [vectors * lanes for vectors in VECTORS_PER_STEP if columns % (vectors * lanes) == 0]
     block_sizes = [size for size in ROWS_PER_BLOCK if rows % size == 0 and size * row_bytes <= MAX_BLOCK_BYTES]

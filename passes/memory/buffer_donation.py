@@ -306,7 +306,8 @@ class _AliasAnalysis:
 
         A loop, a branch or a tuple may return its operands, so the result may alias them. A kernel's result doesn't.
         """
-        value, is_kernel = binding.value, self._called_kernel(binding.value) is not None
+        value = binding.value
+        is_kernel = self._called_kernel(binding.value) is not None
         destinations = self._destinations(value)
         # A kernel without results is there for its effect: it may raise, as a guard's does.
         if (is_kernel and not destinations) or self._may_fail(value):
@@ -361,7 +362,8 @@ class _AliasAnalysis:
         """
         donated: set[Any] = set()
         for output, parameter in pairs:
-            var, param = self.resolve_alias(self._output(output)), self.main.params[parameter]
+            var = self.resolve_alias(self._output(output))
+            param = self.main.params[parameter]
             # A value that is several outputs takes the memory of one parameter only.
             if var not in donated and self.is_safe(var, param):
                 donated.add(var)

@@ -171,7 +171,8 @@ class _Hoist:
     """One split of ``main`` into the work ``before`` all calls and the work ``after``, done in each."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function, positions: list[int]) -> None:
-        self.mod, self.main = mod.clone(), main
+        self.mod = mod.clone()
+        self.main = main
         self.constants = [main.params[position] for position in positions]
         self.constant_values = _constant_values(main)
         self.before, self.after = Bindings(), Bindings()
@@ -190,7 +191,8 @@ class _Hoist:
         needed = [binding.var for binding in self.before.bindings if binding.var in used]
         self._add_prepare(needed)
         main = self.after.function(self.main)
-        params, body = [*main.params, *needed], main.body
+        params = [*main.params, *needed]
+        body = main.body
         self.mod["main"] = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs, main.span)
         return self.mod
 

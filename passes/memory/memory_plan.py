@@ -253,7 +253,8 @@ def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lifetim
 
 def _arena_tensor(binding: relax.VarBinding, offset: int) -> relax.VarBinding:
     """Binds the variable of an allocation to a tensor at an offset in the arena."""
-    attrs, ty = ir.make_node("ir.DictAttrs", offset=offset), binding.var.ty
+    attrs = ir.make_node("ir.DictAttrs", offset=offset)
+    ty = binding.var.ty
     tensor = relax.Call(
         ir.Op.get(ARENA_TENSOR), [ty.shape], attrs=attrs, ty_args=[ty], span=binding.value.span, ret_ty=ty
     )
