@@ -113,7 +113,8 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
         function, bound_self = f.__func__, f.__self__
     else:  # an object with `__call__` runs the one that its class defines or inherits
         definitions = [vars(base)["__call__"] for base in type(f).__mro__ if "__call__" in vars(base)]
-        function, bound_self = (definitions[0] if definitions else None), f
+        function = definitions[0] if definitions else None
+        bound_self = f
     if not isinstance(function, types.FunctionType):  # native code
         return None, ()
     return function, (bound_self,)

@@ -130,7 +130,9 @@ class _Carried:
     """
 
     def __init__(self, before: tuple[Any, ...], flagged: bool, generalized: dict[int, TensorShape]) -> None:
-        self.before, self.flag_count, self.generalized = before, int(flagged), generalized
+        self.before = before
+        self.flag_count = int(flagged)
+        self.generalized = generalized
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
         ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
@@ -743,7 +745,8 @@ class _IndexSteps(Steps):
         self.iterated = iterated
         self.position: Any = convert_to_tensor(0)
         shortest = min(_sources(iterated), key=_known_size)
-        self.size, self.limit = shortest.size(), shortest.length()
+        self.size = shortest.size()
+        self.limit = shortest.length()
 
     def more(self) -> Any:
         return bind.less(self.position, self.limit)
@@ -765,7 +768,8 @@ class _RowSteps(Steps):
     """Iteration over the rows of a ragged tensor."""
 
     def __init__(self, rows: Any) -> None:
-        self.rows, self.limit = rows, rows.nrows(int32)
+        self.rows = rows
+        self.limit = rows.nrows(int32)
         self.size = rows.shape[0]
         self.position: Any = convert_to_tensor(0)
 

@@ -61,7 +61,8 @@ class TracedFunction:
         would repeat its prints and appends.
         """
         define_dims(self.trace)
-        old_trace, variables = self.trace, list(self.trace.variables.values())
+        old_trace = self.trace
+        variables = list(self.trace.variables.values())
         graph = self.graph(value for _, value in variables)
 
         def bound_again(*params: Tensor) -> Any:

@@ -192,7 +192,8 @@ def _traced_branches(
     """
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
 
-    true_name, false_name = f"{op}_true", f"{op}_false"
+    true_name = f"{op}_true"
+    false_name = f"{op}_false"
     true_branch = _traced_or_error(true_name, true_fn)
     if isinstance(true_branch, ValueError):
         false_branch = TracedFunction(false_name, false_fn, is_branch=True)
@@ -580,7 +581,8 @@ class _WhileTracer:
         """
         self.cond, self.body = cond, body
         self.loop_vars, self.entry = loop_vars, entry
-        self.shapes, self.declared = shapes, list(shapes)
+        self.shapes = shapes
+        self.declared = list(shapes)
         self.growth = growth
 
     def trace(self) -> None:
@@ -647,7 +649,8 @@ def _bind_while(loop: _WhileTracer, bound: Any) -> tuple[SymbolicTensor, ...]:
     """
     from tvtf.frontend.control_flow.closure_conversion import carried_variables, lift, variable_value
 
-    entry, functions = loop.entry, [loop.traced_condition, loop.traced_body]
+    entry = loop.entry
+    functions = [loop.traced_condition, loop.traced_body]
     variables = carried_variables(functions)
     with state.trace.seeing_assignments_before(entry):
         carried_values = _carry_variables(functions, variables)

@@ -172,7 +172,8 @@ def init_scope() -> Iterator[None]:
     """
     outer, tapes = state.trace, state.tapes
     # Observers see every op, eager or traced.
-    state.trace, state.tapes = None, list(state.observers)
+    state.trace = None
+    state.tapes = list(state.observers)
     try:
         yield
     finally:

@@ -369,7 +369,8 @@ class _WhileWithEffects:
             "carried": len(entry), "bound": self.bound, "shapes": shapes, "arrays": arrays,
         }  # fmt: skip
         count, *results = state.trace.emit(table["while"], [*entry, *invariants], attrs)
-        outputs, effects = results[: self.carried_count], [count, *results[self.carried_count :]]
+        outputs = results[: self.carried_count]
+        effects = [count, *results[self.carried_count :]]
         self.count = len(effects)
         if is_watched(inputs):
             operands, attrs = self.without_effects(inputs, effects)
@@ -429,7 +430,8 @@ class _WhileWithEffects:
         The operands are a counter, the inputs, and ``effects``: the number of iterations, and stacks with the results
         of the effects. Each iteration reads its results from the stacks.
         """
-        operands, input_count = [convert_to_tensor(0), *inputs, *effects], len(inputs)
+        operands = [convert_to_tensor(0), *inputs, *effects]
+        input_count = len(inputs)
         shapes = ((), *self.shapes) if self.shapes else ()
         carried = self._with_varying_dims([operand._type for operand in operands[: 1 + self.carried_count]], shapes)
         types = [*carried, *(operand._type for operand in operands[1 + self.carried_count :])]

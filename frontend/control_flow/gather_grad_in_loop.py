@@ -61,7 +61,8 @@ class SharedTensors:
     """
 
     def __init__(self, stand_ins: dict[int, tuple[int, Sequence[Dim]]]) -> None:
-        self.stand_ins, self.rows = stand_ins, list[RowCotangents]()
+        self.stand_ins = stand_ins
+        self.rows = list[RowCotangents]()
 
     @staticmethod
     def within(outer: SharedTensors | None, captured: Sequence[Tensor], inner: Sequence[Tensor]) -> SharedTensors:

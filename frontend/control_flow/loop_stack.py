@@ -39,7 +39,8 @@ class Stacks:
     """The stacks of a loop: their initial buffers, and which buffers get more rows as the loop runs."""
 
     def __init__(self, stacks: Sequence[_FixedSizeStack | _VaryingSizeStack], bound: Dim | None) -> None:
-        self.stacks, self.is_bound = stacks, bound is not None
+        self.stacks = stacks
+        self.is_bound = bound is not None
         rows = 0 if bound is None else bound
         self.start = [x for s in stacks for x in s.start(rows)]
         # Without a bound, buffers with one row per iteration get more rows while the loop runs.
@@ -58,7 +59,8 @@ class Stacks:
     def written(self, buffers: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
         """Returns the buffers with an iteration's values written at ``index``."""
         # A stack has one or two buffers, one for each entry of its `rows`.
-        remaining, results = iter(buffers), list[Tensor]()
+        remaining = iter(buffers)
+        results = list[Tensor]()
         for stack, value in zip(self.stacks, values, strict=True):
             results += stack.written([next(remaining) for _ in stack.rows], index, value)
         return results
@@ -122,7 +124,8 @@ class _VaryingSizeStack:
         """
         table, flat = buffers
         table_row = bind.stack_read(table, index)
-        offset, saved_dims = table_row[0], dims_of(table_row[1:])
+        offset = table_row[0]
+        saved_dims = dims_of(table_row[1:])
         dims = [dim if isinstance(dim, int) else saved for dim, saved in zip(self.of.shape, saved_dims)]
         elements = bind.dynamic_slice(flat, offset, axes=(0,), sizes=(size_of(dims),), wrap=False)
         return bind.reshape(elements, shape=tuple(dims))  # type: ignore[no-any-return]

@@ -287,7 +287,8 @@ def map_fn(
     if any(isinstance(tensor_type.shape, AnyShape) for tensor_type in types):
         return defer_map(fn, flat, elems, run_deferred_map)
     stacks = _Stacks(structure, types, size)
-    limit, one = _size_tensor(flat, size), convert_to_tensor(1)
+    limit = _size_tensor(flat, size)
+    one = convert_to_tensor(1)
 
     def body(i: Tensor, buffers: Any) -> Any:
         return bind.add(i, one), stacks.written(buffers, i, fn(_slice_at(flat, elems, i)))
@@ -460,7 +461,8 @@ def scan(
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
     flat, size = _elements(elems)
-    limit, one = _size_tensor(flat, size), convert_to_tensor(1)
+    limit = _size_tensor(flat, size)
+    one = convert_to_tensor(1)
 
     def slice_index(i: Tensor) -> Tensor:
         """Returns the index of the slice that iteration ``i`` reads, and of the result that it writes."""

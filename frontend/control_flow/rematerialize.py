@@ -272,7 +272,9 @@ def evaluation_of(function: Any, inputs: Sequence[Tensor], mixin: Any = KeepResi
       evaluation that the function belongs to.
     """
     if hasattr(function, "all_params"):  # the graph of a traced function
-        mod, name, base_class = function.module(), "main", Evaluation
+        mod = function.module()
+        name = "main"
+        base_class = Evaluation
     else:
         mod, name, base_class = function.mod, function.name, function.kind
     return _evaluation_class(base_class, mixin)(mod, mod[name], inputs)

@@ -73,7 +73,8 @@ class TensorArray(CompositeTensor):
         """
         if size is None:
             raise ValueError("Size must be declared for TensorArrays when eager execution is enabled.")
-        element_dtype, shape = as_dtype(dtype), as_shape(element_shape)
+        element_dtype = as_dtype(dtype)
+        shape = as_shape(element_shape)
         if state.trace is None:
             clear = True if clear_after_read is None else clear_after_read
             self._array: Any = EagerArray(element_dtype, int(size), bool(dynamic_size), clear, infer_shape, shape)

@@ -83,10 +83,12 @@ def _iteration_count(
     index = next((i for i, param in enumerate(params) if param._var.same_as(comparison.counter)), None)
     if index is None or not entry[index].dtype.is_integer or entry[index].ndim:
         return None
-    start, step_size = static_value(entry[index]), _step_size(body, index)
+    start = static_value(entry[index])
+    step_size = _step_size(body, index)
     if start is None or step_size is None:
         return None
-    first, limit = int(start), _limit(condition, comparison.limit)
+    first = int(start)
+    limit = _limit(condition, comparison.limit)
     if isinstance(limit, int):
         distance = limit + comparison.beyond - first  # `beyond` is 1 for `<=`, else 0
         return max(0, ceil_div(distance, step_size))

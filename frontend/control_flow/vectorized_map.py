@@ -357,5 +357,6 @@ def one_hot_cotangents(tensor_type: TensorType) -> Tensor:
         return convert_to_tensor(np.eye(count, dtype=dtype.np).reshape(count, *shape))
     # The number of elements is known only at run time.
     indices = bind.range(start=0, size=count, delta=1, dtype=int32)
-    rows, columns = bind.reshape(indices, shape=(count, 1)), bind.reshape(indices, shape=(1, count))
+    rows = bind.reshape(indices, shape=(count, 1))
+    columns = bind.reshape(indices, shape=(1, count))
     return bind.reshape(bind.cast(bind.equal(rows, columns), dtype=dtype), shape=(count, *shape))  # type: ignore[no-any-return]

@@ -291,7 +291,8 @@ class _Loop:
           the number of iterations, and the filled stacks.
         """
         bindings = state.trace.bindings
-        position, first = loop_position(bindings, outputs, self.effects), len(bindings)
+        position = loop_position(bindings, outputs, self.effects)
+        first = len(bindings)
         count, values, stacks = self.bind_with_stacks(iteration, position is not None)
         if position is not None:
             replace_binding(position, first, values)

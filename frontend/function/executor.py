@@ -135,7 +135,8 @@ class GraphFunction:
         recorded: GraphFunction | Residuals
         if code is None:
             # An op has no gradient: the tapes record the graph itself, which reports the missing gradient when asked.
-            outputs, recorded = self.run(arguments), self
+            outputs = self.run(arguments)
+            recorded = self
         else:
             outputs, recorded = code.run(arguments, inputs)
         for tape in state.tapes:

@@ -61,7 +61,8 @@ def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine
     for name, lowered in lower_through(mod, target_of(state.device), phase):
         mod = lowered
         if name == FUSED:
-            lines, ops_of_kernels = kernel_lines(mod), kernel_parts(mod)
+            lines = kernel_lines(mod)
+            ops_of_kernels = kernel_parts(mod)
     return mod, lines, ops_of_kernels
 
 

@@ -434,7 +434,8 @@ class Signature:
         # The constructor takes the dims' names from the shape, which has lost them.
         named = TensorSpec.__new__(TensorSpec)
         named.shape, named.dtype = spec.shape, spec.dtype
-        named.dim_names, named.name = spec.dim_names, spec.name or name
+        named.dim_names = spec.dim_names
+        named.name = spec.name or name
         if isinstance(value, TensorSpec):
             return Leaf(name, value).with_spec(named)
         tensor = self._cast(value, spec, args, kwargs)

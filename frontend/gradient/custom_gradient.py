@@ -81,7 +81,8 @@ class _Call:
         if self.variables:
             argument_grads, variable_grads = self.grad_fn(*result_cotangents, variables=self.variables)
         else:
-            argument_grads, variable_grads = self.grad_fn(*result_cotangents), []
+            argument_grads = self.grad_fn(*result_cotangents)
+            variable_grads = []
         if len(variable_grads) != len(self.variables):
             raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
         input_cotangents = [part for grad in nest.flatten(argument_grads) for part in _parts_of_gradient(grad)]

@@ -90,7 +90,8 @@ def _bind_recompute(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -
     traced = TracedFunction(name, run_with_captured_arguments)
     variables = assigned_variables([traced])
     values = [variable_value(traced, variable) for variable in variables]
-    captured, count = lift([traced]), len(traced.leaves)
+    captured = lift([traced])
+    count = len(traced.leaves)
     outputs = as_tuple(recompute.bind(*captured, forward=traced.graph(values), count=count))
     for variable, value in zip(variables, outputs[count:]):
         traced_assign(variable, value, read_value=False)
@@ -139,7 +140,8 @@ def _recorded_call(name: str, f: Callable[..., Any], structure: Any) -> Any:
         args, kwargs = nest.pack_sequence_as(structure, leaves, expand_composites=True)
         return f(*args, **kwargs)
 
-    tapes, used = state.tapes, _UsedTensors(state.tapes, tensor_args)
+    tapes = state.tapes
+    used = _UsedTensors(state.tapes, tensor_args)
     state.tapes = [*state.observers, used]
     try:
         result = run(tensor_args)

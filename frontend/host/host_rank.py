@@ -80,7 +80,8 @@ class PythonCall(Call):
         """Returns the cotangents of the inputs, by the vjp of ``call_python``, whose last result numbers the call."""
         attrs = {"differentiable": self.differentiable, "backward": False}
         call_number = convert_to_tensor(0, int64)
-        cotangents, results = as_tuple(cotangent), (*as_tuple(y), call_number)
+        cotangents = as_tuple(cotangent)
+        results = (*as_tuple(y), call_number)
         return table["call_python"].vjp(cotangents, results, *inputs, **attrs)  # type: ignore[misc]
 
 
@@ -164,7 +165,8 @@ class Assignments(host.Effects):
 
         With recorded results, the Variables get the values that they had after the recorded call.
         """
-        is_new, index = self.position == len(self.results), self.position
+        is_new = self.position == len(self.results)
+        index = self.position
         results = super().next(run)
         if is_new:
             self.after.append(self._arrays())

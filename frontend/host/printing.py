@@ -52,7 +52,9 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
     Source: https://www.tensorflow.org/api_docs/python/tf/print
     """
     stream = _stream_name(kwargs.pop("output_stream", sys.stderr))
-    summarize, sep, end = kwargs.pop("summarize", 3), kwargs.pop("sep", " "), kwargs.pop("end", "\n")
+    summarize = kwargs.pop("summarize", 3)
+    sep = kwargs.pop("sep", " ")
+    end = kwargs.pop("end", "\n")
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")

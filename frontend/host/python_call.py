@@ -194,7 +194,9 @@ def traced(
       record: runs the function under a gradient tape; None if the call has no gradient.
       is_barrier: whether the function may use Variables.
     """
-    trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
+    trace = state.trace
+    python = state.trace.root.python
+    function = host.HostFunction(run, record)
     if trace.root.has_keys or not (is_barrier or python.barriers):
         python.add(trace.parent is not None)
         return bound_call(function, inputs, specs)

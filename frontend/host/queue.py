@@ -428,7 +428,8 @@ class RandomShuffleQueue(QueueBase):
           ArgumentError: ``min_after_dequeue`` is not less than the capacity, so that no row could be removed.
         """
         min_remaining = attribute_int(min_after_dequeue, "min_after_dequeue", -(2**31))
-        self._min_remaining, self._random = min_remaining, random.Random(seed)
+        self._min_remaining = min_remaining
+        self._random = random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)
         if self._capacity is not None and min_remaining >= self._capacity:
             raise ArgumentError(f"min_after_dequeue {min_remaining} must be < capacity {self._capacity}").for_op(

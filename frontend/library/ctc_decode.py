@@ -144,11 +144,13 @@ def ctc_greedy_decoder(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/ctc_greedy_decoder
     """
-    scores, lengths = defaulted(inputs, (float32, float64), float32), operand(sequence_length, int32, 1)
+    scores = defaulted(inputs, (float32, float64), float32)
+    lengths = operand(sequence_length, int32, 1)
     if scores.ndim != 3:
         raise ArgumentError("inputs is not a 3-Tensor").for_op("CTCGreedyDecoder")
     merges = optional_flag(merge_repeated, "merge_repeated")
-    blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
+    blank = -1 if blank_index is None else blank_index
+    classes = scores.shape[2]
     if not -classes <= blank < classes:
         message = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
         raise ArgumentValueError(message).for_op("CTCGreedyDecoder")

@@ -69,7 +69,8 @@ def _readable(size: int) -> str:
     """
     if size < 1024:
         return f"{size} B"
-    amount, unit = float(size), -1
+    amount = float(size)
+    unit = -1
     while amount >= 1024 and unit < len(UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
     return f"{amount:,.1f} {UNITS[unit]}"

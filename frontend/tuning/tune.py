@@ -100,7 +100,9 @@ class Budget:
     """The remaining seconds and, if limited, the remaining number of candidates."""
 
     def __init__(self, seconds: float, trials: int | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock, self.end, self.trials = clock, clock() + seconds, trials
+        self.clock = clock
+        self.end = clock() + seconds
+        self.trials = trials
 
     def share(self, fraction: float) -> Callable[[], bool]:
         """Reserves a fraction of the remaining time and trials, such as for one kernel.
@@ -292,8 +294,12 @@ class Bench:
     """The test bench of one kernel: compiles candidates in parallel, checks their results, and times them in turns."""
 
     def __init__(self, isolated: IsolatedKernel, operands: list[Any], folder: Path, budget: Budget) -> None:
-        self.isolated, self.folder, self.budget, self.target = isolated, folder, budget, host_target()
-        self.recorded_operands, self.random = operands, [_random(x) for x in operands]
+        self.isolated = isolated
+        self.folder = folder
+        self.budget = budget
+        self.target = host_target()
+        self.recorded_operands = operands
+        self.random = [_random(x) for x in operands]
         self.schedule_hashes: set[int] = set()
         self.expected: list[list[np.ndarray]] = []
         folder.mkdir()
@@ -400,7 +406,8 @@ def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
     tolerance = TOLERANCE.get(expected.dtype.name)
     if tolerance is None:  # integers and booleans
         return np.array_equal(expected, actual)
-    a, b = expected.astype("float64"), actual.astype("float64")
+    a = expected.astype("float64")
+    b = actual.astype("float64")
     finite = np.isfinite(a)  # infinities and NaNs must be equal
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False

@@ -360,7 +360,8 @@ class Optimizer(AutoTrackable):
         """Applies weight decay to a variable."""
         if self.weight_decay is None or not self._decays(variable):
             return
-        value, rate = variable.value(), self.rate_for(variable, learning_rate)
+        value = variable.value()
+        rate = self.rate_for(variable, learning_rate)
         variable.assign(value - value * number(self.weight_decay, value) * rate, read_value=False)
 
     # -- by loss

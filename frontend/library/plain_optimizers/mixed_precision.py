@@ -171,7 +171,8 @@ class LossScaleOptimizer(Optimizer):
     def _apply_step(self, gradients: list[Tensor], variables: list[Variable]) -> None:
         """Performs one step; doubles the scale after ``dynamic_growth_steps`` steps with finite gradients in a row."""
         self.inner_optimizer.apply(gradients, variables)
-        steps, scale = self.step_counter.value() + 1, self.dynamic_scale.value()
+        steps = self.step_counter.value() + 1
+        scale = self.dynamic_scale.value()
         grows = steps >= self.dynamic_growth_steps
         self.dynamic_scale.assign(bind.select(grows, scale * 2.0, scale))
         self.step_counter.assign(bind.select(grows, steps * 0, steps))

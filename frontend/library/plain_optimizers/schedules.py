@@ -155,7 +155,8 @@ class PolynomialDecay(_Decay):
         With ``cycle``, the rate rises again after ``decay_steps`` and decays with a longer period.
         """
         initial_rate, step = self._initial_rate_and_step(step)
-        end_rate, length = number(self.end_learning_rate, initial_rate), number(self.decay_steps, initial_rate)
+        end_rate = number(self.end_learning_rate, initial_rate)
+        length = number(self.decay_steps, initial_rate)
         if self.cycle:
             is_start = bind.equal(step, number(0, step))  # step 0 is part of the first cycle
             cycles = bind.select(is_start, number(1, step), bind.ceil(step / length))
@@ -196,7 +197,8 @@ class CosineDecay(_Decay):
         length = number(self.decay_steps, initial_rate)
         if self.warmup_target is None:
             return self._decayed(bind.minimum(step, length), length, initial_rate)
-        warmup_steps, target = number(self.warmup_steps, initial_rate), number(self.warmup_target, initial_rate)
+        warmup_steps = number(self.warmup_steps, initial_rate)
+        target = number(self.warmup_target, initial_rate)
         step = bind.minimum(step, length + warmup_steps)
         rising = (target - initial_rate) * (step / warmup_steps) + initial_rate
         is_warming_up = bind.less(step, warmup_steps)
