@@ -19,7 +19,8 @@ from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
     """Reshapes a tensor: computes each element's index in ``x``. A -1 in ``shape`` is replaced by the missing dim."""
-    new_shape, old_shape = filled(dims(x), shape), dims(x)
+    new_shape = filled(dims(x), shape)
+    old_shape = dims(x)
     if is_static_shape((*new_shape, *old_shape)):
         return topi.reshape(x, tuple(map(long, new_shape)))
     return compute(new_shape, lambda *i: x(*_source_index(i, new_shape, old_shape)), "T_reshape")

@@ -148,7 +148,8 @@ def attention(
     """
     heads = Heads(q, k, mask, scale, fill, causal)
     rows, columns, depth, dtype = heads.rows, heads.columns, v.shape[-1], heads.dtype
-    lowest, zero = tirx.min_value(dtype), tirx.const(0, dtype)
+    lowest = tirx.min_value(dtype)
+    zero = tirx.const(0, dtype)
     values = heads.upcast(v)
     masked = heads.compute([rows, columns], heads.score, "masked")
 
@@ -193,8 +194,12 @@ def attention_grad(
     """
     heads = Heads(q, k, mask, scale, fill, causal)
     rows, columns, depth, value_depth = heads.rows, heads.columns, heads.depth, v.shape[-1]
-    gradient, result, zero = heads.from_joined(cotangent), heads.from_joined(out), tirx.const(0, heads.dtype)
-    queries, keys, values = heads.upcast(q), heads.upcast(k), heads.upcast(v)
+    gradient = heads.from_joined(cotangent)
+    result = heads.from_joined(out)
+    zero = tirx.const(0, heads.dtype)
+    queries = heads.upcast(q)
+    keys = heads.upcast(k)
+    values = heads.upcast(v)
 
     # lead: the indices of batch and heads; i, j: a query and a key; e: an element of one of them, or of a value
     def probability_at(lead: Index, i: Any, j: Any) -> Any:

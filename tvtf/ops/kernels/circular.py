@@ -131,7 +131,8 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     # The mantissa is multiplied by 64 bits of 1 / (2 pi), starting at the exponent, modulo one turn (2**64).
     is_in_later_word = exponent >= tirx.const(64, "int32")
     shift = (exponent & tirx.const(63, "int32")).astype("uint64")
-    high, low = tirx.Select(is_in_later_word, second, first), tirx.Select(is_in_later_word, third, second)
+    high = tirx.Select(is_in_later_word, second, first)
+    low = tirx.Select(is_in_later_word, third, second)
 
     def window_at(shift: ir.Expr) -> ir.Expr:
         """Returns 64 bits of the 128 bits of ``high`` and ``low``, starting at bit ``shift``."""
@@ -386,7 +387,8 @@ def acos(x: ir.Expr) -> ir.Expr:
     asin(sqrt((1 - m) / 2)), and acos(-m) = pi - acos(m).
     """
     magnitude = named(tirx.abs(x))
-    is_far, is_negative = magnitude > like(0.5, x), x < like(0, x)
+    is_far = magnitude > like(0.5, x)
+    is_negative = x < like(0, x)
     arc_sine = named(_arc_sine(tirx.Select(is_far, _half_complement_sine(magnitude), magnitude)))
     twice_arc_sine = arc_sine + arc_sine
     of_far = tirx.Select(is_negative, like(pi, x) - twice_arc_sine, twice_arc_sine)

@@ -89,7 +89,8 @@ class FlatProxy:
     """
 
     def __init__(self, buffer: tirx.Buffer) -> None:
-        self._proxy, self.dtype = T.buffer_proxy(buffer), buffer.dtype
+        self._proxy = T.buffer_proxy(buffer)
+        self.dtype = buffer.dtype
 
     def __getitem__(self, index: Any) -> ir.Expr:
         return self._proxy[(index,) if isinstance(index, ir.Expr) else index]

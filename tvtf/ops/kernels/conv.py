@@ -104,7 +104,8 @@ def conv_nd_input_grad(
 
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
     """
-    spatial, channels = x_shape[1:-1], int(x_shape[-1])
+    spatial = x_shape[1:-1]
+    channels = int(x_shape[-1])
     paddings_before = [padding_before for padding_before, _high in padding]
     if any(stride > 1 and dilation > 1 for stride, dilation in zip(strides, dilations, strict=True)):
         dy, strides = _insert_zeros(dy, strides), [1] * len(strides)
@@ -189,8 +190,10 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
     The result has one axis for each spatial dim's quotients, then one for each dim's phases. The filter is padded with
     zeros to the same number of taps for each phase.
     """
-    rank, results = len(axes), int(w.shape[-1])
-    per_group, dtype = results // groups, accumulator_dtype(str(dy.dtype))
+    rank = len(axes)
+    results = int(w.shape[-1])
+    per_group = results // groups
+    dtype = accumulator_dtype(str(dy.dtype))
     padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)])
     whole_filter = _filter_of_whole_phases(w, axes)
     tap_steps = [reduce_axis(axis.taps, "k") for axis in axes]
@@ -267,10 +270,12 @@ def _sums_of_phase(
 
     Only those taps of the filter are summed that reach the phase.
     """
-    per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
+    per_group = int(w.shape[-1]) // groups
+    dtype = accumulator_dtype(str(dy.dtype))
     counts = [ceil_div(axis.window - own, axis.phases) for axis, own in zip(axes, phase, strict=True)]
     ranges = [axis.own_quotients(own) for axis, own in zip(axes, phase, strict=True)]
-    tap_steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
+    tap_steps = [reduce_axis(count, "k") for count in counts]
+    result = reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, index: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
         """Computes one element of the input gradient at this phase: the sum over the phase's taps and the results.
@@ -304,7 +309,8 @@ def _quotients_and_phases(
     quotients: list[ir.Expr] = []
     phases: list[ir.Expr] = []
     for index, axis in zip(position, axes, strict=True):
-        padded_index, phase_count = index + axis.low, long(axis.phases)
+        padded_index = index + axis.low
+        phase_count = long(axis.phases)
         quotients.append(tirx.floordiv(padded_index, phase_count) - axis.first)
         phases.append(tirx.floormod(padded_index, phase_count))
     return quotients, phases
@@ -398,10 +404,12 @@ def conv_nd_filter_grad(
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
     """
     *window, per_group, results = constant_extents(w_shape)
-    padded_x, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
+    padded_x = padded(x, padding)
+    dtype = accumulator_dtype(str(x.dtype))
     batch = reduce_axis(dy.shape[0], "n")
     positions = [reduce_axis(extent, "s") for extent in dy.shape[1:-1]]
-    rank, results_per_group = len(window), results // groups
+    rank = len(window)
+    results_per_group = results // groups
 
     def term(*indices: ir.Expr) -> ir.Expr:
         """Computes one element of the filter's gradient: the sum of products over the batch and all positions.

@@ -130,7 +130,8 @@ def _logarithm(
     three = like(3.0, s)
     series_high = named(_high(rounded(three + high_square) + series_low))
     rest_of_series = series_low - rounded(rounded(series_high - three) - high_square)
-    product, product_low = named(s_high * series_high), named(s_low * series_high + rest_of_series * s)
+    product = named(s_high * series_high)
+    product_low = named(s_low * series_high + rest_of_series * s)
     product_high = named(_high(product + product_low))
     rest_of_product = product_low - rounded(product_high - product)
     # The product is scaled to a base-2 logarithm.

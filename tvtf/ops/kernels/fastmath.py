@@ -114,7 +114,8 @@ def _exp(x: ir.Expr, n_bits: ir.Expr, form: Format) -> ir.Expr:
 
     A single factor 2**(2 n) would overflow at the ends of the range. ``n_bits`` are the bits of n plus the exponent bias.
     """
-    one, terms = like(1, x), EXP[form.dtype]
+    one = like(1, x)
+    terms = EXP[form.dtype]
     remainder = less_multiples(x, whole(n_bits, form, form.bias), 2)
     value = let(remainder, lambda r: (polynomial(r, terms) * r + one) * r + one)
     scale = named(power_of_two(n_bits, form))

@@ -173,7 +173,9 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
         A block is filled with ``initial``. Then the input's rows of the block's segments are combined with it.
         """
         with IRBuilder() as builder:
-            rows_in, segments, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
+            rows_in = _flat(ins[0])
+            segments = _flat(ins[1])
+            out = _flat(outs[0])
 
             def fill(first: Any, size: Any) -> None:
                 with T.serial(long(0), size, annotations=INDEPENDENT) as i:
@@ -241,7 +243,8 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
 
     Index vectors lie along the last axis of ``indices``. Those out of range are skipped.
     """
-    depth, accumulation_dtype = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
+    depth = int(indices.shape[-1])
+    accumulation_dtype = accumulator_dtype(str(x.dtype))
     count, slice_size = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
     def build_ir(ins: Any, outs: Any) -> Any:

@@ -111,7 +111,8 @@ def _max_grad_for_unit_strides(
         window: the extents of the window.
         padding: the positions before and after each spatial dim of ``x``.
     """
-    steps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
+    steps = [reduce_axis(extent, "t") for extent in window]
+    dtype = accumulator_dtype(str(dy.dtype))
     # The further right a window begins, the further left in it is the position.
     taps = [extent - 1 - step for extent, step in zip(window, steps, strict=True)]
     gradient_padding = [
@@ -156,7 +157,8 @@ def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
 
     Source: tf.nn.avg_pool.
     """
-    padded_x, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
+    padded_x = padded(x, padding)
+    dtype = accumulator_dtype(str(x.dtype))
     taps = [reduce_axis(extent, "k") for extent in window]
 
     def total(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
@@ -293,7 +295,8 @@ def _first_largest(
         *position, channel = index
         spatial = zip(position, strides, taps, padding, strict=True)
         source = [start * stride + tap - before for start, stride, tap, (before, _after) in spatial]
-        value, largest = x(batch, *source, channel), y(batch, *index)
+        value = x(batch, *source, channel)
+        largest = y(batch, *index)
         is_largest = tirx.Or(value == largest, tirx.isnan(value)) if is_float else value == largest
         tap_index = _tap_index([tap.var for tap in taps], window)
         # Taps below the maximum count as the dtype's greatest number, which the minimum never chooses.

@@ -58,7 +58,8 @@ def code(x: Any, descending: bool) -> Any:
         return _ordered_bits(named(_canonical(x)), bit_count, True, descending)
     # Narrower integers and bools are sorted as int32.
     integer_dtype = dtype if dtype.endswith(("32", "64")) else "int32"
-    bit_count, is_unsigned = integer_dtype[-2:], integer_dtype.startswith("u")
+    bit_count = integer_dtype[-2:]
+    is_unsigned = integer_dtype.startswith("u")
     return _ordered_bits(x.astype(integer_dtype), bit_count, False, descending, is_unsigned)
 
 
@@ -79,7 +80,9 @@ def _ordered_bits(x: Any, bits: str, is_float: bool, descending: bool, is_unsign
       descending: whether the order is reversed.
       is_unsigned: whether it is an unsigned integer.
     """
-    signed, unsigned, last_bit = f"int{bits}", f"uint{bits}", int(bits) - 1
+    signed = f"int{bits}"
+    unsigned = f"uint{bits}"
+    last_bit = int(bits) - 1
     sign_bit = tirx.const(1, unsigned) << tirx.const(last_bit, unsigned)
     result = tirx.reinterpret(unsigned, x)
     if is_float:

@@ -136,7 +136,9 @@ def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
     counter = tuple(names(seed_half) for seed in seeds for seed_half in halves(seed))
     scrambling_key = tuple(u64(word) for word in SCRAMBLING_KEY)
     first, second, third, fourth = rounds(names, counter, scrambling_key)
-    low_counter, high_counter, key = u64(0), join_words(third, fourth), join_words(first, second)
+    low_counter = u64(0)
+    high_counter = join_words(third, fourth)
+    key = join_words(first, second)
     return names.around(pick(i, (low_counter, high_counter, key)))
 
 
@@ -374,7 +376,9 @@ def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
     A number is accepted if it is within TRUNCATED_AT of zero. Missing numbers are NaN. The code has no branches.
     """
     dtype = scalar.dtype_of(numbers[0])
-    zero, one, nan = tirx.const(0, dtype), tirx.const(1, dtype), tirx.const(float("nan"), dtype)
+    zero = tirx.const(0, dtype)
+    one = tirx.const(1, dtype)
+    nan = tirx.const(float("nan"), dtype)
     accepted: list[Any] = [nan] * width
     accepted_count: Any = zero
     # The number at ``index`` can only be accepted at positions up to ``index``.
@@ -474,7 +478,8 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
                     order[i] = i
                 with T.serial(long(0), count) as i:
                     # A Philox block has four words.
-                    block, position_in_block = i >> long(2), i & long(3)
+                    block = i >> long(2)
+                    position_in_block = i & long(3)
                     word = random_words[block, position_in_block].astype("int64")
                     offset = tirx.truncmod(word, count - i)
                     with T.serial(long(0), long(1)):

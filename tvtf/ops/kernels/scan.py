@@ -44,10 +44,13 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
             (None at the first element).
     """
     first, *_ = inputs
-    shape, dtype = list(first.shape), str(first.dtype)
+    shape = list(first.shape)
+    dtype = str(first.dtype)
     accumulation_dtype = accumulator_dtype(dtype)
     inputs = [cast(x, accumulation_dtype) for x in inputs]
-    row_count, length, inner_size = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
+    row_count = product(shape[:axis])
+    length = long(shape[axis])
+    inner_size = product(shape[axis + 1 :])
 
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a cumulative op as a loop along the axis. It computes each element from the element before it."""

@@ -110,7 +110,8 @@ def softmax_grad(cotangent: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
 def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
     rows = Rows(x, axis)
     largest = rows.maximum()
-    log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
+    log_sum = rows.log_sum_exp(largest)
+    shifted = rows.shifted(largest)
     return rows.each(lambda index, row: shifted(index, row) - log_sum(*row), "log_softmax", str(x.dtype))
 
 
@@ -136,7 +137,8 @@ def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     """
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
-    log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
+    log_sum = rows.log_sum_exp(largest)
+    shifted = rows.shifted(largest)
     label_at = Rows(labels, rows.axis).upcast
 
     def term(index: Index, row: Index) -> Any:
@@ -152,7 +154,8 @@ def cross_entropy_grad(cotangent: te.Tensor, labels: te.Tensor, logits: te.Tenso
     ``cotangent`` is that of each row's loss.
     """
     rows = Rows(logits, len(logits.shape) - 1)
-    probability, label_at = rows.probabilities(), Rows(labels, rows.axis).upcast
+    probability = rows.probabilities()
+    label_at = Rows(labels, rows.axis).upcast
     scale = _row_scale(cotangent, rows)
     return rows.each(
         lambda index, row: scale(row) * (probability(index, row) - label_at(index)),
@@ -168,7 +171,8 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     """
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
-    log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
+    log_sum = rows.log_sum_exp(largest)
+    shifted = rows.shifted(largest)
 
     def at_label(index: Index, row: Index) -> Any:
         return tirx.Select(_is_label(labels, index, row), shifted(index, row), tirx.const(0, rows.dtype))

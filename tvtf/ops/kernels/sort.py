@@ -34,7 +34,8 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
 
     Long rows are sorted by radix sort. Short rows, and rows of unknown length, are sorted by merge sort.
     """
-    length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
+    length = long(x.shape[-1])
+    count = product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
     if isinstance(length, tirx.IntImm) and int(length) >= LEAST_LENGTH:
         return order_by_digits(x, descending)
@@ -70,7 +71,8 @@ def _sort_row(key: Any, indices: Any, spare: Any, base: Any, length: Any, descen
         pair_count = tirx.floordiv(length + width[0] * 2 - 1, width[0] * 2)
         with T.serial(long(0), pair_count) as pair:
             low = pair * width[0] * 2
-            middle, high = tirx.min(low + width[0], length), tirx.min(low + width[0] * 2, length)
+            middle = tirx.min(low + width[0], length)
+            high = tirx.min(low + width[0] * 2, length)
             _merge(key, indices, spare, base, (low, middle, high), descending)
         with T.serial(long(0), length) as i:
             # The next pass merges from ``indices`` again.
@@ -149,7 +151,8 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
 
     An element is inserted only if it is larger than the k-th largest before it. In most rows few elements are.
     """
-    length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
+    length = long(x.shape[-1])
+    count = product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
     def build_ir(ins: Any, outs: Any) -> Any:

@@ -59,7 +59,8 @@ def _start(q: Any) -> Any:
     """
     w = named(-fastmath.log(q * (real(2) - q)))
     # Polynomials in the center and in the tail, logarithms far out.
-    in_center, in_tail = polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
+    in_center = polynomial(w - real(2.5), _CENTRAL)
+    in_tail = polynomial(tirx.sqrt(w) - real(3), _TAIL)
     by_polynomial = tirx.Select(w < real(5), in_center, in_tail) * (real(1) - q)
     logarithm = tirx.max(-fastmath.log(q), real(1))
     asymptotic = tirx.sqrt(logarithm - real(0.5) * fastmath.log(real(np.pi) * logarithm))
