@@ -302,7 +302,8 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/shape
     """
-    x, dtype = convert_to_tensor(input), as_dtype(out_type)
+    x = convert_to_tensor(input)
+    dtype = as_dtype(out_type)
     if is_static_shape(x._type.shape):
         require_countable(x._type.shape, dtype)
         return constant(np.array(x._type.shape, dtype.np))
@@ -334,7 +335,8 @@ def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/size
     """
-    x, dtype = convert_to_tensor(input), as_dtype(out_type)
+    x = convert_to_tensor(input)
+    dtype = as_dtype(out_type)
     if is_static_shape(x._type.shape):
         require_countable((size_of(x._type.shape),), dtype)
         return constant(np.array(size_of(x._type.shape), dtype.np))
@@ -719,7 +721,8 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ensure_shape
     """
-    tensor, expected = convert_to_tensor(x), as_shape(shape)
+    tensor = convert_to_tensor(x)
+    expected = as_shape(shape)
     if expected.rank is None:
         return tensor
     if isinstance(tensor._type.shape, AnyShape):

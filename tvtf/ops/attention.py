@@ -44,7 +44,9 @@ def scaled_dot_product_attention(
 
     Source: https://arxiv.org/abs/1706.03762 (Vaswani et al., Attention Is All You Need, 2017)
     """
-    q, k, v = convert_to_tensor(query), convert_to_tensor(key), convert_to_tensor(value)
+    q = convert_to_tensor(query)
+    k = convert_to_tensor(key)
+    v = convert_to_tensor(value)
     factor = scale if scale is not None else q._type.shape[-1] ** -0.5
     logits = bind.multiply(product(q, k, transpose_b=True), number(factor, q))
     if is_causal:
@@ -110,14 +112,16 @@ def table_and_rows(params: Any, ids: Any, strategy: str) -> tuple[Any, Any]:
         return tables[0], ids
     if strategy not in ("div", "mod"):
         raise ValueError(f'Only "div" and "mod" are supported as partition_strategy, but got "{strategy}"')
-    table, count = bind.concat(*tables, axis=0), len(tables)
+    table = bind.concat(*tables, axis=0)
+    count = len(tables)
     sizes = [table._type.shape[0] for table in tables]
     per_part, extra = simplify_dim(sum(sizes) // count), simplify_dim(sum(sizes) % count)
     if strategy == "div" and is_static_shape(sizes) and sizes == [per_part + (i < extra) for i in range(count)]:
         return table, ids
     numbers = cast_tensor(convert_to_tensor(ids), int64)
     if strategy == "mod":
-        part, row = numbers % count, numbers // count
+        part = numbers % count
+        row = numbers // count
     else:
         share, extras = _int64(per_part), _int64(extra)
         part = bind.maximum(numbers // (share + 1), (numbers - extras) // share)

@@ -163,7 +163,8 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/saturate_cast
     """
-    x, target = convert_to_tensor(value), as_dtype(dtype)
+    x = convert_to_tensor(value)
+    target = as_dtype(dtype)
     if x.dtype.is_complex and not target.is_complex:
         x = bind.real(x)
     if not (x.dtype.is_integer or x.dtype.is_floating) or not (target.is_integer or target.is_floating):

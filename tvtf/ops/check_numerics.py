@@ -84,7 +84,8 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/check_numerics
     """
-    x, text = convert_to_tensor(tensor), attribute_text(message, "message")
+    x = convert_to_tensor(tensor)
+    text = attribute_text(message, "message")
     if state.trace is None:
         return bind.check_numerics(x, message=text)
     with state.trace.together():

@@ -77,7 +77,8 @@ def _samples() -> list[Sample]:
 
     A formula is the index of an operand, or a tuple of an op's name and formulas.
     """
-    product, centered = ("multiply", 0, 1), ("multiply", 0, ("subtract", 1, 2))
+    product = ("multiply", 0, 1)
+    centered = ("multiply", 0, ("subtract", 1, 2))
     negated = ("negative", ("multiply", ("add", 0, 1), 2))
     # The operands' shapes, the axes and the formulas.
     cases: tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Any, ...]], ...] = (

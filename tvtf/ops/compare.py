@@ -249,7 +249,8 @@ def _select_array(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.nda
     if condition.size < _MASK_THRESHOLD or x.dtype != y.dtype or x.dtype.hasobject or x.dtype.itemsize > 8:
         return np.where(condition, x, y)
     integer = f"i{x.dtype.itemsize}"  # as wide as the elements
-    x_bits, y_bits = x.view(integer), y.view(integer)
+    x_bits = x.view(integer)
+    y_bits = y.view(integer)
     mask = np.negative(condition.view(np.int8)).astype(integer)  # True becomes -1, all ones
     selected_bits = mask & (x_bits ^ y_bits)
     selected_bits ^= y_bits

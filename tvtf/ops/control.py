@@ -125,7 +125,8 @@ def _cond_type(
     if shapes and _is_emitted(then_branch):
         result_dtypes = [dtypes.as_dtype(str(ty.dtype)) for ty in then_branch.ty.ret.fields]
         return tuple(TensorType(tuple(shape), dtype) for shape, dtype in zip(shapes, result_dtypes, strict=True))
-    then_types, else_types = result_types(then_branch, captured), result_types(else_branch, captured)
+    then_types = result_types(then_branch, captured)
+    else_types = result_types(else_branch, captured)
     for i, (then_type, else_type) in enumerate(zip(then_types, else_types, strict=True)):
         if then_type.dtype is not else_type.dtype or not (shapes or same_shape(then_type.shape, else_type.shape)):
             raise ArgumentError(

@@ -118,7 +118,8 @@ def _grouped_product_input_grad(dy: np.ndarray, w: np.ndarray, groups: int) -> n
 
 def _grouped_product_filter_grad(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
     """Returns the cotangent of ``_grouped_product``'s ``w``, summed over all leading axes."""
-    x_groups, dy_groups = x.reshape(-1, groups, x.shape[-1] // groups), dy.reshape(-1, groups, dy.shape[-1] // groups)
+    x_groups = x.reshape(-1, groups, x.shape[-1] // groups)
+    dy_groups = dy.reshape(-1, groups, dy.shape[-1] // groups)
     if groups == 1:
         return product(x_groups[:, 0].T, dy_groups[:, 0])
     return np.einsum("ngc,ngo->cgo", x_groups, dy_groups).reshape(x_groups.shape[2], dy.shape[-1])
@@ -382,7 +383,8 @@ def _filter_grad_onnx(
     """
     x, dy = inputs
     (x_type, dy_type), _ = types
-    rank, sizes = len(strides), x_type.shape[1:-1]
+    rank = len(strides)
+    sizes = x_type.shape[1:-1]
     window_params = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
     # The extent of x that each axis's windows span.
     spanned = [(count - 1) * stride + extent for count, stride, extent in window_params]

@@ -99,7 +99,8 @@ def _window_attrs(
       has_channels_first: which of such items is that of the channels: the second or the last.
       op: the name of TensorFlow's op in errors.
     """
-    rank, window = len(sizes), w._type.shape[:-2]
+    rank = len(sizes)
+    window = w._type.shape[:-2]
     strides = spatial_steps(strides, rank, has_channels_first, "strides", op)
     dilations = spatial_steps(dilations, rank, has_channels_first, "dilations", op)
     pads = paddings(padding, sizes, window, strides, dilations, has_channels_first, op)

@@ -124,7 +124,9 @@ def histogram_fixed_width_bins(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/histogram_fixed_width_bins
     """
-    x, limits, count = convert_to_tensor(values), convert_to_tensor(value_range), scalar_int(nbins, "nbins")
+    x = convert_to_tensor(values)
+    limits = convert_to_tensor(value_range)
+    count = scalar_int(nbins, "nbins")
     if count <= 0:
         raise InvalidArgumentError(None, None, f"nbins {count} must > 0")
     if x.dtype.is_integer:

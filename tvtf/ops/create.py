@@ -437,7 +437,8 @@ def _one_hot_vjp(
     cotangent: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int
 ) -> Any:
     """Sums the cotangent over the elements that are ``on``, and over those that are ``off``."""
-    one, zero = EagerTensor(np.asarray(1, on.dtype.np)), EagerTensor(np.asarray(0, on.dtype.np))
+    one = EagerTensor(np.asarray(1, on.dtype.np))
+    zero = EagerTensor(np.asarray(0, on.dtype.np))
     cotangent_of_on = bind.multiply(cotangent, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
     cotangent_of_off = bind.multiply(cotangent, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
     all_axes = {"axis": tuple(range(cotangent.ndim)), "keepdims": False}

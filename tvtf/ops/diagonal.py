@@ -33,7 +33,8 @@ def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
 
 
 def _put_array(x: np.ndarray, *, first: int, second: int) -> np.ndarray:
-    size, wide = x.shape[first], np.expand_dims(x, second)
+    size = x.shape[first]
+    wide = np.expand_dims(x, second)
     shape = [1] * wide.ndim
     shape[first] = shape[second] = size
     return np.where(np.eye(size, dtype=bool).reshape(shape), wide, np.zeros((), x.dtype))

@@ -128,7 +128,8 @@ def _empty_result(x: np.ndarray, axis: int, size: int) -> np.ndarray:
 
 def _half_vjp(cotangent: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
     """Returns the cotangent of a real transform's input: pads that of the spectrum, and transforms it back."""
-    last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
+    last = x.ndim + axes[-1]
+    size = x._type.shape[axes[-1]]
     missing = simplify_dim(size - cotangent._type.shape[last])
     paddings = tuple((0, missing) if i == last else (0, 0) for i in range(x.ndim))
     spectrum = bind.pad(cotangent, number(0, cotangent), paddings=paddings)

@@ -306,7 +306,9 @@ def _is_basic(entry: Any) -> bool:
     """Returns whether an entry of a slice spec is an int, a slice of ints, ``...`` or None."""
     kind = type(entry)
     if kind is builtins.slice:
-        start, stop, step = type(entry.start), type(entry.stop), type(entry.step)
+        start = type(entry.start)
+        stop = type(entry.stop)
+        step = type(entry.step)
         return start in _BOUNDS and stop in _BOUNDS and step in _BOUNDS and entry.step != 0
     return kind is int or entry is None or entry is Ellipsis
 

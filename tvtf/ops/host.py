@@ -128,7 +128,8 @@ def register_host_functions() -> None:
           attrs_json: its attributes, as :func:`attrs_to_json` wrote them.
           inputs: its operands. A shape may follow them: the values of the dims that the attributes refer to.
         """
-        operands, dims = list(inputs), ()
+        operands = list(inputs)
+        dims = ()
         if operands and isinstance(operands[-1], tvm_ffi.Shape):
             dims = tuple(operands.pop())
         arrays = [to_array(x) for x in operands]

@@ -52,7 +52,8 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/convert_image_dtype
     """
-    x, target = convert_to_tensor(image), as_dtype(dtype)
+    x = convert_to_tensor(image)
+    target = as_dtype(dtype)
     for kind, what in ((target, "dtype"), (x.dtype, "image dtype")):
         if not (kind.is_floating or kind.is_integer):
             raise AttributeError(f"{what} must be either floating point or integer")
@@ -126,7 +127,8 @@ def _contrast_numpy(images: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
     """Maps ``adjust_contrast`` over a leading batch axis; a factor for each item scales the distances from the mean."""
-    images, factor = stretch(size, inputs[0], batched[0]), inputs[1]
+    images = stretch(size, inputs[0], batched[0])
+    factor = inputs[1]
     if not batched[1]:
         return bind.adjust_contrast(images, factor)
     mean = reduce_mean(images, [-3, -2], keepdims=True)
@@ -284,7 +286,8 @@ def per_image_standardization(image: Any) -> Tensor:
     """
     x = cast(convert_to_tensor(image), float32)
     _require_image(x)
-    axes, count = [-1, -2, -3], scalar_of(size_of(x._type.shape[-3:]))
+    axes = [-1, -2, -3]
+    count = scalar_of(size_of(x._type.shape[-3:]))
     smallest = bind.rsqrt(bind.cast(count, dtype=float32))  # so that a uniform image isn't divided by 0
     deviation = bind.maximum(reduce_std(x, axes, keepdims=True), smallest)
     return (x - reduce_mean(x, axes, keepdims=True)) / deviation

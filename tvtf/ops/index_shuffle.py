@@ -36,7 +36,8 @@ class _Cipher:
     """Simon on blocks of twice ``bits`` bits, with a key and a block size for each element of an array."""
 
     def __init__(self, bits: Words, keys: list[Words], rounds: int) -> None:
-        self.bits, self.mask = bits, (np.uint64(1) << bits) - np.uint64(1)
+        self.bits = bits
+        self.mask = (np.uint64(1) << bits) - np.uint64(1)
         keys = [key & self.mask for key in keys]
         for i in range(3, rounds):
             step = np.uint64(0xFFFFFFFC ^ SEQUENCE >> (i - 3) & 1) & self.mask
@@ -54,7 +55,8 @@ class _Cipher:
 
     def encrypt(self, blocks: Words) -> Words:
         """Encrypts blocks by a Feistel network: each round changes one half of a block by a function of the other."""
-        left, right = blocks >> self.bits & self.mask, blocks & self.mask
+        left = blocks >> self.bits & self.mask
+        right = blocks & self.mask
         for first, second in self.rounds:
             left = left ^ self._mixed(right) ^ first
             right = right ^ self._mixed(left) ^ second

@@ -37,7 +37,8 @@ def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         totals.append(value)
         counts.append(1)
         while len(totals) > 1 and totals[-2] / counts[-2] < totals[-1] / counts[-1]:  # the mean rises
-            last_total, last_count = totals.pop(), counts.pop()
+            last_total = totals.pop()
+            last_count = counts.pop()
             totals[-1] += last_total
             counts[-1] += last_count
     means = [total / count for total, count in zip(totals, counts)]
@@ -46,7 +47,8 @@ def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    result, segments = np.empty_like(x), np.empty(x.shape, np.int32)
+    result = np.empty_like(x)
+    segments = np.empty(x.shape, np.int32)
     for index in np.ndindex(x.shape[:-1]):
         result[index], segments[index] = _pool_violators(x[index].astype(np.float64))
     return result, segments

@@ -425,9 +425,11 @@ def _as_matrix(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[D
     free_size = size_of(free_dims)
     summed_size = size_of(shape[axis] for axis in summed)
     if last:
-        perm, matrix_shape = [*free, *summed], (free_size, summed_size)
+        perm = [*free, *summed]
+        matrix_shape = (free_size, summed_size)
     else:
-        perm, matrix_shape = [*summed, *free], (summed_size, free_size)
+        perm = [*summed, *free]
+        matrix_shape = (summed_size, free_size)
     if perm != list(range(x.ndim)):
         x = table["transpose"](x, perm)
     return bind.reshape(x, shape=matrix_shape), free_dims

@@ -88,13 +88,15 @@ def _lu_vjp(cotangent: Any, y: Any, x: Tensor) -> Tensor | None:
     factors, order = y
     size = dim_min(rows, columns)
     leading_factors, cotangent_leading = factors[..., :size, :size], cotangent_factors[..., :size, :size]
-    lower, upper = _unit_lower(leading_factors), upper_part(leading_factors)
+    lower = _unit_lower(leading_factors)
+    upper = upper_part(leading_factors)
     cotangent_right, cotangent_below = cotangent_factors[..., :size, size:], cotangent_factors[..., size:, :size]
     right = bind.matrix_triangular_solve(adjoint(lower), cotangent_right, lower=False)
     below = adjoint(bind.matrix_triangular_solve(upper, adjoint(cotangent_below), lower=False))
     cotangent_lower = less(cotangent_leading, product(right, adjoint(factors[..., :size, size:])))
     cotangent_upper = less(cotangent_leading, product(adjoint(factors[..., size:, :size]), below))
-    lower_product, upper_product = product(adjoint(lower), cotangent_lower), product(cotangent_upper, adjoint(upper))
+    lower_product = product(adjoint(lower), cotangent_lower)
+    upper_product = product(cotangent_upper, adjoint(upper))
     combined = bind.add(below_diagonal(lower_product), upper_part(upper_product))
     solved = bind.matrix_triangular_solve(adjoint(lower), combined, lower=False)
     square = adjoint(bind.matrix_triangular_solve(upper, adjoint(solved), lower=False))
@@ -166,7 +168,8 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_reconstruct
     """
     factors, order = _factors(lower_upper, perm, square=True)
-    lower, upper = _unit_lower(factors), upper_part(factors)
+    lower = _unit_lower(factors)
+    upper = upper_part(factors)
     return gather(product(lower, upper), _inverse_orders(order), batch_dims=factors.ndim - 2)
 
 

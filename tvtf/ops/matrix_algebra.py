@@ -109,7 +109,8 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tensor_diag_part
     """
     x = convert_to_tensor(input)
-    shape, half = x._type.shape, x.ndim // 2
+    shape = x._type.shape
+    half = x.ndim // 2
     require_dtype(x._type, _DIAGONAL_DTYPES, "input")
     if x.ndim % 2 or not (half or state.trace is None):
         raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").for_op(

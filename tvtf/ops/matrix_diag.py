@@ -231,7 +231,8 @@ def diag(
     """
     x = convert_to_tensor(diagonal)
     low, high = _ordered(*_diagonal_range(k, align))
-    size, outside = x._type.shape[-1], _padding_value(padding_value, x)
+    size = x._type.shape[-1]
+    outside = _padding_value(padding_value, x)
     if not isinstance(size, int):
         return _symbolic_diag(x, low, outside)
     rows, columns = _matrix_size(size, low, high, int(num_rows), int(num_cols))
@@ -268,7 +269,8 @@ def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tup
     """
     # The longest diagonal takes `size` rows and columns. If all diagonals are below the main one, it begins in row
     # `-high`; if all are above, in column `low`.
-    min_rows, min_columns = size - min(high, 0), size + max(low, 0)
+    min_rows = size - min(high, 0)
+    min_columns = size + max(low, 0)
     for name, requested, minimum in (("rows", rows, min_rows), ("columns", columns, min_columns)):
         if requested != NOT_GIVEN and requested < minimum:
             raise ArgumentError(f"The number of {name} is too small.").for_op("MatrixDiagV3")

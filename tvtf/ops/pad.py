@@ -58,7 +58,8 @@ def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorTyp
 
 def _pad_vjp(cotangent: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
     """Returns the cotangents of ``x`` (a slice of the result's) and of the padding value (the sum of the rest)."""
-    begin, ones = tuple(low for low, _ in paddings), (1,) * len(paddings)
+    begin = tuple(low for low, _ in paddings)
+    ones = (1,) * len(paddings)
     x_cotangent = bind.strided_slice(cotangent, begin=begin, size=x._type.shape, strides=ones, checked=())
     all_axes = {"axis": tuple(range(cotangent.ndim)), "keepdims": False}
     value_cotangent = bind.subtract(bind.reduce_sum(cotangent, **all_axes), bind.reduce_sum(x_cotangent, **all_axes))
@@ -411,7 +412,8 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
         if isinstance(argument, (Tensor, np.ndarray, np.generic, float)):
             _require_integers(convert_to_tensor(argument), name)
     axis_value = static_value(axis, "axis")
-    axes, shifts = [static_int(axis_number, "axis") for axis_number in np.ravel(axis_value)], scalars_of(shift)
+    axes = [static_int(axis_number, "axis") for axis_number in np.ravel(axis_value)]
+    shifts = scalars_of(shift)
     if np.ndim(axis_value) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(
         axes
     ) != len(shifts):

@@ -63,7 +63,8 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_partition
     """
-    data_tensor, numbers = convert_to_tensor(data), operand(partitions, int32, 1)
+    data_tensor = convert_to_tensor(data)
+    numbers = operand(partitions, int32, 1)
     data_shape, partitions_shape = data_tensor._type.shape, numbers._type.shape
     if not agree_shape(data_shape[: len(partitions_shape)], partitions_shape):
         raise ArgumentError(

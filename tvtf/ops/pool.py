@@ -441,7 +441,8 @@ def _max_grad_sample(seed: int, case: Any, first_shape: Any) -> Sample:
 def _avg_samples() -> list[Sample]:
     """Returns test samples of average pooling, one with a symbolic batch."""
     samples = [Sample((draw(seed, case[0]),), _attrs(case), FLOATING) for seed, case in enumerate(_CASES)]
-    symbolic_case, symbolic = _CASES[1], (("n", None, None, None),)
+    symbolic_case = _CASES[1]
+    symbolic = (("n", None, None, None),)
     return [*samples, Sample((draw(1, symbolic_case[0]),), _attrs(symbolic_case), FLOATING, symbolic=symbolic)]
 
 

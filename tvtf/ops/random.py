@@ -96,7 +96,8 @@ def _draw_op(tf_name: str, name: str, domain: Sequence[DType], numpy: Callable[.
 
     ``name`` is that of its kernel in ``tvtf.ops.kernels.random``.
     """
-    lower, samples = kernel(f"random.{name}"), _samples(domain)
+    lower = kernel(f"random.{name}")
+    samples = _samples(domain)
     return primitive(tf_name=tf_name, type=_type(domain), numpy=numpy, lower=lower, samples=samples, **columns)
 
 

@@ -260,9 +260,11 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """
     streams = _Streams(seed, rate.size)
     results = np.full(rate.size, np.nan)
-    small_indices, large_indices = np.flatnonzero(rate < 10), np.flatnonzero((rate >= 10) & np.isfinite(rate))
+    small_indices = np.flatnonzero(rate < 10)
+    large_indices = np.flatnonzero((rate >= 10) & np.isfinite(rate))
     results[np.isposinf(rate)] = np.inf
-    products, counts = np.ones(rate.size), np.zeros(rate.size)
+    products = np.ones(rate.size)
+    counts = np.zeros(rate.size)
 
     def count_one(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # The count is final when the product falls to exp(-rate).

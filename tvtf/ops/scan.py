@@ -358,7 +358,8 @@ def _made_exclusive(total: Tensor, axis: int, reverse: bool) -> Tensor:
     """
     shape = total._type.shape
     extent = shape[axis]
-    origin, strides = (0,) * len(shape), (1,) * len(shape)
+    origin = (0,) * len(shape)
+    strides = (1,) * len(shape)
     minus_infinity = number(-np.inf, total)
     inserted = bind.broadcast_to(minus_infinity, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
     # All sums but the one that is shifted out.

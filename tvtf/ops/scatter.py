@@ -82,7 +82,8 @@ def segment_numpy(ufunc: Any, value_of_empty: Any) -> Any:
         check_ids(ids, num_segments)
         accumulation_dtype = wide_type(data)
         row_shape = data.shape[ids.ndim :]
-        rows, row_ids = data.reshape((ids.size, *row_shape)), ids.ravel()
+        rows = data.reshape((ids.size, *row_shape))
+        row_ids = ids.ravel()
         result = np.full((num_segments, *row_shape), value_of_empty(data.dtype), accumulation_dtype)
         is_valid = row_ids >= 0  # rows with a negative id are skipped
         ufunc.at(result, row_ids[is_valid], rows[is_valid].astype(accumulation_dtype))
@@ -380,7 +381,8 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
     require_same_dtype((x, updates), ("tensor", "updates"))
     if not indices.shape:
         raise ArgumentError("indices must be at least a vector")
-    depth, batch_shape = index_depth(indices), indices.shape[:-1]
+    depth = index_depth(indices)
+    batch_shape = indices.shape[:-1]
     if depth > len(x.shape):
         raise ArgumentError(f"The inner {depth} dimensions of indices don't index into shape {brackets(x.shape)}")
     if len(updates.shape) < len(batch_shape) or not all(map(agree_dim, batch_shape, updates.shape)):

@@ -52,7 +52,8 @@ class _Assigner:
 
     def _new_value(self, variable: Variable, key: Any, value: Any) -> Tensor:
         """Returns the Variable's value with the slice at ``key`` replaced, or combined with ``value``."""
-        current, new = variable._as_tensor(), convert_to_tensor(value, variable.dtype)
+        current = variable._as_tensor()
+        new = convert_to_tensor(value, variable.dtype)
         return with_slice(current, key, new if self.combine is None else getattr(bind, self.combine)(current[key], new))
 
 

@@ -232,7 +232,8 @@ def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> Te
 
 def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Returns a copy of ``buffer`` with each row of ``values`` added at its index; negative indices are skipped."""
-    copy, is_valid = buffer.copy(), places >= 0
+    copy = buffer.copy()
+    is_valid = places >= 0
     np.add.at(copy, places[is_valid], values[is_valid])
     return copy
 

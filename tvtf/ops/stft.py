@@ -50,7 +50,8 @@ def frame(
     """
     x = _signal(signal, 1)
     framed_axis = canonical_axis(axis, x.ndim)
-    length, step = _sample_count(frame_length, "frame_length"), _sample_count(frame_step, "frame_step")
+    length = _sample_count(frame_length, "frame_length")
+    step = _sample_count(frame_step, "frame_step")
     if length < 0 or step <= 0:
         raise ArgumentError(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
     extent = x._type.shape[framed_axis]
@@ -133,7 +134,8 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/overlap_and_add
     """
-    x, step_tensor = _signal(signal, 2), convert_to_tensor(frame_step)
+    x = _signal(signal, 2)
+    step_tensor = convert_to_tensor(frame_step)
     if step_tensor.ndim:
         raise ValueError(f"Shape {step_tensor.shape} must have rank 0")
     if not step_tensor.dtype.is_integer:
@@ -220,7 +222,8 @@ def inverse_stft(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_stft
     """
-    x, length = _signal(stfts, 2), scalar_int(convert_to_tensor(frame_length), "window_length")
+    x = _signal(stfts, 2)
+    length = scalar_int(convert_to_tensor(frame_length), "window_length")
     size = _fft_length(length, fft_length)
     frames: Any = irfft(x, [size])[..., :length]  # type: ignore[index]
     if length > size:
@@ -274,7 +277,8 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
     x: Any = convert_to_tensor(input)
     _check_cosine_arguments(x, type, axis, norm)
     if n is not None:
-        size, extent = static_int(n, "n"), int(x.shape[-1])
+        size = static_int(n, "n")
+        extent = int(x.shape[-1])
         x = x[..., :size]
         if extent < size:
             x = bind.pad(x, number(0, x), paddings=(*((0, 0),) * (x.ndim - 1), (0, size - extent)))

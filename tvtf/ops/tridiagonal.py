@@ -84,13 +84,15 @@ def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
     Source: LAPACK's xLAGTF and xLAGTS
     """
     upper, main, lower = bands
-    count, x = len(main), b.copy()
+    count = len(main)
+    x = b.copy()
     factor = np.zeros((count, 3), bands.dtype)  # the diagonal, and two above it
     factor[0, :2] = main[0], upper[0] if count > 1 else 0
     scale = np.abs(factor[0]).sum()
     for i in range(1, count):  # Gaussian elimination, with rows exchanged for the larger scaled pivot
         row = np.array([lower[i], main[i], upper[i] if i < count - 1 else 0], bands.dtype)
-        previous, row_size = factor[i - 1].copy(), np.abs(row).sum()
+        previous = factor[i - 1].copy()
+        row_size = np.abs(row).sum()
         if row[0] == 0:
             scale, factor[i, :2] = row_size, row[1:]
         elif previous[0] != 0 and np.abs(row[0]) / row_size <= np.abs(previous[0]) / scale:

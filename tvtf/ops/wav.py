@@ -163,7 +163,8 @@ def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
     scaled_samples = audio * np.float32(_SCALE)
     rounded_samples = np.sign(scaled_samples) * np.floor(np.abs(scaled_samples) + np.float32(0.5))
     data = np.clip(rounded_samples, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
-    channels, sample_rate = audio.shape[1], int(rate)
+    channels = audio.shape[1]
+    sample_rate = int(rate)
     frame_size = 2 * channels  # the bytes of one point in time
     byte_rate = sample_rate * frame_size
     header_size, sample_bits = 16, 16

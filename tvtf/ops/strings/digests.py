@@ -135,10 +135,13 @@ def _weak_hash(data: bytes, offset: int, a: int, b: int) -> tuple[int, int]:
 
 def _fingerprint_beyond_64_bytes(data: bytes) -> int:
     """Fingerprints a string of more than 64 bytes, in blocks of 64, the last of which may overlap the one before."""
-    size, seed = len(data), 81
-    x, y = seed, (seed * K1 + 113) & MASK
+    size = len(data)
+    seed = 81
+    x = seed
+    y = (seed * K1 + 113) & MASK
     z = _shift_mix((y * K2 + 113) & MASK) * K2 & MASK
-    v, w = (0, 0), (0, 0)
+    v = (0, 0)
+    w = (0, 0)
     x = (x * K2 + _u64(data, 0)) & MASK
     end = (size - 1) // 64 * 64
     for offset in range(0, end, 64):
@@ -233,7 +236,8 @@ def fingerprint_cat64(first: int, second: int) -> int:
 
     Source: ``FingerprintCat64`` in ``tensorflow/core/platform/fingerprint.h``
     """
-    factor, all_bits = 0xC6A4A7935BD1E995, (1 << 64) - 1
+    factor = 0xC6A4A7935BD1E995
+    all_bits = (1 << 64) - 1
     mixed_second = second * factor & all_bits
     result = first ^ factor ^ ((mixed_second ^ mixed_second >> 47) * factor & all_bits)
     result = result * factor & all_bits

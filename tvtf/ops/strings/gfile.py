@@ -283,7 +283,8 @@ class GFile:
     def __init__(self, name: Path, mode: str = "r") -> None:
         if mode not in _MODES:
             raise ValueError(f"mode must be one of {', '.join(_MODES)}, but got {mode!r}")
-        self._name, self._mode = _path_text(name), mode
+        self._name = _path_text(name)
+        self._mode = mode
         self._file: Any = None
 
     @property
@@ -345,7 +346,8 @@ class GFile:
         Raises:
           TypeError: neither ``offset`` nor ``position`` is given.
         """
-        file, target = self._opened("read"), position if offset is None else offset
+        file = self._opened("read")
+        target = position if offset is None else offset
         if target is None:
             raise TypeError("seek(): offset argument required")
         file.seek(target, whence)
