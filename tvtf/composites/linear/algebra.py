@@ -145,7 +145,8 @@ def product(x: Tensor, axes: int = 1) -> Tensor:
 def max_min_ratio(x: Tensor) -> Tensor:
     """Returns the ratio of the largest to the smallest element of the last axis."""
     axis = _last_axes(x, 1)
-    largest, smallest = bind.reduce_max(x, axis=axis, keepdims=False), bind.reduce_min(x, axis=axis, keepdims=False)
+    largest = bind.reduce_max(x, axis=axis, keepdims=False)
+    smallest = bind.reduce_min(x, axis=axis, keepdims=False)
     return bind.divide(largest, smallest)  # type: ignore[no-any-return]
 
 

@@ -155,7 +155,8 @@ class _Circulant(LinearOperator):
         ``function(spectrum of the columns, spectrum of the operator)`` multiplies or divides: a product with a circulant
         matrix is a product of spectra. The result is transformed back.
         """
-        depth, blocks = self._depth, self._block_dims()
+        depth = self._depth
+        blocks = self._block_dims()
         spectrum = conjugate_if(_to_complex(self.spectrum), adjoint)
         spectrum_batch = dims_of(spectrum)[:-depth]
         operator_spectrum = bind.reshape(spectrum, shape=(*spectrum_batch, 1, *blocks))  # the same for all columns

@@ -73,7 +73,8 @@ def _as_batch_dims(value: Any) -> tuple[Dim, ...] | None:
         rank, is_integer = value.ndim, value.dtype.is_integer
     else:
         array = np.asarray(value)
-        rank, is_integer = array.ndim, array.dtype.kind in "iu" or not array.size
+        rank = array.ndim
+        is_integer = array.dtype.kind in "iu" or not array.size
     if not is_integer:
         raise TypeError(f"Argument batch_shape must be integer type.  Found: {convert_to_tensor(value)!s}")
     if rank != 1:

@@ -89,7 +89,8 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             if False in (is_positive_definite, is_self_adjoint, is_non_singular):
                 raise ValueError("Arguments imply this is self-adjoint positive-definite operator.")
             is_positive_definite = is_self_adjoint = True
-        self._base_operator, self._u = base, as_parameter(u)
+        self._base_operator = base
+        self._u = as_parameter(u)
         self._v = self._u if v is None else as_parameter(v)
         self._diag_update = as_parameter(diag_update)
         self._is_diag_update_positive = is_diag_update_positive

@@ -331,7 +331,8 @@ class LinearOperator(Module, CompositeTensor):
             raise TypeError(
                 f"Expected argument to have dtype {self.dtype}.  Found: {tensor.dtype} in tensor {tensor!s}"
             )
-        expected, dims = self._dims()[operator_axis], dims_of(tensor)
+        expected = self._dims()[operator_axis]
+        dims = dims_of(tensor)
         if len(dims) < -axis:
             raise IndexError(f"{self.name}: expected a tensor of at least {-axis} dims, but got shape {tensor.shape}")
         if expected is not None and not agree_dim(expected, dims[axis]):

@@ -171,7 +171,8 @@ class DynamicRaggedShape(CompositeTensor):
 
     def partitions(self, count: int) -> tuple[RowPartition, ...]:
         """Returns ``count`` row partitions: the shape's own, then uniform ones for the next dims."""
-        result, rows = list(self._row_partitions), (self._dims or (1,))[0]
+        result = list(self._row_partitions)
+        rows = (self._dims or (1,))[0]
         for size in self._dims[1 : 1 + count - len(result)]:
             result.append(RowPartition.of_dims(rows, size, self._dtype))
             rows = size_of((rows, size))
@@ -363,7 +364,8 @@ class DynamicRaggedShapeSpec(TypeSpec):
         return self._row_partitions, self._static_inner_shape, self._dtype
 
     def __repr__(self) -> str:
-        inner, dtype = f"static_inner_shape={self._static_inner_shape!r}", f"dtype={self._dtype!r}"
+        inner = f"static_inner_shape={self._static_inner_shape!r}"
+        dtype = f"dtype={self._dtype!r}"
         return f"DynamicRaggedShape.Spec(row_partitions={self._row_partitions!r}, {inner}, {dtype})"
 
 

@@ -61,8 +61,10 @@ def ragged_fill_empty_rows(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows
     """
-    rows, x = operand(value_rowids, int64), convert_to_tensor(values)
-    default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
+    rows = operand(value_rowids, int64)
+    x = convert_to_tensor(values)
+    default = convert_to_tensor(default_value, x.dtype)
+    count = size_argument(nrows, "nrows")
     _check_ranks(rows, x, default)
     message = "indices are not in the rows that there are"
     rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), message)

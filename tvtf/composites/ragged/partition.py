@@ -441,7 +441,8 @@ def _check_ids(array: np.ndarray, row_count: np.ndarray) -> None:
       ValueError: the number of rows is negative, or the last id isn't less than it.
       InvalidArgumentError: the first id is negative, or an id is less than the one before.
     """
-    row_ids, nrows = array, int(row_count)
+    row_ids = array
+    nrows = int(row_count)
     if nrows < 0:
         raise ValueError(f"Expected nrows >= 0; got {nrows}")
     # Of ids in order, the first is the least and the last the greatest.

@@ -289,7 +289,8 @@ def _ngrams(
     joiner = separator.encode()
     rows = []
     for start, end in zip(splits[:-1].tolist(), splits[1:].tolist()):
-        words, result = values[start:end].tolist(), []
+        words = values[start:end].tolist()
+        result = []
         for width in widths:
             pad_count = min(width - 1, pad) if pad >= 0 else width - 1
             padded = words

@@ -336,7 +336,8 @@ def _cumsum(
 
 
 def _softmax(function: Any, logits: Any, axis: Any = None, name: Any = None) -> Any:
-    softmax_axis, names = -1 if axis is None else axis, public_names()
+    softmax_axis = -1 if axis is None else axis
+    names = public_names()
     exponentials = names["exp"](logits - names["reduce_max"](logits, axis=softmax_axis, keepdims=True))
     return exponentials / names["reduce_sum"](exponentials, axis=softmax_axis, keepdims=True)
 

@@ -241,7 +241,8 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
     inputs = as_sparse_list(sp_inputs)
     if len(inputs) == 1:
         return inputs[0]
-    rank, concat_axis = rank_of(inputs[0]), static_int(axis, "axis")
+    rank = rank_of(inputs[0])
+    concat_axis = static_int(axis, "axis")
     for i, sp in enumerate(inputs):
         if rank_of(sp) != rank:
             message = f"Ranks of all input tensors must match: expected {rank} but got {rank_of(sp)} at position {i}"

@@ -92,7 +92,9 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
         if value is None:
             raise ValueError(f"{argument} is required")
     sp = as_sparse(sp_input)
-    rank, split_axis, count = rank_of(sp), static_int(axis, "axis"), static_int(num_split, "num_split")
+    rank = rank_of(sp)
+    split_axis = static_int(axis, "axis")
+    count = static_int(num_split, "num_split")
     if not -rank <= split_axis < rank:
         raise ArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {split_axis}").for_op("SparseSplit")
     split_axis %= rank
@@ -148,7 +150,8 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/retain
     """
-    sp, retained = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
+    sp = as_sparse(sp_input)
+    retained = convert_to_tensor(to_retain, bool_dtype)
     retained.shape.assert_has_rank(1)
     if not agree_dim(sp.values._type.shape[0], retained._type.shape[0]):
         counts = f"{sp.values.shape[0]} and {retained.shape[0]}"

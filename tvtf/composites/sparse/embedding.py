@@ -141,7 +141,8 @@ def safe_embedding_lookup_sparse(
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
     _check_arguments(sparse_ids, sparse_weights, combiner)
     table = embedding_weights if isinstance(embedding_weights, (list, tuple)) else convert_to_tensor(embedding_weights)
-    ids, weights = sparse_ids.values, None if sparse_weights is None else sparse_weights.values
+    ids = sparse_ids.values
+    weights = None if sparse_weights is None else sparse_weights.values
     is_valid = ids >= 0
     if weights is not None and combiner != "sum":
         is_valid = bind.logical_and(is_valid, weights > 0)

@@ -260,7 +260,8 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
         require_dtype(sp.values._type, FLOATING, "sp_values")
     except ArgumentError as dtype_error:
         raise dtype_error.for_op("SparseSoftmax") from None
-    rows, count = _row_indices(sp), sp.values._type.shape[0]
+    rows = _row_indices(sp)
+    count = sp.values._type.shape[0]
     row_maximum = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
     exponentials = bind.exp(bind.subtract(sp.values, bind.gather(row_maximum, rows, axis=0, batch_dims=0)))
     sums = bind.unsorted_segment_sum(exponentials, rows, num_segments=count)
@@ -394,7 +395,8 @@ def sparse_dense_matmul(
         only_one_adjoint = adjoint_a != adjoint_b
         first, second = (adjoint_a, adjoint_b) if only_one_adjoint else (not adjoint_a, not adjoint_b)
         return bind.transpose(sparse_dense_matmul(b, sp_a, first, second), perm=(1, 0))  # type: ignore[no-any-return]
-    sp, dense = as_sparse(sp_a), convert_to_tensor(b, dtype_hint=as_sparse(sp_a).dtype)
+    sp = as_sparse(sp_a)
+    dense = convert_to_tensor(b, dtype_hint=as_sparse(sp_a).dtype)
     rows, indices, values = _left_operand(sp, dense, adjoint_a, adjoint_b)
     right = _conjugate(bind.transpose(dense, perm=(1, 0))) if adjoint_b else dense
     return bind.sparse_matmul(indices, values, right, rows=rows)  # type: ignore[no-any-return]

@@ -341,7 +341,9 @@ def sampled_addmm(
     """
     dtype = as_dtype(output_type)
     positions, old_values = convert_to_tensor(indices), convert_to_tensor(values, dtype)
-    shape, a, b = convert_to_tensor(dense_shape, int32), convert_to_tensor(mat1, dtype), convert_to_tensor(mat2, dtype)
+    shape = convert_to_tensor(dense_shape, int32)
+    a = convert_to_tensor(mat1, dtype)
+    b = convert_to_tensor(mat2, dtype)
     product_shape = a.shape[-2], b.shape[-1]
     if (
         isinstance(shape, EagerTensor)

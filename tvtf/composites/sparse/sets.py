@@ -264,7 +264,8 @@ def _edit_distances(
 
     If ``normalize``, a distance is divided by the length of the true row, and infinite for an empty true row.
     """
-    hypotheses, truths = _values_by_row(indices_a, values_a), _values_by_row(indices_b, values_b)
+    hypotheses = _values_by_row(indices_a, values_a)
+    truths = _values_by_row(indices_b, values_b)
     result = np.zeros(np.maximum(shape_a, shape_b)[:-1], np.float32)
     for row in {*hypotheses, *truths}:
         truth = truths.get(row, [])
