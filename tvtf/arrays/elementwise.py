@@ -149,7 +149,8 @@ def bitwise_not(x: Any) -> Tensor:
 @numpy_like("divmod", shows="[7., -7.], 2.")
 def divmod_(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
     x1, x2 = to_common_dtype(x1, x2)
-    floor, remainder = _casting_bools(tf.int8, tf.math.floordiv), _casting_bools(tf.int8, tf.math.floormod)
+    floor = _casting_bools(tf.int8, tf.math.floordiv)
+    remainder = _casting_bools(tf.int8, tf.math.floormod)
     return floor(x1, x2), remainder(x1, x2)
 
 

@@ -114,7 +114,8 @@ def _gather_by_arrays(x: Tensor, array_indices: list[ArrayIndex]) -> Tensor:
     If the arrays index adjacent axes, the new axes replace them. Otherwise the new axes come first.
     """
     axes = [array_index.axis for array_index in array_indices]
-    first_axis, axis_count = axes[0], len(axes)
+    first_axis = axes[0]
+    axis_count = len(axes)
     on_one_side = len({array_index.follows_ellipsis for array_index in array_indices}) == 1  # of an ellipsis
     are_adjacent = on_one_side and axes == list(range(first_axis, first_axis + axis_count))
     x = moveaxis(x, axes, list(range(axis_count)))

@@ -95,7 +95,8 @@ def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
         raise unknown_size(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
     is_planar = x.shape[-1] == 2
     if is_planar:
-        no_padding, one_zero_at_end = [0, 0], [0, 1]
+        no_padding = [0, 0]
+        one_zero_at_end = [0, 1]
         x = tf.pad(x, [no_padding] * (x.ndim - 1) + [one_zero_at_end])
     return x, is_planar
 

@@ -393,7 +393,8 @@ class GroupByReducer(Dataset):
 
     def __init__(self, source: Dataset, key: Callable[..., Any], reducer: Reducer) -> None:
         """Traces the function of an element's key, and the reducer's three functions."""
-        self.source, self.key = source, Traced(key, source)
+        self.source = source
+        self.key = Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
             raise ValueError(
                 "Invalid `key_func`. Expected `key_func` to return a scalar tf.int64 tensor, but instead "

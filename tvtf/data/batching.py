@@ -388,7 +388,9 @@ class GroupByWindow(Dataset):
 
         ``element_spec`` is the spec of the elements of all datasets that ``reduce`` returns, if it is known.
         """
-        self.source, self.reduce, self.length = source, DatasetFunction(reduce), size
+        self.source = source
+        self.reduce = DatasetFunction(reduce)
+        self.length = size
         self.key = Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
             raise ValueError(
@@ -421,7 +423,8 @@ class GroupByWindow(Dataset):
 
         A group is reduced as soon as it is full. At the end of the source, the remaining groups are reduced.
         """
-        source, open_groups = self.source.elements(), dict[int, list[Element]]()
+        source = self.source.elements()
+        open_groups = dict[int, list[Element]]()
         yield
         for element in source:
             key = int(self.key(element).numpy())

@@ -24,7 +24,8 @@ class AsRagged(Dataset):
     """Elements whose tensors of unknown sizes are converted to ragged tensors."""
 
     def __init__(self, source: Dataset, row_splits_dtype: Any) -> None:
-        self.source, self.row_splits_dtype = source, as_dtype(row_splits_dtype)
+        self.source = source
+        self.row_splits_dtype = as_dtype(row_splits_dtype)
         super().__init__(nest.map_structure(self._ragged_spec, source.element_spec), source.size)
 
     def _ragged_spec(self, spec: Any) -> Any:

@@ -363,7 +363,8 @@ class Prefetch(ComputedElements):
                 "PrefetchDataset",
                 "buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning [Op:PrefetchDataset]",
             )
-        self.source, self.buffer_size = source, 2 if buffer_size == -1 else buffer_size
+        self.source = source
+        self.buffer_size = 2 if buffer_size == -1 else buffer_size
         super().__init__(source.element_spec, source.size)
 
     def size_of_batches(self) -> int | None:
@@ -402,7 +403,8 @@ class Unique(Dataset):
     @started
     def handles(self) -> Iterator[Any]:
         """Yields each element that equals none before it; elements are equal if dtype, shape and content are."""
-        source, seen = self.source.elements(), set()
+        source = self.source.elements()
+        seen = set()
         yield
         for element in source:
             key = []

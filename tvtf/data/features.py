@@ -117,7 +117,8 @@ def make_batched_features_dataset(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/make_batched_features_dataset
     """
-    read, threads = reader or TFRecord, reader_num_threads or 1
+    read = reader or TFRecord
+    threads = reader_num_threads or 1
     files: Any = list_files(file_pattern, shuffle=shuffle, seed=shuffle_seed)
     examples = files.interleave(
         lambda name: read(name, *(reader_args or ())), cycle_length=None if threads < 0 else threads, block_length=1

@@ -567,13 +567,15 @@ class Scan(Dataset):
     """The outputs of a function of a running state and each element."""
 
     def __init__(self, source: Dataset, initial: Any, user: Callable[..., Any]) -> None:
-        self.source, self.initial = source, tensors_of(initial)
+        self.source = source
+        self.initial = tensors_of(initial)
         self.function, _ = _trace_with_stable_state(user, source, spec_of(self.initial), _scan_state)
         super().__init__(self.function.spec[1], source.size)
 
     @started
     def handles(self) -> Iterator[Any]:
-        state, source = self.initial, self.source.elements()
+        state = self.initial
+        source = self.source.elements()
         yield
         for element in source:
             state, output = self.function(state, element)
@@ -743,7 +745,8 @@ class Cache(Dataset):
     @started
     def _compute_and_store(self) -> Iterator[Any]:
         """Yields the source's elements. At the end, stores all of them in memory, and in the file if there is one."""
-        source, seen = self.source.elements(), []
+        source = self.source.elements()
+        seen = []
         yield
         for element in source:
             seen.append(element)

@@ -260,7 +260,8 @@ class PrefetchingIterator(Iterator[Any]):
         if kind == "element":
             return payload
         if kind == "cheap":  # the thread has ended, because handing over an element takes as long as computing it
-            self._queue, self._pace = None, Pace(False)
+            self._queue = None
+            self._pace = Pace(False)
             return self._compute_next()
         if kind == "end":
             self._done = True
@@ -307,7 +308,8 @@ def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.
         start = time.perf_counter()
         payload: Any = None
         try:
-            kind, payload = "element", next(source)
+            kind = "element"
+            payload = next(source)
         except StopIteration:
             kind = "end"
         except Exception as error:  # not the end: the consumer may skip errors (``ignore_errors``)

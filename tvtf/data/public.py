@@ -313,7 +313,8 @@ class Counted(element_order.PassThrough):
 
         Raises an error if their number is not the asserted one, ``size``.
         """
-        count, source = 0, self.source.handles()
+        count = 0
+        source = self.source.handles()
         yield
         for handle in source:
             count += 1

@@ -332,7 +332,8 @@ class Csv(Dataset):
             _field_parser(index, dtype, default, na_value) for index, (dtype, default) in enumerate(dtypes_and_defaults)
         ]
         self.format = {"delimiter": field_delim, "quoting": csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE}
-        self.selected, self.excluded = select_cols, set(exclude_cols or ())
+        self.selected = select_cols
+        self.excluded = set(exclude_cols or ())
         super().__init__(tuple(TensorSpec([], dtype) for dtype in self.dtypes), UNKNOWN)
 
     def handles(self) -> Iterator[tuple[Any, ...]]:

@@ -233,7 +233,9 @@ def _verified_data_file(folder: str, manifest: dict[str, Any], manifest_path: st
         return _FILE_NAMES[0]
     file_entry = manifest["elements"]
     try:
-        name, size, digest = str(file_entry["file"]), file_entry["size"], file_entry["sha256"]
+        name = str(file_entry["file"])
+        size = file_entry["size"]
+        digest = file_entry["sha256"]
     except (TypeError, LookupError) as error:
         raise _damaged(manifest_path, f"the entry of the data file is incomplete: {error}") from error
     if name not in _FILE_NAMES:

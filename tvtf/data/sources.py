@@ -73,7 +73,8 @@ class Slices(Dataset):
         return self.pack([np.asarray(column[handle], column.dtype) for column in self.columns])
 
     def batch_value(self, handles: Sequence[int]) -> Element:
-        first, count = handles[0], len(handles)
+        first = handles[0]
+        count = len(handles)
         # A slice is a view; other rows are gathered in one step.
         rows = slice(first, first + count) if _consecutive(handles) else list(handles)
         return self.pack([column[rows] for column in self.columns])

@@ -39,7 +39,9 @@ class DeferredDataset(Dataset):
         self, tensors: Sequence[Tensor], build: Callable[..., Dataset], examples: Sequence[Dataset], element_spec: Any
     ) -> None:
         super().__init__(element_spec, UNKNOWN)
-        self.tensors, self.build, self.examples = list(tensors), build, examples
+        self.tensors = list(tensors)
+        self.build = build
+        self.examples = examples
         self._latest = threading.local()
 
     def as_argument(self) -> tuple[Tensor, Any]:

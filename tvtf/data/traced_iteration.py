@@ -32,7 +32,8 @@ class _PeekingIteration:
     def __init__(self, source: Iterator[Element]) -> None:
         self.source = source
         self.peeked: list[Element] = []
-        self.thread, self.depth = threading.get_ident(), state.depth
+        self.thread = threading.get_ident()
+        self.depth = state.depth
 
     def more(self) -> bool:
         if not self.peeked:

@@ -127,7 +127,8 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/draw_bounding_boxes
     """
-    x, corners = defaulted(images, (float16, float32), float32), operand(boxes, float32, 1)
+    x = defaulted(images, (float16, float32), float32)
+    corners = operand(boxes, float32, 1)
     require_dtype(x._type, (float32, float16), "images")
     colour_table = _default_colours(x) if colors is None else operand(colors, float32, 2)
     if colour_table.ndim == 2 and colour_table.shape[0] == 0:

@@ -62,7 +62,8 @@ def decode_bmp(data: bytes) -> np.ndarray:
             f"Incomplete bmp content, requires at least 32 bytes to find the header size, got {len(data)} bytes"
         )
     start, width, height, bits = struct.unpack("<10xI4xii2xH", data[:30])
-    channels, rows = bits // 8, abs(height)
+    channels = bits // 8
+    rows = abs(height)
     if bits not in (8, 24, 32) or width < 0:
         raise ArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
     row_bytes = math.ceil(width * channels / 4) * 4  # rows are padded to a multiple of 4 bytes
@@ -114,7 +115,8 @@ def _image_text(op: str, image: Any) -> str:
 
 def encode_jpeg(image: np.ndarray, **options: Any) -> bytes:
     """Encodes an array of shape (height, width, 1 or 3) as a JPEG file."""
-    module, file = pillow("JPEG"), io.BytesIO()
+    module = pillow("JPEG")
+    file = io.BytesIO()
     module.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, "JPEG", **options)
     return file.getvalue()
 
@@ -162,7 +164,8 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     chunk_type, header = data[12:16], data[20:30]
     if kind_of(data) == "webp" and len(header) == 10:
         if chunk_type == b"VP8X":  # the file has both numbers minus 1
-            width, height = int.from_bytes(header[4:7], "little"), int.from_bytes(header[7:10], "little")
+            width = int.from_bytes(header[4:7], "little")
+            height = int.from_bytes(header[7:10], "little")
             return 1 + width, 1 + height
         if chunk_type == b"VP8 ":
             width, height = struct.unpack("<HH", header[6:])

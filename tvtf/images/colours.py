@@ -49,7 +49,8 @@ def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
     red, green, blue = _split_channels(images, "RGBToHSV")
     value = bind.maximum(bind.maximum(red, green), blue)
     span = value - bind.minimum(bind.minimum(red, green), blue)
-    zero, one = zeros_like(value), full_like(value, 1)
+    zero = zeros_like(value)
+    one = full_like(value, 1)
     saturation = bind.select(bind.greater(value, zero), span / bind.select(bind.greater(value, zero), value, one), zero)
     sixth = one / (bind.select(bind.greater(span, zero), span, one) * number(6, span))
     turned = bind.select(
@@ -80,12 +81,14 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/image/hsv_to_rgb
     """
     hue, saturation, value = _split_channels(images, "HSVToRGB")
-    zero, one = zeros_like(hue), full_like(hue, 1)
+    zero = zeros_like(hue)
+    one = full_like(hue, 1)
 
     def clipped(x: Tensor) -> Tensor:
         return bind.minimum(bind.maximum(x, zero), one)  # type: ignore[no-any-return]
 
-    angle, two = hue * number(6, hue), number(2, hue)
+    angle = hue * number(6, hue)
+    two = number(2, hue)
     pure = (
         abs(angle - number(3, hue)) - one,
         two - abs(angle - two),
@@ -147,7 +150,9 @@ def _rotate_hue(x: Tensor, turn: Tensor) -> Tensor:
         )  # type: ignore[no-any-return]
 
     sector = bind.select(bind.less(red, green), sectors((1, 3, 2), red, green), sectors((0, 4, 5), green, red))
-    span, zero, six = maximum - minimum, zeros_like(maximum), number(6, x)
+    span = maximum - minimum
+    zero = zeros_like(maximum)
+    six = number(6, x)
     is_grey = bind.equal(span, zero)
     position = _mirror_in_odd_sectors(sector, (middle - minimum) / bind.select(is_grey, full_like(span, 1), span))
     hue = bind.select(is_grey, zero, sector + position) + turn * six

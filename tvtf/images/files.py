@@ -71,7 +71,8 @@ def _convert_samples(image: np.ndarray, channels: int, dtype: DType) -> np.ndarr
     )
     converted = np.empty((*sizes, channels), dtype.np)
     width = sizes[-1]
-    rows, converted_rows = image.reshape(-1, width, image_channels), converted.reshape(-1, width, channels)
+    rows = image.reshape(-1, width, image_channels)
+    converted_rows = converted.reshape(-1, width, channels)
     rows_at_once = max(1, len(rows) * _BYTES_AT_ONCE // max(1, image.nbytes))
     for first in range(0, len(rows), rows_at_once):
         block = slice(first, first + rows_at_once)
@@ -316,7 +317,8 @@ def decode_and_crop_jpeg(
     """
     whole = decode_jpeg(contents, channels, ratio)
     window = convert_to_tensor(crop_window, dtype_hint=int32)
-    zero, channel_count = EagerTensor(np.zeros(1, np.int32)), bind.shape(whole, dtype=int32)[2:]
+    zero = EagerTensor(np.zeros(1, np.int32))
+    channel_count = bind.shape(whole, dtype=int32)[2:]
     return slice_(whole, bind.concat(window[:2], zero, axis=0), bind.concat(window[2:], channel_count, axis=0))
 
 

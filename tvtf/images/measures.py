@@ -172,11 +172,14 @@ def _luminance_and_structure(
         means = depthwise_conv2d(flat, window, [1, 1, 1, 1], "VALID")
         return bind.reshape(means, shape=(*shape[:-3], *means._type.shape[1:]))  # type: ignore[no-any-return]
 
-    c1, c2 = bind.square(number(k1, max_val) * max_val), bind.square(number(k2, max_val) * max_val)
+    c1 = bind.square(number(k1, max_val) * max_val)
+    c2 = bind.square(number(k2, max_val) * max_val)
     mean_x, mean_y = local_mean(x), local_mean(y)
-    product, squares = mean_x * mean_y * 2.0, bind.square(mean_x) + bind.square(mean_y)
+    product = mean_x * mean_y * 2.0
+    squares = bind.square(mean_x) + bind.square(mean_y)
     luminance = (product + c1) / (squares + c1)
-    product_sum, squares_sum = local_mean(x * y) * 2.0, local_mean(bind.square(x) + bind.square(y))
+    product_sum = local_mean(x * y) * 2.0
+    squares_sum = local_mean(bind.square(x) + bind.square(y))
     return luminance, (product_sum - product + c2) / (squares_sum - squares + c2)
 
 

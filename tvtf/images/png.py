@@ -84,7 +84,8 @@ def _read_chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
     pixels).
     """
     first_chunks: dict[bytes, bytes] = {}
-    image_data, position = [], len(PNG)
+    image_data = []
+    position = len(PNG)
     while position + 12 <= len(data) and b"IEND" not in first_chunks:
         # A chunk has its size, type, contents and a checksum of type and contents.
         size, chunk_type = struct.unpack_from(">I4s", data, position)

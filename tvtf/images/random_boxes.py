@@ -169,7 +169,8 @@ def _draw_rectangle(
         (0, 0, height, width),
     )
     top, left, box_height, box_width = rectangle
-    begin, sizes = np.array([top, left, 0], size.dtype), np.array([box_height, box_width, -1]).astype(size.dtype)
+    begin = np.array([top, left, 0], size.dtype)
+    sizes = np.array([box_height, box_width, -1]).astype(size.dtype)
     sides = np.array([height, width, height, width], np.float32)
     return (
         begin,

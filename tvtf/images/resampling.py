@@ -35,7 +35,8 @@ def _bilinear_weights(size: int, to: int) -> np.ndarray:
     Each new pixel is interpolated between the two nearest old pixels. A position beyond the border uses the last pixel.
     """
     centres = _pixel_centres(size, to)
-    lower, upper = np.floor(centres), np.ceil(centres)
+    lower = np.floor(centres)
+    upper = np.ceil(centres)
     upper_share = centres - lower
     lower_pixel = np.clip(lower, 0, size - 1).astype(int)
     upper_pixel = np.clip(upper, 0, size - 1).astype(int)

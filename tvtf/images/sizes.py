@@ -293,7 +293,8 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/resize_with_crop_or_pad
     """
-    height, width = scalar_int(target_height, "target_height"), scalar_int(target_width, "target_width")
+    height = scalar_int(target_height, "target_height")
+    width = scalar_int(target_width, "target_width")
 
     def crop_or_pad(x: Tensor) -> Tensor:
         """Crops or pads a batch of images around their centre, to the target height and width."""
@@ -343,7 +344,8 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/central_crop
     """
-    x, fraction = convert_to_tensor(image), float(central_fraction)
+    x = convert_to_tensor(image)
+    fraction = float(central_fraction)
     if not 0 < fraction <= 1:
         raise ValueError("central_fraction must be within (0, 1]")
     if fraction == 1.0:

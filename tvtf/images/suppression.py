@@ -444,7 +444,9 @@ def _combined(
         raise ArgumentError(
             f"third dimension of boxes must be either 1 or num classes: {boxes.shape[2]} and {scores.shape[2]}"
         )
-    corners, best_scores, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
+    corners = np.zeros((count, total, 4))
+    best_scores = np.zeros((count, total))
+    classes = np.zeros((count, total))
     valid_counts = np.zeros(count, np.int32)
     for image in range(count):
         candidates = []

@@ -75,7 +75,8 @@ class _RandomWords:
 
     def long_fraction(self) -> float:
         """Returns a random float64 in [0, 1) from 52 bits of two words."""
-        high, low = self.next() & 0xFFFFF, self.next()
+        high = self.next() & 0xFFFFF
+        low = self.next()
         # The bits become the mantissa of a float64 in [1, 2).
         return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
 
@@ -604,7 +605,8 @@ def _logits_and_labels(
       options: ``seed`` of the default sampler; ``without_hits``: whether sampled classes that are true classes of an
         example have the lowest logit.
     """
-    features, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
+    features = convert_to_tensor(inputs)
+    true = cast(convert_to_tensor(labels), int64)
     if true.ndim != 2 or not agree_shape(true._type.shape, (features._type.shape[0], num_true)):
         raise incompatible_shapes(
             ValueError(

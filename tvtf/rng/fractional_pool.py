@@ -155,7 +155,8 @@ def _fractional_pool(value: Any, ratio: Any, pseudo: bool, overlapping: bool, se
     Returns:
       The pooled images, and the borders of the windows along rows and along columns.
     """
-    x, ratios = convert_to_tensor(value), _parse_ratios(ratio)
+    x = convert_to_tensor(value)
+    ratios = _parse_ratios(ratio)
     sizes = x.shape[1:3].as_list()
     if x.ndim != 4:
         raise ValueError(f"{op}: the images must be 4-dimensional, but have shape {x.shape}")
