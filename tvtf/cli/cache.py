@@ -28,7 +28,8 @@ def cache(show: bool, clear: bool) -> None:
         click.echo(f"removed {_counts_text(store.clear(home))} from {home}")
     if show or not clear:
         files = cache_eviction.files_of(home / "code", home)
-        size, limit = sum(file.size for file in files), cache_eviction.max_cache_bytes()
+        size = sum(file.size for file in files)
+        limit = cache_eviction.max_cache_bytes()
         click.echo(f"{home}: {_counts_text(files)}, {size / 1e6:.1f} MB of {limit / 1e6:.1f} MB")
         reason = unsafe_reason(home) if home.is_dir() else None
         if reason is not None:

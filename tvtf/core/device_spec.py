@@ -74,7 +74,8 @@ class DeviceSpec:
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
         """Returns this spec updated with the parts of ``dev`` that are not None."""
-        own, others = self._parts(), dev._parts()
+        own = self._parts()
+        others = dev._parts()
         return DeviceSpec(**{p: others[p] if others[p] is not None else own[p] for p in _PARTS})
 
     def replace(self, **kwargs: Any) -> DeviceSpec:

@@ -261,7 +261,8 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
     if not is_nested_or_composite(structure):
         return next
     if is_composite(structure):
-        from_components, pack_components = spec_of(structure)._from_components, packer(components_of(structure))
+        from_components = spec_of(structure)._from_components
+        pack_components = packer(components_of(structure))
         return lambda leaves: from_components(pack_components(leaves))
     if _is_mapping(structure):
         packers = {k: packer(structure[k]) for k in sorted_keys(structure)}
@@ -318,7 +319,8 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
         raise TypeError(f"func must be callable, got: {func}")
     if not structures:
         raise ValueError("Must provide at least one structure")
-    check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
+    check_types = kwargs.pop("check_types", True)
+    expand = kwargs.pop("expand_composites", False)
     if kwargs:
         raise ValueError(
             f"Only valid keyword arguments are `check_types` and `expand_composites`, not: `{'`, `'.join(kwargs)}`"

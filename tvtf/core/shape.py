@@ -257,7 +257,8 @@ def broadcast_shapes(
     (8, 4, 3)
     """
     rank = max(len(a), len(b))
-    padded_a, padded_b = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
+    padded_a = (1,) * (rank - len(a)) + tuple(a)
+    padded_b = (1,) * (rank - len(b)) + tuple(b)
     dims = tuple(broadcast_dim(m, n, fit) for m, n in zip(padded_a, padded_b))
     return None if any(dim is None for dim in dims) else dims
 

@@ -114,7 +114,8 @@ class BoundedTensorSpec(TensorSpec):
 
     def __init__(self, shape: Any, dtype: Any, minimum: Any, maximum: Any, name: str | None = None) -> None:
         super().__init__(shape, dtype, name)
-        self.minimum, self.maximum = self._bound("minimum", minimum), self._bound("maximum", maximum)
+        self.minimum = self._bound("minimum", minimum)
+        self.maximum = self._bound("maximum", maximum)
 
     def _bound(self, argument: str, value: Any) -> np.ndarray:
         """Returns a bound as an array that can't be changed.

@@ -114,7 +114,8 @@ def _quick_import() -> Iterator[None]:
     """Makes the ``with`` block import TVM without its backends, modules that it doesn't need, and garbage collection."""
     with _Importing.lock:
         if not _Importing.count:
-            _Importing.backends, _Importing.collects_garbage = os.environ.get(AUTOLOAD), gc.isenabled()
+            _Importing.backends = os.environ.get(AUTOLOAD)
+            _Importing.collects_garbage = gc.isenabled()
             os.environ.setdefault(AUTOLOAD, "0")  # TVM reads it when it is imported
             gc.disable()
         _Importing.count += 1
@@ -135,7 +136,8 @@ class _Missing(MetaPathFinder):
     """Makes modules seem missing to the imports of one thread; other threads of the program may import them meanwhile."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names, self.thread = names, threading.get_ident()
+        self.names = names
+        self.thread = threading.get_ident()
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
         if name in self.names and threading.get_ident() == self.thread:

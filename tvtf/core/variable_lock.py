@@ -62,7 +62,9 @@ class Lock:
     def release_if_abandoned(self) -> None:
         """Releases the lock in a forked child process if another thread held it: the child doesn't have that thread."""
         if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition uses it, too
-            self._own, self._acquired, self._depth = threading.RLock(), [], 0
+            self._own = threading.RLock()
+            self._acquired = []
+            self._depth = 0
 
 
 class Condition(threading.Condition):

@@ -321,7 +321,8 @@ def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_list
     ``in_feature_lists`` says whether it is a feature list of a SequenceExample, which can't have a default. A feature
     of an Example is padded with its default.
     """
-    value_dtype, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
+    value_dtype = as_dtype(feature.dtype)
+    shape = tuple(as_shape(feature.shape).as_list())
     if in_feature_lists:
         if feature.default_value is not None:
             raise ValueError(f"Value feature_list.dense_defaults[{key}] must be None")

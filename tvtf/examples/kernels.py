@@ -183,7 +183,8 @@ def _feature_values(features: Any, key: str, kind: str, dtype: DType, error_pref
     """
     feature = features.get(key)
     # The names of the message's fields, such as "int64_list".
-    actual, expected = feature and feature.WhichOneof("kind"), FIELDS[dtype.name]
+    actual = feature and feature.WhichOneof("kind")
+    expected = FIELDS[dtype.name]
     if actual is None:
         return None
     if actual != expected:
@@ -200,7 +201,8 @@ def _floats(message: Any) -> Any:
     The serialized message consists of a tag, a length and packed floats of 4 bytes. Reading the floats there is faster
     than iterating over the message.
     """
-    packed, count = message.SerializeToString(), len(message.value)
+    packed = message.SerializeToString()
+    count = len(message.value)
     start = 1 + _varint_size(4 * count)
     if count and len(packed) == start + 4 * count:
         return np.frombuffer(packed, "<f4", offset=start)

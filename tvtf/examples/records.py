@@ -59,7 +59,8 @@ def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, 
     Raises:
       ArgumentError: the quote at the end is missing, or no delimiter follows it.
     """
-    parts, start = [], position + 1
+    parts = []
+    start = position + 1
     while True:
         end = line.find(b'"', start)
         if end < 0:
@@ -381,7 +382,10 @@ def deserialize_many_sparse(
     if x.ndim != 2 or x.shape[1] != 3:
         message = f"Serialized sparse should have non-zero elements and shape [N, 3], but received shape {x.shape}"
         raise InvalidArgumentError(None, "DeserializeManySparse", message)
-    value_dtype, indices, values, shapes = as_dtype(dtype), [], [], []
+    value_dtype = as_dtype(dtype)
+    indices = []
+    values = []
+    shapes = []
     for row in range(len(x)):
         row_indices, row_values, shape = _parse_row(x, row, value_dtype)
         indices.append(np.concatenate([np.full((len(row_indices), 1), row), row_indices], axis=1))

@@ -124,7 +124,9 @@ def inflated(data: bytes, kind: str, what: str) -> bytes:
       DataLossError: the data is damaged or truncated.
       ResourceExhaustedError: the result exceeds the limit of `decode_limits`.
     """
-    stream, pieces, size = Inflated(io.BytesIO(data), kind, what), [], 0
+    stream = Inflated(io.BytesIO(data), kind, what)
+    pieces = []
+    size = 0
     while piece := stream.read(1 << 20):
         size += len(piece)
         require_decodable(size, what)

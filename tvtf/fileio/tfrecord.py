@@ -83,7 +83,9 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
       DataLossError: a checksum does not match, or the file ends within a record.
       ResourceExhaustedError: a record of a compressed file exceeds the limit.
     """
-    offset, data, prefix = 0, b"", f"{source}: " if source else ""
+    offset = 0
+    data = b""
+    prefix = f"{source}: " if source else ""
     while more := read_fully(file, _bytes_to_read(data, offset, prefix, isinstance(file, Inflated))):
         data += more
         starts, end = _complete_records(data)

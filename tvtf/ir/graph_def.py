@@ -67,7 +67,8 @@ class _Nodes:
 
     def _add_binding(self, graph: TracedGraph, binding: Any) -> None:
         """Adds a node for a binding of a primitive's call; an item of a tuple is an output of the call's node."""
-        value, scope = binding.value, graph._trace.scopes.get(binding.var, "")
+        value = binding.value
+        scope = graph._trace.scopes.get(binding.var, "")
         if isinstance(value, relax.TupleGetItem):
             self.names[binding.var] = f"{self.names[value.tuple_value]}:{value.index}"
         elif isinstance(value, relax.Call) and dialect.is_dialect(value):

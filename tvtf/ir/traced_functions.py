@@ -24,7 +24,8 @@ def tracing(trace: GraphBuilder) -> Any:
     """Makes ``trace`` the thread's active trace in a ``with`` block. Tapes outside don't record the ops inside."""
     outer_trace, outer_tapes = state.trace, state.tapes
     # Observers are called for traced ops, too.
-    state.trace, state.tapes = trace, list(state.observers)
+    state.trace = trace
+    state.tapes = list(state.observers)
     try:
         yield trace
     finally:

@@ -214,7 +214,8 @@ class _FunctionModel:
         model: Any = super()
         model.__init__()
         # Each tf.Variable in the list gets a proxy among the variables of the Keras model.
-        self.loaded, self.function_variables = loaded, list(loaded.variables)
+        self.loaded = loaded
+        self.function_variables = list(loaded.variables)
         trainable_ids = {id(variable) for variable in loaded.trainable_variables}
         for variable in model.variables:
             variable.trainable = id(variable.handle) in trainable_ids

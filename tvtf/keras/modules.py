@@ -423,7 +423,8 @@ class Parts(list[Any]):
             proxy = self.proxy_factory.variable_for(value, trainable)
             store = "trainable_variables" if value.trainable else "non_trainable_variables"
         else:
-            proxy, store = self.proxy_factory.layer_for(value, (self.layer,), trainable), "layers"
+            proxy = self.proxy_factory.layer_for(value, (self.layer,), trainable)
+            store = "layers"
         self.proxies.append(proxy)
         if not self.layer._tracker.is_in_store(store, proxy):
             self.layer._tracker.add_to_store(store, proxy)
@@ -460,7 +461,8 @@ def track_tensorflow_objects(module: Any) -> None:
 
     Layers can also be called on nested lists of numbers, and run ``build`` outside of a function being traced.
     """
-    layer_class, proxy_factory = module.Layer, ProxyFactory(module)
+    layer_class = module.Layer
+    proxy_factory = ProxyFactory(module)
     for patch in (_patch_tracking, _patch_setattr, _patch_delattr, _patch_call, _patch_build):
         patch(layer_class, proxy_factory)
 

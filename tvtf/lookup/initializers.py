@@ -61,7 +61,8 @@ class KeyValueTensorInitializer(Initializer):
         Raises:
           InvalidArgumentError: the shapes of keys and values differ.
         """
-        keys, values = self._keys.eager_array(), self._values.eager_array()
+        keys = self._keys.eager_array()
+        values = self._values.eager_array()
         if keys.shape != values.shape:
             shapes = [f"[{','.join(map(str, array.shape))}]" for array in (keys, values)]
             raise InvalidArgumentError(

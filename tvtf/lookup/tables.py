@@ -135,7 +135,8 @@ class _Entries:
         """
         if not default.ndim:
             # Scalars are looked up one by one, without an array of rows.
-            get, default_item = self.rows.get, default.item()
+            get = self.rows.get
+            default_item = default.item()
             return mapped(lambda key: get(key, default_item), keys, default.dtype)
         flat_keys = keys.ravel().tolist()
         defaults = default.reshape((-1, *default.shape[default.ndim - value_rank :]))

@@ -31,7 +31,9 @@ class DenseSpec(ShapedSpec):
     """A TypeSpec with a shape and a dtype, like that of a tensor. Libraries derive their own types from this class."""
 
     def __init__(self, shape: Any, dtype: Any = float32, name: str | None = None) -> None:
-        self._shape, self._dtype, self._name = as_shape(shape), as_dtype(dtype), name
+        self._shape = as_shape(shape)
+        self._dtype = as_dtype(dtype)
+        self._name = name
 
     @property
     def name(self) -> str | None:

@@ -35,7 +35,9 @@ class _Metric:
     cell_class: ClassVar[type[_Cell]] = _Cell
 
     def __init__(self, name: str, description: str, *labels: str) -> None:
-        self._name, self._labels, self._cells = name, labels, dict[tuple[str, ...], Any]()
+        self._name = name
+        self._labels = labels
+        self._cells = dict[tuple[str, ...], Any]()
 
     def get_cell(self, *labels: str) -> Any:
         """Returns the cell for values of the metric's labels.

@@ -113,7 +113,8 @@ class Convolution:
         self, input_shape: Any, filter_shape: Any, padding: Any, strides: Any = None, dilation_rate: Any = None,
         name: str | None = None, data_format: str | None = None,
     ) -> None:  # fmt: skip
-        self.input_shape, self.filter_shape = tvtf.TensorShape(input_shape), tvtf.TensorShape(filter_shape)
+        self.input_shape = tvtf.TensorShape(input_shape)
+        self.filter_shape = tvtf.TensorShape(filter_shape)
         self.padding, self.strides, self.dilation_rate = padding, strides, dilation_rate
         self.data_format, self.name = data_format, name
 

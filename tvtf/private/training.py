@@ -79,7 +79,8 @@ def evaluate_once(
 
     Returns the values of ``final_ops``, or None if there are none.
     """
-    eval_step, all_hooks = get_or_create_eval_step(), list(hooks or ())
+    eval_step = get_or_create_eval_step()
+    all_hooks = list(hooks or ())
     if eval_ops is not None:
         counted = eval_step.assign_add(1)
         if isinstance(eval_ops, dict):

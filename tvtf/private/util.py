@@ -358,7 +358,8 @@ class Export:
     api_name = "tensorflow"
 
     def __init__(self, *names: str, v1: Sequence[str] | None = None, **_: Any) -> None:
-        self._names, self._names_v1 = names, names if v1 is None else v1
+        self._names = names
+        self._names_v1 = names if v1 is None else v1
 
     def __call__(self, symbol: Any) -> Any:
         """Remembers the symbol's names, and returns the symbol."""
@@ -461,7 +462,8 @@ class WeakReference(Reference):
     """A dictionary key that compares objects by identity, and does not keep its object alive."""
 
     def __init__(self, wrapped: Any) -> None:
-        self._id, self._weak = id(wrapped), weakref.ref(wrapped)
+        self._id = id(wrapped)
+        self._weak = weakref.ref(wrapped)
 
     @property
     def _wrapped(self) -> Any:

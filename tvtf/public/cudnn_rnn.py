@@ -95,7 +95,9 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
     initial_c = convert_to_tensor(input_c)
     flat = convert_to_tensor(params)
     directions = DIRECTIONS[direction]
-    layers, features, units = initial_h.shape[0] // directions, x.shape[-1], initial_h.shape[-1]
+    layers = initial_h.shape[0] // directions
+    features = x.shape[-1]
+    units = initial_h.shape[-1]
     next_state = _cell_functions(tf)[rnn_mode]
     parameters = _split_parameters(
         tf,

@@ -261,7 +261,8 @@ def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/Bucketize
     """
-    tf, x = public_names(), convert_to_tensor(input)
+    tf = public_names()
+    x = convert_to_tensor(input)
     bounds = np.array(boundaries, np.float32)
     if (np.diff(bounds) < 0).any():
         raise InvalidArgumentError(None, "Bucketize", "Expected sorted boundaries [Op:Bucketize]")

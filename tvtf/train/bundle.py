@@ -283,7 +283,9 @@ class _Shard:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, descriptor)
         self._file = io.FileIO(descriptor, closefd=False)
-        self.path, self.size, self._lock = path, os.fstat(self._file.fileno()).st_size, Lock()
+        self.path = path
+        self.size = os.fstat(self._file.fileno()).st_size
+        self._lock = Lock()
 
     def read(self, offset: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Reads bytes at an offset. Raises DataLossError if the file is too short."""
@@ -372,7 +374,8 @@ def _checked_entry(proto: Any, shards: int, source: str) -> Entry:
         raise _data_loss(source, f"shard {proto.shard_id} of {shards} doesn't exist")
     if proto.offset < 0 or proto.size < 0:
         raise _data_loss(source, f"offset {proto.offset} and size {proto.size} can't be negative")
-    dtype, sliced = _known_dtype(proto.dtype, source), bool(proto.slices)
+    dtype = _known_dtype(proto.dtype, source)
+    sliced = bool(proto.slices)
     _check_size(dtype, shape, proto.size, sliced, source)
     return Entry(dtype, shape, proto.shard_id, proto.offset, proto.size, proto.crc32c, sliced)
 

@@ -238,7 +238,8 @@ class _Counted:
 
     def __init__(self, counter: Any) -> None:
         with outside_trace():
-            self.counter, self.before = counter, int(counter.numpy())
+            self.counter = counter
+            self.before = int(counter.numpy())
 
     def __enter__(self) -> int:
         self._set(self.before + 1)

@@ -99,7 +99,8 @@ def update_checkpoint_state(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/update_checkpoint_state
     """
-    folder, paths = os.fspath(save_dir), list(all_model_checkpoint_paths)
+    folder = os.fspath(save_dir)
+    paths = list(all_model_checkpoint_paths)
     if paths[-1:] != [model_checkpoint_path]:
         paths.append(model_checkpoint_path)
     _check_state_update(folder, model_checkpoint_path, paths, all_model_checkpoint_timestamps)

@@ -115,7 +115,8 @@ class CheckpointView:
         """
         if not isinstance(obj, Trackable):
             raise ValueError(f"Expected a Trackable, got {obj} of type {type(obj)}.")
-        matched, queue = {0: obj}, deque([0])
+        matched = {0: obj}
+        queue = deque([0])
         while queue:
             number = queue.popleft()
             attributes = matched[number]._trackable_children()

@@ -58,7 +58,8 @@ class CheckpointManager:
     ) -> None:
         """Manages the checkpoints in ``directory``, including those that its state file lists."""
         _check_arguments(max_to_keep, checkpoint_interval, step_counter)
-        self._checkpoint, self._directory = checkpoint, os.fspath(directory)
+        self._checkpoint = checkpoint
+        self._directory = os.fspath(directory)
         self._max_to_keep, self._keep_hours = max_to_keep, keep_checkpoint_every_n_hours
         self._prefix = os.path.join(self._directory, checkpoint_name)
         self._step_counter, self._interval, self._last_step = step_counter, checkpoint_interval, last_checkpoint_step
@@ -76,7 +77,8 @@ class CheckpointManager:
         """
         if recorded is None:
             return
-        now, self._latest = time.time(), recorded.model_checkpoint_path
+        now = time.time()
+        self._latest = recorded.model_checkpoint_path
         self._last_preserved = min(recorded.last_preserved_timestamp, now)
         paths = recorded.all_model_checkpoint_paths
         # Files of older versions of TensorFlow have no timestamps.

@@ -133,7 +133,9 @@ def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
 
 def serialize(view: View) -> dict[str, Any]:
     """Returns what a checkpoint stores, by key: the objects' values, and last the serialized object graph."""
-    nodes, graph, tensors = view.nodes(), TrackableObjectGraph(), {}
+    nodes = view.nodes()
+    graph = TrackableObjectGraph()
+    tensors = {}
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
     owned_count = len(view.paths())  # the nodes after these are slot variables, which have no children
     # Locked together, so that all values are of one moment.

@@ -65,7 +65,9 @@ class Restoration:
 
         ``skip_slots`` leaves out optimizers' slot variables.
         """
-        self.graph, self.reader, self.uid = graph, reader, next(_uids)
+        self.graph = graph
+        self.reader = reader
+        self.uid = next(_uids)
         self.objects: dict[int, Trackable] = {}
         self.unused_attributes: dict[int, list[str]] = {}
         slots = [(owner, slot) for owner, node in enumerate(graph.nodes) for slot in node.slot_variables]
@@ -157,7 +159,8 @@ class Restoration:
 
         No edge of the object graph leads to a slot variable. All other slot variables remain in ``open_slots``.
         """
-        matched, still_open = self.objects | plan.matched, []
+        matched = self.objects | plan.matched
+        still_open = []
         for owner, slot in self.open_slots:
             original = slot.original_variable_node_id
             if owner in matched and original in matched:

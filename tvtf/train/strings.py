@@ -31,7 +31,8 @@ def encode(array: Array, key: str) -> tuple[list[Array], int]:
     values = [_as_bytes(value, key) for value in array.reshape(-1)]
     lengths = [len(value) for value in values]
     lengths_crc = crc32c.crc32c(_checked_lengths(lengths))
-    stored_checksum, content = struct.pack("<I", crc32c.mask(lengths_crc)), b"".join(values)
+    stored_checksum = struct.pack("<I", crc32c.mask(lengths_crc))
+    content = b"".join(values)
     header = b"".join(map(table.varint, lengths)) + stored_checksum
     return [np.frombuffer(header + content, np.uint8)], crc32c.mask(
         crc32c.crc32c(stored_checksum + content, lengths_crc)

@@ -42,7 +42,10 @@ def write(entries: Iterable[Entry]) -> bytes:
     >>> read(write([(b"", b"header"), (b"key", b"value")]), "doctest")
     {b'': b'header', b'key': b'value'}
     """
-    table, index, block, previous_key = bytearray(), _Block(1), _Block(RESTART_INTERVAL), None
+    table = bytearray()
+    index = _Block(1)
+    block = _Block(RESTART_INTERVAL)
+    previous_key = None
     for key, value in entries:
         if previous_key is not None and key <= previous_key:
             raise ValueError(f"table.write: keys must ascend, got {key!r} after {previous_key!r}.")
@@ -109,7 +112,8 @@ class _Block:
 
     def __init__(self, interval: int) -> None:
         self.interval, self.count, self.previous_key = interval, 0, b""
-        self.buffer, self.restarts = bytearray(), [0]
+        self.buffer = bytearray()
+        self.restarts = [0]
 
     def add(self, key: bytes, value: bytes) -> None:
         """Appends an entry to a block of a LevelDB table.
@@ -224,12 +228,14 @@ def _decompress_snappy(cursor: Cursor) -> bytes:
 
     Source: https://github.com/google/snappy/blob/main/format_description.txt
     """
-    size, output = cursor.varint(), bytearray()
+    size = cursor.varint()
+    output = bytearray()
     if size > MAX_EXPANSION * len(cursor.data):
         raise _damaged(cursor.source, f"{len(cursor.data)} compressed bytes can't hold {size}")
     while cursor.position < len(cursor.data):
         tag = cursor.bytes(1)[0]
-        tag_type, count = tag & 3, tag >> 2
+        tag_type = tag & 3
+        count = tag >> 2
         if tag_type == 0:  # a literal; the other types are copies
             length_bytes = max(count - 59, 0)  # counts from 60 on are followed by 1 to 4 bytes with the length
             output += cursor.bytes(

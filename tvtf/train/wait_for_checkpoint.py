@@ -36,7 +36,8 @@ def checkpoints_iterator(
     while True:
         newest = _wait_for_newer(checkpoint_dir, last, timeout)
         if newest is not None:
-            last, start = newest, time.monotonic()
+            last = newest
+            start = time.monotonic()
             yield newest
             time.sleep(max(0.0, start + min_interval_secs - time.monotonic()))
         elif timeout_fn is None:

@@ -66,7 +66,8 @@ class RaggedTensorValue:
     """The arrays of a ragged tensor: values and row splits."""
 
     def __init__(self, values: Any, row_splits: Any) -> None:
-        self.values, self.row_splits = values, np.asarray(row_splits)
+        self.values = values
+        self.row_splits = np.asarray(row_splits)
 
     @property
     def flat_values(self) -> Any:

@@ -291,7 +291,8 @@ class GraphTrace(Trace):
 
     def require_equal(self, a: Any, b: Any) -> bool:
         """Compares two dims where the op that is bound next runs: a run may leave out this op, or others that need it."""
-        first_effect, pending = len(self.effects), self._pending
+        first_effect = len(self.effects)
+        pending = self._pending
         self._pending = []
         with self.without_op_names():
             are_equal = super().require_equal(a, b)
@@ -542,7 +543,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             state.name_scopes = self._scopes
         # Inside a block of the same graph, the active tapes record already.
         is_recording = any(tape is self.records for tape in outer_tapes)
-        state.trace, state.tapes = self.trace, outer_tapes if is_recording else [self.records]
+        state.trace = self.trace
+        state.tapes = outer_tapes if is_recording else [self.records]
         try:
             yield self
         except UnknownRank as error:
@@ -715,7 +717,9 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         outer_scopes = state.name_scopes
         vars(self).update(vars(other))
         if state.trace is not None:  # add further ops to the trace that this graph has now
-            state.trace, state.tapes, state.name_scopes = self.trace, [self.records], outer_scopes
+            state.trace = self.trace
+            state.tapes = [self.records]
+            state.name_scopes = outer_scopes
 
     # -- collections
 
@@ -839,7 +843,8 @@ class FunctionGraph(Graph):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self.name, self.building_function, self.seed = trace.name, True, seeds.seed
-        self.outer_graph, self._traced = graph_of(trace.parent), trace
+        self.outer_graph = graph_of(trace.parent)
+        self._traced = trace
 
     def get_operations(self) -> list[Any]:
         return self._traced.operations()
@@ -893,4 +898,6 @@ def reset_default_graph() -> None:
 def build_by_default() -> None:
     """Adds this thread's ops to the process's default graph from now on, unless another graph is entered."""
     graph = _Default.graph
-    state.trace, state.tapes, state.name_scopes = graph.trace, [graph.records], []
+    state.trace = graph.trace
+    state.tapes = [graph.records]
+    state.name_scopes = []

@@ -85,7 +85,8 @@ class _Random(Initializer):
 
     def __init__(self, low: Any, high: Any, seed: Any, dtype: Any) -> None:
         super().__init__(dtype)
-        self._range, self.seed = (low, high), seed
+        self._range = (low, high)
+        self.seed = seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
         return _tf(self.op, shape, *self._range, dtype=dtype, seed=self.seed)
@@ -135,7 +136,10 @@ class VarianceScaling(Initializer):
             raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
         if mode not in ("fan_in", "fan_out", "fan_avg"):
             raise ValueError(f"Argument `mode` should be one of ('fan_in', 'fan_out', 'fan_avg'). Received: {mode}")
-        self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution.lower(), seed
+        self.scale = scale
+        self.mode = mode
+        self.distribution = distribution.lower()
+        self.seed = seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
         """Draws random numbers with the variance ``scale / fan``.
@@ -221,7 +225,8 @@ class Orthogonal(Initializer):
             raise ValueError(
                 f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"
             )
-        rows, columns = math.prod(shape[:-1]), shape[-1]
+        rows = math.prod(shape[:-1])
+        columns = shape[-1]
         tall_shape = [max(rows, columns), min(rows, columns)]
         random_matrix = _tf("random.normal", tall_shape, dtype=dtype, seed=self.seed)
         q, r = _tf("linalg.qr", random_matrix)

@@ -33,7 +33,8 @@ def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> 
 
     After ``max_epochs`` calls, the function raises ``OutOfRangeError``.
     """
-    epoch_numbers, generator = itertools.count(), np.random.default_rng(seed)
+    epoch_numbers = itertools.count()
+    generator = np.random.default_rng(seed)
 
     def next_epoch(*arrays: np.ndarray) -> Any:
         """Returns the arrays for the next epoch, their rows shuffled if requested, or raises OutOfRangeError."""

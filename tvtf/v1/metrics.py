@@ -458,13 +458,15 @@ def auc(
             flat_weights = _tf("ensure_shape", flat_weights, [1, None])  # whatever the rank of the predictions
         sums = {}
         for kind, (label, prediction) in _COUNTS.items():
-            has_label, is_predicted = _tf("equal", is_label, label), _tf("equal", is_above, prediction)
+            has_label = _tf("equal", is_label, label)
+            is_predicted = _tf("equal", is_above, prediction)
             sums[kind] = _tf("reduce_sum", _masked(has_label, is_predicted, flat_weights), 1)
 
     def area(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         """Returns the area under the curve, from the numbers of true and false positives and negatives."""
         epsilon = 1e-6  # TensorFlow's, against division by zero
-        true_positive_rate, false_positive_rate = (tp + epsilon) / (tp + fn + epsilon), fp / (fp + tn + epsilon)
+        true_positive_rate = (tp + epsilon) / (tp + fn + epsilon)
+        false_positive_rate = fp / (fp + tn + epsilon)
         widths = false_positive_rate[:-1] - false_positive_rate[1:]
         return _tf("reduce_sum", widths * ((true_positive_rate[:-1] + true_positive_rate[1:]) / 2.0))
 

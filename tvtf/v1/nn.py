@@ -310,7 +310,8 @@ def _resize_axis(
     broadcast_shape = [-1 if i == axis else 1 for i in range(4)]
     fraction = (coordinates - low).astype("float32").reshape(broadcast_shape)
     floats = tf_("cast")(images, "float32")
-    low_values, high_values = tf_("gather")(floats, low, axis=axis), tf_("gather")(floats, high, axis=axis)
+    low_values = tf_("gather")(floats, low, axis=axis)
+    high_values = tf_("gather")(floats, high, axis=axis)
     return low_values + (high_values - low_values) * fraction
 
 

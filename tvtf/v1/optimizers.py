@@ -391,7 +391,8 @@ class AdadeltaOptimizer(Optimizer):
         rate = self._as_scalar(self._rate, value.dtype)
         rho = self._as_scalar(self._rho, value.dtype)
         epsilon = self._as_scalar(self._epsilon, value.dtype)
-        gradient_slot, update_slot = self._slot(variable, "accum"), self._slot(variable, "accum_update")
+        gradient_slot = self._slot(variable, "accum")
+        update_slot = self._slot(variable, "accum_update")
         mean_square = gradient_slot._as_tensor() * rho + gradient * gradient * (1 - rho)
         root_of_updates = _tf("sqrt", update_slot._as_tensor() + epsilon)
         update = root_of_updates * _tf("math.rsqrt", mean_square + epsilon) * gradient
@@ -432,7 +433,8 @@ class RMSPropOptimizer(Optimizer):
         """
         settings = (self._rate, self._decay, self._momentum, self._epsilon)
         rate, decay, momentum, epsilon = (self._as_scalar(setting, value.dtype) for setting in settings)
-        square_slot, momentum_slot = self._slot(variable, "rms"), self._slot(variable, "momentum")
+        square_slot = self._slot(variable, "rms")
+        momentum_slot = self._slot(variable, "momentum")
         mean_square = square_slot._as_tensor() + (gradient * gradient - square_slot._as_tensor()) * (1 - decay)
         square_slot.assign(mean_square)
         denominator_squared = mean_square + epsilon

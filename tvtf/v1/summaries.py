@@ -97,7 +97,9 @@ def _fill_histogram(message: Any, values: np.ndarray) -> None:
     buckets = np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1)
     counts = np.bincount(buckets, minlength=len(limits))
     message.min, message.max = (values.min(), values.max()) if values.size else (0.0, 0.0)
-    message.num, message.sum, message.sum_squares = values.size, values.sum(), (values**2).sum()
+    message.num = values.size
+    message.sum = values.sum()
+    message.sum_squares = (values**2).sum()
     last = len(limits) - 1
     for index, (limit, count) in enumerate(zip(limits, counts)):
         # Consecutive empty buckets become one with the last one's limit, as TensorFlow writes them.
@@ -205,7 +207,8 @@ class FileWriter:
     ) -> None:  # fmt: skip
         """Opens an event file in ``logdir``, and writes the graph if one is given."""
         # The writer flushes after a number of milliseconds.
-        self._folder, self._settings = logdir, (max_queue, int(flush_secs * 1000), filename_suffix or "")
+        self._folder = logdir
+        self._settings = (max_queue, int(flush_secs * 1000), filename_suffix or "")
         self._open()
         if graph is not None or graph_def is not None:
             self.add_graph(graph if graph is not None else graph_def)

@@ -34,7 +34,9 @@ class QueueRunner:
     def __init__(self, queue: Any = None, enqueue_ops: Any = None, *_: Any, **__: Any) -> None:
         if queue is None or not enqueue_ops:
             raise ValueError("Must provide queue and enqueue_ops.")
-        self.queue, self.enqueue_ops, self.name = queue, list(enqueue_ops), queue.name
+        self.queue = queue
+        self.enqueue_ops = list(enqueue_ops)
+        self.name = queue.name
 
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
@@ -341,7 +343,8 @@ class CheckpointSaverHook(SessionRunHook):
         self, checkpoint_dir: str, save_secs: float | None = None, save_steps: int | None = None, saver: Any = None,
         checkpoint_basename: str = "model.ckpt", *_: Any, **__: Any,
     ) -> None:  # fmt: skip
-        self._path, self._saver = os.path.join(checkpoint_dir, checkpoint_basename), saver
+        self._path = os.path.join(checkpoint_dir, checkpoint_basename)
+        self._saver = saver
         self._folder, self._steps, self._seconds = checkpoint_dir, save_steps, save_secs
         self._saved = (-1, 0.0)  # the step and the time of the last save: none yet
 
@@ -456,7 +459,9 @@ class MonitoredSession:
         file = getattr(session_creator, "checkpoint_filename_with_path", None)
         if folder and file:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
-        self._session, self._coord, self._ended = Session(graph=self.graph), Coordinator(), False
+        self._session = Session(graph=self.graph)
+        self._coord = Coordinator()
+        self._ended = False
         self._initialize(finalized, file or (latest_checkpoint(folder) if folder else None))
         start_queue_runners(self._session, self._coord)
         for hook in self._hooks:

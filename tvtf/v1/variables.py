@@ -192,7 +192,8 @@ def variable_scope(
     Raises:
       ValueError: there is neither a name nor a default name.
     """
-    graph, outer = get_default_graph(), get_variable_scope()
+    graph = get_default_graph()
+    outer = get_variable_scope()
     if name_or_scope is None and default_name is None:
         raise ValueError("If default_name is None then name_or_scope is required")
     defaults = {

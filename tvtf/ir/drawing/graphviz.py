@@ -60,7 +60,9 @@ def _parsed(plain_text: str, graph: Graph) -> Layout:
             # Nodes are named n0, n1 ...: without the letter, a name is an index.
             boxes[int(fields[0][1:])] = Box(*(float(field) * INCH for field in fields[1:5]))
         elif kind == "edge":
-            tail, head, count = int(fields[0][1:]), int(fields[1][1:]), int(fields[2])
+            tail = int(fields[0][1:])
+            head = int(fields[1][1:])
+            count = int(fields[2])
             coordinates = [float(field) * INCH for field in fields[3 : 3 + 2 * count]]
             curves.setdefault((tail, head), []).append(list(zip(coordinates[::2], coordinates[1::2])))
         elif kind == "graph":

@@ -76,7 +76,8 @@ def _box_elements(node: Node, box: Box, longest: float, total: float, is_timed: 
     elif is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
         fill = "#ffffff"  # in a drawing with times, other colours mean times
     corner_radius = min(box.height / 2, 14) if node.kind in ("input", "variable", "result") else 4
-    left, top = box.x - box.width / 2, box.y - box.height / 2
+    left = box.x - box.width / 2
+    top = box.y - box.height / 2
     yield f"<g><title>{escape(node.hover or node.title)}</title>"
     yield (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
