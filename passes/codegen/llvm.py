@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import tvm
@@ -28,7 +29,13 @@ from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code, scratch_folder
 from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code, with_less_unrolling
 from tvtf.passes.codegen.packed_entry import PREFIX, WithPackedEntry
-from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, run_again, run_only_where
+from tvtf.passes.codegen.selective_passes import (
+    has_blocks_to_lower,
+    has_invariant_branches,
+    has_vector_indices,
+    run_again,
+    run_only_where,
+)
 from tvtf.passes.codegen.shipped_subroutines import may_be_shipped, shipped_kernel_code
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.subroutines import SubroutineCompiler, names_in
@@ -126,20 +133,23 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     with_symbols = _with_global_symbols(kernels)
     with_target = tirx.transform.BindTarget(target.with_host(host_target(target)))(with_symbols)
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
-    passes = gpu_passes() if target.kind.name == "cuda" else cpu_passes()
-    host, devices = split_host_device_mods(passes(with_target))
+    if target.kind.name == "cuda":
+        host, devices = split_host_device_mods(gpu_passes()(with_target))
+    else:
+        host, devices = cpu_passes()(with_target), {}
     host = with_local_stack(host)
     host = with_checked_workspace(host)
     return finish_host()(host), {device: finish_device()(part) for device, part in devices.items()}
 
 
+@cache
 def cpu_passes() -> tvm.transform.Pass:
     """Returns the passes from scheduled functions, or unscheduled blocks, to functions that take packed arguments.
 
     This is TVM's own list without passes that don't change our kernels, or do harm. Lowering in parallel with fewer
     passes takes 0.41 s for an autoencoder's kernels on two cores instead of 0.69. Left out are:
 
-    - passes for a GPU's threads and memory, for float8 and for bfloat16 arithmetic, none of which occurs here
+    - passes for a GPU's threads, memory and code, for float8 and for bfloat16 arithmetic, none of which occurs here
       (bfloat16 storage does: LLVM's back end crashes on some of it);
     - RemoveNoOp and CommonSubexprElim, since LLVM does the same in less time, RenormalizeSplitPattern, and StmtSimplify
       before buffers are flattened: without the last three a U-Net's kernels take 8 % less time, LLVM's included;
@@ -150,14 +160,20 @@ def cpu_passes() -> tvm.transform.Pass:
       and give buffers of symbolic size a size in terms of loop variables.
     """
     tir, s_tir_passes = tirx.transform, s_tir.transform
-    vectorize = tvm.transform.Sequential([s_tir_passes.LoopPartition(), tir.VectorizeLoop(True)], name="vectorize")
-    return tvm.transform.Sequential(
+    lower_blocks = tvm.transform.Sequential(
         [
             s_tir_passes.CanonicalizeLoop(),
             s_tir_passes.LowerInitBlock(),
             s_tir_passes.PlanAndUpdateBufferAllocationLocation(),
             s_tir_passes.ConvertBlocksToOpaque(),
             s_tir_passes.LowerMatchBuffer(),
+        ],
+        name="lower_blocks",
+    )
+    vectorize = tvm.transform.Sequential([s_tir_passes.LoopPartition(), tir.VectorizeLoop(True)], name="vectorize")
+    return tvm.transform.Sequential(
+        [
+            run_only_where(lower_blocks, has_blocks_to_lower),
             s_tir_passes.LowerOpaqueBlock(),
             FlattenBuffers,
             run_again(vectorize, has_vector_indices, before=NarrowIndices),
@@ -166,7 +182,6 @@ def cpu_passes() -> tvm.transform.Pass:
             tir.UnrollLoop(),
             tir.StmtSimplify(),
             s_tir_passes.RewriteUnsafeSelect(),
-            tir.SplitHostDevice(),
             WithPackedEntry,
             tir.BF16StorageLegalize(),
         ]

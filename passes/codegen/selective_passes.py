@@ -9,6 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx, transform
 from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import Bind, For, IfThenElse, PrimFunc
 
 from tvtf.core.tvm_visitor import structural_walk
@@ -54,6 +55,22 @@ def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: tr
         return ir.IRModule(results, attrs=mod.attrs)
 
     return run_twice
+
+
+def has_blocks_to_lower(func: PrimFunc) -> bool:
+    """Returns whether a function has more blocks than the one around the loops that a schedule has written.
+
+    Also true for loops with a step, which such loops don't have.
+    """
+
+    def visit_block(block: SBlock) -> Any:
+        is_plain = not (block.iter_vars or block.alloc_buffers or block.match_buffers or block.init)
+        return None if is_plain else tvm_ffi.VisitInterrupt(None)
+
+    def visit_loop(loop: For) -> Any:
+        return None if loop.step is None else tvm_ffi.VisitInterrupt(None)
+
+    return structural_walk(func.body, [(SBlock, visit_block), (For, visit_loop)]) is not None
 
 
 def has_vector_indices(func: PrimFunc) -> bool:

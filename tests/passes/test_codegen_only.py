@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 import tvm
+from tvm import te
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.selective_passes import has_invariant_branches, has_vector_indices, run_only_where
+from tvtf.passes.codegen.selective_passes import (
+    has_blocks_to_lower,
+    has_invariant_branches,
+    has_vector_indices,
+    run_only_where,
+)
+from tvtf.passes.schedule.cpu import schedule
+from tvtf.runtime.target import host_target
 
 
 @T.prim_func(s_tir=True)
@@ -71,6 +79,14 @@ def repeats(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
 def test_vectors_of_indices_are_seen(func, computes):
     vectorized = tvm.tirx.transform.VectorizeLoop(True)(tvm.IRModule({"main": func}))["main"]
     assert has_vector_indices(vectorized) is computes
+
+
+def test_what_a_schedule_writes_has_no_blocks_to_lower():
+    rows, columns = tvm.tirx.IntImm("int64", 8), tvm.tirx.IntImm("int64", 64)
+    x = te.placeholder((rows, columns), "float32", name="x")
+    func = te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] + 1.0)]).with_attr("global_symbol", "main")
+    assert has_blocks_to_lower(func)
+    assert not has_blocks_to_lower(schedule(func, host_target()))
 
 
 @pytest.mark.parametrize("columns", [1, 4, 7, 16, 33])
