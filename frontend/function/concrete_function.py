@@ -424,6 +424,11 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return streams_of_instances(self.graph.root)
 
     @property
+    def assigns_variables(self) -> bool:
+        """Whether a call assigns Variables, itself or where it calls Python."""
+        return bool(self.results.updates or self.graph.root.python.flushed)
+
+    @property
     def may_draw(self) -> bool:
         """Whether calls may draw random numbers; which ops are deferred isn't known."""
         return bool(self.streams) or self._has_deferred_calls

@@ -8,7 +8,7 @@ from parity_calls import result_or_kind
 
 
 def programs(tf):
-    return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf) | _long_chains(tf)
+    return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf) | _long_chains(tf) | _counted(tf)
 
 
 def shown(dataset):
@@ -324,4 +324,38 @@ def _tables(tf):
         "refuses another database": lambda: result_or_kind(sql(driver="postgres")),
         "refuses a query that fails": lambda: result_or_kind(sql("select no from where")),
         "refuses another number of columns": lambda: result_or_kind(sql("select name from people")),
+    }
+
+
+def _counted(tf):
+    """A dataset's function that counts in a Variable, which the traced function around it assigns and reads."""
+    count = tf.Variable(0)
+    rows = tf.data.Dataset.range(6).batch(2)
+
+    def numbered(batch):
+        start = count.read_value()
+        return tf.range(start, count.assign_add(tf.size(batch))), batch
+
+    def total():
+        count.assign(0)
+        return rows.map(numbered).reduce(0, lambda state, row: state * 10 + tf.reduce_sum(row[0]))
+
+    def in_loops():
+        found = 0
+        for i in tf.range(2):
+            count.assign(i * 10)
+            for numbers, _ in rows.map(numbered).take(2):
+                found += tf.reduce_sum(numbers)
+            if found > 1000:
+                count.assign(-1)
+        return found, count.read_value()
+
+    def thrice(body):
+        traced = tf.function(body)
+        return [body(), traced(), traced(), count.numpy()]
+
+    return {
+        "counted": lambda: thrice(total),
+        "counted twice": lambda: thrice(lambda: (total(), total())),
+        "counted in loops": lambda: [tf.function(in_loops)() for _ in range(2)],
     }

@@ -111,6 +111,10 @@ class Dataset(NumberedObject, abc.ABC):
         """The functions of elements of this dataset and of all datasets that it depends on."""
         return [part for part in self._random_parts if isinstance(part, RandomFunction)]
 
+    def assigns_variables(self) -> bool:
+        """Returns whether computing elements is known to assign Variables."""
+        return any(function.assigns_variables() for function in self._random_functions)
+
     @cached_property
     def _random_parts(self) -> list[SeedGenerator | RandomFunction]:
         """What may draw random numbers in this dataset and in all datasets that it depends on, each once."""

@@ -100,6 +100,9 @@ class Traced(Eager):
     def may_draw(self) -> bool:
         return self._traced is None or self._traced.may_draw
 
+    def assigns_variables(self) -> bool:
+        return self._traced is not None and self._traced.assigns_variables
+
     def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
         """Infers the spec of the function's result by a call on the first element, as Python.
 

@@ -91,3 +91,7 @@ class RandomFunction(abc.ABC):
     @abc.abstractmethod
     def may_draw(self) -> bool:
         """Returns whether the function may call random ops."""
+
+    def assigns_variables(self) -> bool:
+        """Returns whether the function is known to assign Variables."""
+        return False

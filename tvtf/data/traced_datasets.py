@@ -57,6 +57,9 @@ class DeferredDataset(Dataset):
         (size,) = traced(lambda *arrays: (np.array(self.build(*arrays).size),), self.tensors, [TensorSpec([], int64)])
         return size
 
+    def assigns_variables(self) -> bool:
+        return any(dataset.assigns_variables() for dataset in self.examples)
+
     def handles(self) -> NoReturn:
         raise NotImplementedError(
             "this dataset depends on tensors of a tf.function, and has elements only when that runs: loop over it there"

@@ -126,6 +126,17 @@ def _lookup(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
     return [], lambda: source
 
 
+def _assigns_variables(source: Any) -> bool:
+    """Returns whether taking an element of a dataset or iterator is known to assign Variables.
+
+    Nothing is known of a parameter of the trace: an assignment then raises an error if the program uses the Variable.
+    """
+    if isinstance(source, (SymbolicDataset, SymbolicIterator)):
+        return False
+    dataset = source if isinstance(source, Dataset) else getattr(source, "_dataset", None)
+    return dataset is not None and dataset.assigns_variables()
+
+
 def begin_in_each_run(dataset: Dataset) -> OwnedIterator:
     """Returns the symbolic iterator of a traced ``iter(dataset)``; each run of the program begins a new iteration.
 
@@ -139,7 +150,7 @@ def begin_in_each_run(dataset: Dataset) -> OwnedIterator:
         latest.iterator = OwnedIterator(find(*values))
         return (np.array(number_of(latest.iterator)),)
 
-    (number,) = traced(begin, numbers, [TensorSpec([], int64)])
+    (number,) = traced(begin, numbers, [TensorSpec([], int64)], is_barrier=_assigns_variables(dataset))
     return SymbolicIterator(number, dataset.element_spec)
 
 
@@ -150,12 +161,18 @@ class DatasetSteps(Steps):
 
     def __init__(self, source: Any) -> None:
         self.spec = source.element_spec
+        self.assigns = _assigns_variables(source)
         numbers, find = _lookup(source)
-        (self.number,) = traced(lambda *values: _begin(find(*values)), numbers, [TensorSpec([], int64)])
+        (self.number,) = traced(
+            lambda *values: _begin(find(*values)), numbers, [TensorSpec([], int64)], is_barrier=self.assigns
+        )
         self.position: Any = self._more()
 
     def _more(self) -> Tensor:
-        (result,) = traced(lambda n: (np.array(_running[int(n)].more()),), [self.number], [TensorSpec([], bool_)])
+        def run(number: np.ndarray) -> tuple[np.ndarray, ...]:
+            return (np.array(_running[int(number)].more()),)
+
+        (result,) = traced(run, [self.number], [TensorSpec([], bool_)], is_barrier=self.assigns)
         return result
 
     def more(self) -> Any:
@@ -163,7 +180,7 @@ class DatasetSteps(Steps):
 
     def element(self) -> Element:
         flat = nest.flatten(self.spec, expand_composites=True)
-        result = traced(lambda n: tuple(arrays(_running[int(n)].take())), [self.number], flat)
+        result = traced(lambda n: tuple(arrays(_running[int(n)].take())), [self.number], flat, is_barrier=self.assigns)
         return nest.pack_sequence_as(self.spec, list(result), expand_composites=True)
 
     def advance(self) -> None:
@@ -211,7 +228,9 @@ def single_of(dataset: Dataset, single: Callable[[Any], Element]) -> Element:
 def _call_in_each_run(source: Any, take: Callable[[Any], list[np.ndarray]], spec: Any) -> Any:
     """Calls a function of a dataset or iterator in each run, and returns its arrays as tensors of ``spec``."""
     numbers, find = _lookup(source)
-    leaves = traced(lambda *values: tuple(take(find(*values))), numbers, nest.flatten(spec, expand_composites=True))
+    flat = nest.flatten(spec, expand_composites=True)
+    is_barrier = _assigns_variables(source)
+    leaves = traced(lambda *values: tuple(take(find(*values))), numbers, flat, is_barrier=is_barrier)
     return nest.pack_sequence_as(spec, list(leaves), expand_composites=True)
 
 
