@@ -77,6 +77,18 @@ print(tf.version.GIT_VERSION, tf1.GIT_VERSION, tf1.version.GIT_VERSION)
     assert lines == [" ".join(["2.21.0"] * 5), " ".join(["v2.21.0"] * 3)]
 
 
+def test_the_package_is_installed_for_libraries_that_ask(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+from importlib import metadata
+print(metadata.version("tensorflow"), [each.version for each in metadata.distributions(name="tensorflow")])
+print(metadata.metadata("tensorflow")["Name"], metadata.version("numpy") > "1", metadata.files("tensorflow"))
+""",
+    )
+    assert lines == ["2.21.0 ['2.21.0']", "tensorflow True None"]
+
+
 def test_private_evaluation_finds_what_depends_on_constants_alone(tmp_path):
     lines = printed(
         tmp_path,

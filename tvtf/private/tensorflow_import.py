@@ -14,7 +14,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution
 from inspect import isclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +51,11 @@ class _Finder(MetaPathFinder):
         module = _module_of(name)
         return None if module is None else ModuleSpec(name, _ExistingModule(module), is_package=True)
 
+    def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
+        """Yields the metadata of the package tensorflow, if that is asked for by its name."""
+        if getattr(context, "name", None) == TENSORFLOW:
+            yield _InstalledTensorFlow()
+
 
 def _module_of(name: str) -> ModuleType | None:
     """Returns tvtf's module for the import of a module of ``tensorflow``, or None if there is none.
@@ -74,6 +81,20 @@ def _keras_is_to_load() -> bool:
     If ``tvtf.keras`` is imported already, it has its own finder for Keras.
     """
     return "tvtf.keras" not in sys.modules and keras_choice.is_free() and has_keras()
+
+
+class _InstalledTensorFlow(Distribution):
+    """What ``importlib.metadata`` says of the package tensorflow: the version, by which libraries find that it is there."""
+
+    def read_text(self, filename: str) -> str | None:
+        return (
+            f"Metadata-Version: 2.1\nName: {TENSORFLOW}\nVersion: {tensorflow_view.VERSION}\n"
+            if filename == "METADATA"
+            else None
+        )
+
+    def locate_file(self, path: Any) -> Any:
+        return Path(tvtf.__path__[0]).parent / path
 
 
 class _ExistingModule(Loader):
