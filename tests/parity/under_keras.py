@@ -152,7 +152,8 @@ def _internal(tf):
         owner.hidden = tf.Variable(3.0)
         flags.append(owner._setattr_tracking)
         owner._delete_tracking("gone")
-        return flags, sorted(owner._trackable_children()), owner.gone
+        references = [(reference.name, reference.ref) for reference in owner._unconditional_checkpoint_dependencies]
+        return flags, sorted(owner._trackable_children()), owner.gone, references
 
     def eager():
         with tf.__internal__.eager_context.eager_mode():

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvtf.composites.value_proto import NotEncodableError, encode_structure
 from tvtf.public.internal import no_automatic_dependency_tracking
 from tvtf.state.containers import wrap, wrap_and_track
-from tvtf.state.trackable import NoDependency
+from tvtf.state.trackable import NoDependency, TrackableReference
 
 
 def get_data_files_path() -> str:
@@ -45,13 +45,6 @@ def no_automatic_dependency_tracking_scope(obj: Any) -> Iterator[None]:
         yield
     finally:
         obj._self_setattr_tracking = was_tracking
-
-
-class TrackableReference(NamedTuple):
-    """A trackable object that another one depends on, and the name of the dependency."""
-
-    name: str
-    ref: Any
 
 
 def can_encode(nested_structure: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,13 @@ class DeferredRestore(Protocol):
     restore_uid: int
 
     def restore(self, trackable: Trackable) -> None: ...
+
+
+class TrackableReference(NamedTuple):
+    """A trackable object that another one depends on, and the name of the dependency."""
+
+    name: str
+    ref: Any
 
 
 class Tracking:
@@ -90,6 +97,16 @@ class Trackable:
     @property
     def _deferred_dependencies(self) -> dict[str, list[DeferredRestore]]:
         return self._tracking.deferred
+
+    @property
+    def _unconditional_checkpoint_dependencies(self) -> list[TrackableReference]:
+        """The tracked children with their names. Libraries read them by this name, TensorFlow's."""
+        return [TrackableReference(name, child) for name, child in self._tracking.children.items()]
+
+    @property
+    def _unconditional_dependency_names(self) -> dict[str, Trackable]:
+        """The tracked children by name. Libraries read and add to them by this name, TensorFlow's."""
+        return self._tracking.children
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
         """Returns the tracked child objects by name. A checkpoint numbers them in this order.
