@@ -1,6 +1,8 @@
 """Lines of CSV, compressed bytes, examples as JSON, sparse tensors as strings, names of files."""
 
 import gzip
+import os
+import tempfile
 import zlib
 
 
@@ -15,7 +17,24 @@ def programs(tf):
         found = io.match_filenames_once("/nowhere/at/all/*")
         return found.shape, found.dtype
 
+    def final_slashes():
+        with tempfile.TemporaryDirectory() as folder:
+            with io.TFRecordWriter(f"{folder}/records/") as writer:
+                writer.write(b"one")
+            with io.gfile.GFile(f"{folder}/text//", "w") as file:
+                file.write("line\n")
+            io.gfile.rename(f"{folder}/text/", f"{folder}/lines/")
+            records, texts = (
+                tf.data.TFRecordDataset(f"{folder}/records/"),
+                tf.data.TextLineDataset([f"{folder}/lines/"]),
+            )
+            found = [list(each.as_numpy_iterator()) for each in (records, texts)]
+            found.append((io.gfile.GFile(f"{folder}/lines/").read(), io.gfile.stat(f"{folder}/lines/").length))
+            io.gfile.remove(f"{folder}/lines/")
+            return found, sorted(os.listdir(folder))
+
     return {
+        "files named with final slashes": final_slashes,
         "csv": lambda: io.decode_csv(lines, defaults),
         "csv scalar": lambda: io.decode_csv("5;6", [[1], [1]], field_delim=";"),
         "csv dtypes": lambda: io.decode_csv(

@@ -106,6 +106,12 @@ class Replacement:
             del self._pending[0]  # if renaming fails, the files that are still pending are removed
 
 
+def file_path(path: Any) -> str:
+    """Returns a file's path as text without final slashes, which TensorFlow ignores and operating systems refuse."""
+    text = os.fsdecode(path)
+    return text.rstrip("/") or text
+
+
 def digest_of(path: str) -> str:
     """Computes the SHA-256 of a file, as hexadecimal digits."""
     digest = hashlib.sha256()

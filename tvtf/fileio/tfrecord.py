@@ -18,7 +18,7 @@ import numpy as np
 from tvtf.core.primitive import export
 from tvtf.errors import DataLossError
 from tvtf.fileio import crc32c
-from tvtf.fileio.atomic_file import named_failures
+from tvtf.fileio.atomic_file import file_path, named_failures
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.fileio.inflate import WINDOW_BITS, Inflated, read_fully
 
@@ -50,7 +50,7 @@ def opened(path: str, compression: str = "") -> Any:
       NotFoundError: the file does not exist.
     """
     with named_failures(path, "read"):
-        file = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller reads and closes it
+        file = open(file_path(path), "rb", buffering=0)  # noqa: SIM115 - the caller reads and closes it
     return Inflated(file, compression, path) if compression else file
 
 
@@ -250,7 +250,7 @@ class TFRecordWriter:
         self._compressor = zlib.compressobj(wbits=WINDOW_BITS[compression]) if compression else None
         self._path = os.fsdecode(path)
         with named_failures(self._path, "write"):
-            self._file = open(path, "wb")  # noqa: SIM115 - closed by `close`
+            self._file = open(file_path(path), "wb")  # noqa: SIM115 - closed by `close`
 
     def write(self, record: bytes) -> None:
         """Appends a record, a byte string, to the file."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tvtf.core.primitive import export
 from tvtf.errors import AlreadyExistsError, FailedPreconditionError, NotFoundError
-from tvtf.fileio.atomic_file import named_failures
+from tvtf.fileio.atomic_file import file_path, named_failures
 
 Path = str | bytes | os.PathLike[str]
 
@@ -128,7 +128,7 @@ def remove(path: Path) -> None:
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/remove
     """
     with named_failures(_path_text(path), "delete"):
-        os.remove(_path_text(path))
+        os.remove(file_path(_path_text(path)))
 
 
 @export("io.gfile.rmtree")
@@ -165,7 +165,7 @@ def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
     """
     _check_free(_path_text(dst), overwrite)
     with named_failures(_path_text(src), "rename"):
-        os.replace(_path_text(src), _path_text(dst))
+        os.replace(file_path(_path_text(src)), file_path(_path_text(dst)))
 
 
 @export("io.gfile.copy")
@@ -215,7 +215,7 @@ def stat(path: Path) -> FileStatistics:
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/stat
     """
     with named_failures(_path_text(path), "read"):
-        status = os.stat(_path_text(path))
+        status = os.stat(file_path(_path_text(path)))
     return FileStatistics(status.st_size, status.st_mtime_ns, os.path.isdir(_path_text(path)))
 
 
@@ -307,7 +307,7 @@ class GFile:
         if self._file is None:
             encoding = None if "b" in self._mode else "utf-8"
             with named_failures(self._name, purpose):
-                self._file = open(self._name, self._mode, encoding=encoding)  # noqa: SIM115 - closed by `close`
+                self._file = open(file_path(self._name), self._mode, encoding=encoding)  # noqa: SIM115 - closed by `close`
         return self._file
 
     def _call(self, purpose: str, method: str, *args: Any) -> Any:
