@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 import numpy as np
-import pytest
+from covering import covering
 
 import tvtf as tf
 
@@ -42,8 +42,7 @@ def model(name):
     return tf.keras.Model(x, layers.GlobalAveragePooling1D()(numbers)), given
 
 
-@pytest.mark.parametrize("way", ["export", "save"])
-@pytest.mark.parametrize("name", ["TextVectorization", "StringLookup", "IntegerLookup"])
+@covering(name=["TextVectorization", "StringLookup", "IntegerLookup"], way=["export", "save"])
 def test_tables_go_with_a_model(name, way):
     made, given = model(name)
     expected = made(tf.constant(given.astype(object) if given.dtype.kind == "U" else given))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import covering
 
 import tvtf as tf
 
@@ -37,8 +38,7 @@ CALLS = {
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
-@pytest.mark.parametrize("shape", [[None, None, None], None], ids=["known rank", "unknown rank"])
-@pytest.mark.parametrize("name", CALLS)
+@covering(name=list(CALLS), shape={"known rank": [None, None, None], "unknown rank": None})
 def test_a_computed_axis(name, shape):
     call = CALLS[name]
     signature = [tf.TensorSpec(shape, tf.float32), tf.TensorSpec([], tf.int32)]

@@ -4,6 +4,7 @@ import operator
 
 import numpy as np
 import pytest
+from covering import covering
 
 import tvtf as tf
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -217,8 +218,11 @@ NUMBERS = [3, -1, 127, 129, 301, (1 << 15) + 1, (1 << 31) - 1, (1 << 31) + 1, (1
 NUMBERS += [10**400, 1.5, 1e300]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float32"])
-@pytest.mark.parametrize("compute", OPERATORS)
+@covering(
+    shifts=2,
+    compute={compute.__name__: compute for compute in OPERATORS},
+    dtype=["int8", "uint8", "int32", "int64", "float16", "float32"],
+)
 def test_python_numbers_beside_tensors_are_the_same_in_functions(compute, dtype):
     """Those that the dtype can't hold, too: they wrap around or are refused, in both worlds."""
     x = tf.constant([1, 0, 3], dtype) + 2

@@ -20,6 +20,7 @@ from tvtf.passes.schedule.cpu import SCHEDULED, ScheduleCPU, schedule
 HOST = Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": 2})
 AVX2 = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
 TARGETS = [HOST, AVX2] if codegen.llvm_get_system_x86_vendor() else [HOST]
+NAMED_TARGETS = dict(zip(("host", "avx2"), TARGETS))
 RNG = np.random.default_rng(7)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from schedule_programs import TARGETS, run_te, tensor, values
+from covering import covering
+from schedule_programs import NAMED_TARGETS, run_te, tensor, values
 from test_schedule_kernels import convolve
 from tvm import te, tirx
 from tvm.target import Target
@@ -49,8 +50,7 @@ def oracle(operands: list[np.ndarray], how: tuple) -> np.ndarray:
     return convolve(np.maximum(convolve(y, window, *how) + offset, 0), last, *POINT)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@covering(case=CASES, target=NAMED_TARGETS)
 def test_bands_give_what_whole_images_do(case, target: Target) -> None:
     x_shape, wide, results, window, stride, padding = case
     how = around(window, wide, stride, padding)

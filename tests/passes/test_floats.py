@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from covering import covering
 
 import tvtf as tf
 
@@ -78,8 +79,7 @@ USED = [
 ]
 
 
-@pytest.mark.parametrize("name", MOVED)
-@pytest.mark.parametrize("shape", [(3, 5), (9, 130)])
+@covering(name=list(MOVED), shape=[(3, 5), (9, 130)])
 def test_what_choices_of_places_give_is_computed_with(name, shape):
     """Each use has an input to itself, so that it is a kernel with the choices in it."""
     inputs = [np.roll(np.resize(np.concatenate([X, Y[:-2]]), shape), step) for step in range(len(USED))]

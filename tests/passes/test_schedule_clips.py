@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from convolution_checks import check_convolution
-from schedule_programs import TARGETS, tensor
+from covering import covering
+from schedule_programs import NAMED_TARGETS, TARGETS, tensor
 from tvm import te, tirx
 from tvm.target import Target
 
@@ -26,8 +27,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
+@covering(case=CONVOLUTIONS, target=NAMED_TARGETS)
 def test_convolution_without_its_border(case, target: Target) -> None:
     check_convolution(case, target)
 

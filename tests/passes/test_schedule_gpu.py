@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from covering import covering
 from gpu_emulation import backwards
 from schedule_programs import dtype_of, tensor, values
 from tvm import ir, te, tirx
@@ -27,7 +28,15 @@ MOST_THREADS = 1024
 MOST_SHARED_BYTES = {"sm_80": 163 * 1024, "sm_90a": 227 * 1024}
 """Of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 EMULATED = [emulated_gpu_target(), emulated_gpu_target(tf32=True)]
-each_target = pytest.mark.parametrize("target", EMULATED, ids=["float32", "tf32"])
+NAMED_EMULATED = dict(zip(("float32", "tf32"), EMULATED, strict=True))
+each_target = pytest.mark.parametrize("target", NAMED_EMULATED.values(), ids=NAMED_EMULATED)
+TURNED = {
+    "neither": (False, False),
+    "right": (False, True),
+    "left": (True, False),
+    "both": (True, True),
+}
+"""Which operands of a product are given transposed."""
 
 
 def function(result: te.Tensor, operands: list[te.Tensor]) -> tirx.PrimFunc:
@@ -64,8 +73,7 @@ def test_threads_move_several_elements_at_once() -> None:
     assert scheduled.script().count("T.vectorized(T.int64(4))") == 2
 
 
-@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
-@pytest.mark.parametrize("shape", [(3, 5), (40, 300), (1000, 33), (300, 1030)])
+@covering(shifts=2, shape=[(3, 5), (40, 300), (1000, 33), (300, 1030)], axis=[0, 1, (0, 1)])
 def test_sum(shape: tuple[int, int], axis: int | tuple[int, ...]) -> None:
     x, data = tensor(shape), values(shape)
     k = [
@@ -105,11 +113,10 @@ def test_cumsum(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(run(result, {x: data}, shape), np.cumsum(data, 1), rtol=1e-4, atol=1e-5)
 
 
-@each_target
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
-@pytest.mark.parametrize("left, right", [(False, False), (False, True), (True, False), (True, True)])
-def test_matmul(left: bool, right: bool, dtype: str, target) -> None:
+@covering(shifts=2, turned=TURNED, dtype=["float16", "float32", "float64", "int32"], target=NAMED_EMULATED)
+def test_matmul(turned: tuple[bool, bool], dtype: str, target) -> None:
     m, n, k = 33, 70, 45
+    left, right = turned
     a, b = (
         np.rint(values(shape)).astype(dtype_of(dtype))
         for shape in ((k, m) if left else (m, k), (n, k) if right else (k, n))
@@ -120,12 +127,16 @@ def test_matmul(left: bool, right: bool, dtype: str, target) -> None:
     np.testing.assert_array_equal(run(result, {x: a, y: b}, (m, n), target), wide.astype(dtype_of(dtype)))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("sizes", [(128, 256, 64), (130, 300, 72), (136, 136, 200), (129, 131, 65)])
-@pytest.mark.parametrize("left, right", [(False, False), (False, True), (True, False), (True, True)])
+@covering(
+    shifts=2,
+    turned=TURNED,
+    dtype=["float16", "bfloat16"],
+    sizes=[(128, 256, 64), (130, 300, 72), (136, 136, 200), (129, 131, 65)],
+)
 def test_products_of_warpgroups(
-    left: bool, right: bool, sizes: tuple[int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
+    turned: tuple[bool, bool], dtype: str, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    left, right = turned
     monkeypatch.setattr(tiles, "BLOCKS_THAT_FILL", 1)
     m, n, k = sizes
     a, b = (
@@ -213,10 +224,10 @@ def test_convolution(strides: int, channels: int, target) -> None:
     )
 
 
-@each_target
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("sizes", [(20, 20, 1040), (64, 70, 960)])
-def test_long_products_in_parts(sizes: tuple[int, int, int], dtype: str, target) -> None:
+@covering(
+    shifts=2, dtype=["float16", "float32", "float64"], sizes=[(20, 20, 1040), (64, 70, 960)], target=NAMED_EMULATED
+)
+def test_long_products_in_parts(dtype: str, sizes: tuple[int, int, int], target) -> None:
     m, n, k = sizes
     a, b = (np.arange(r * c).reshape(r, c) % 3 - 1.0 for r, c in ((m, k), (k, n)))
     x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")

@@ -9,7 +9,8 @@ import pytest
 import tvm_ffi
 from convolution_checks import check_convolution
 from convolution_oracle import Geometry, convolve, gradients
-from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
+from covering import covering
+from schedule_programs import HOST, NAMED_TARGETS, TARGETS, run_relax, run_te, tensor, values
 from tvm import IRModule, relax, te, tirx
 from tvm.target import Target
 
@@ -52,8 +53,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
+@covering(case=CONVOLUTIONS, target=NAMED_TARGETS)
 def test_convolution_and_gradients(case, target: Target) -> None:
     check_convolution(case, target)
 
@@ -129,8 +129,7 @@ POOLS = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", POOLS.values(), ids=POOLS.keys())
+@covering(case=POOLS, target=NAMED_TARGETS)
 def test_pooling_and_gradients(case, target: Target) -> None:
     x_shape, window, strides, padding = case
     a = np.round(values(x_shape))

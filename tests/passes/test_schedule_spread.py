@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 from convolution_oracle import convolve, gradients
-from schedule_programs import TARGETS, run_te, tensor, values
+from covering import covering
+from schedule_programs import NAMED_TARGETS, TARGETS, run_te, tensor, values
 from tvm import te, tirx
 from tvm.target import Target
 
@@ -62,8 +63,7 @@ def check(case, target, is_sure=True):
     np.testing.assert_allclose(run_te(dx, {dy: g, w: b}, shape, target), want_dx, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@covering(case=CASES, target=NAMED_TARGETS)
 def test_groups(case, target: Target) -> None:
     check(case, target)
 

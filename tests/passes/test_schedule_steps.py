@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from convolution_oracle import gradients
-from schedule_programs import HOST, TARGETS, run_te, tensor, values
+from covering import covering
+from schedule_programs import HOST, NAMED_TARGETS, run_te, tensor, values
 from tvm import te, tirx
 from tvm.target import Target
 
@@ -38,8 +38,7 @@ def _how(w_shape: tuple[int, ...]) -> tuple:
     return (stride,) * rank, [(1, 0)] * rank, (1,) * rank, 1
 
 
-@pytest.mark.parametrize("target", [*TARGETS, ONE_CORE], ids=["host", "avx2", "one core"])
-@pytest.mark.parametrize("case", GRADIENTS.values(), ids=GRADIENTS.keys())
+@covering(case=GRADIENTS, target=NAMED_TARGETS | {"one core": ONE_CORE})
 def test_filters_gradient_in_steps(case, target: Target) -> None:
     x_shape, w_shape = case
     strides, padding, *rest = _how(w_shape)
@@ -69,10 +68,13 @@ PANELS = {
 }
 
 
-@pytest.mark.parametrize("target", [*TARGETS, ONE_CORE], ids=["host", "avx2", "one core"])
-@pytest.mark.parametrize("case", PANELS.values(), ids=PANELS.keys())
-@pytest.mark.parametrize("ended", [False, True], ids=["bare", "with an epilogue"])
-def test_filters_gradient_in_panels(case, ended: bool, target: Target) -> None:
+@covering(
+    shifts=2,
+    case=PANELS,
+    target=NAMED_TARGETS | {"one core": ONE_CORE},
+    ended={"bare": False, "with an epilogue": True},
+)
+def test_filters_gradient_in_panels(case, target: Target, ended: bool) -> None:
     x_shape, w_shape = case
     how = _how(w_shape)
     a, g = (

@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 from convolution_oracle import Geometry, convolve, gradients
-from schedule_programs import HOST, TARGETS, run_te, tensor, values
+from covering import covering
+from schedule_programs import HOST, NAMED_TARGETS, TARGETS, run_te, tensor, values
 from tvm import te, tirx
 from tvm.target import Target
 
@@ -74,8 +75,7 @@ def check_depthwise(case, target, is_sure=True):
     np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), want_dw, rtol=1e-4, atol=near)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@covering(case=CASES, target=NAMED_TARGETS)
 def test_depthwise_convolutions(case, target: Target) -> None:
     check_depthwise(case, target)
 
@@ -173,8 +173,7 @@ def check_gradient_of_a_max_pool(case, target):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", GRADIENTS.values(), ids=GRADIENTS)
+@covering(case=GRADIENTS, target=NAMED_TARGETS)
 def test_gradients_of_max_pools(case, target: Target) -> None:
     check_gradient_of_a_max_pool(case, target)
 

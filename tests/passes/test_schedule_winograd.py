@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
+from covering import covering
+from schedule_programs import HOST, NAMED_TARGETS, TARGETS, run_relax, run_te, tensor, values
 from test_schedule_kernels import convolve, gradients
 from tvm import relax, te, tirx
 from tvm.target import Target
@@ -15,7 +16,6 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.winograd_tiling import Shape, fastest_filter_tiling, fastest_tiling
 
 MOSTLY_HOST = [TARGETS[0], pytest.param(TARGETS[1], marks=pytest.mark.sweep)]
-"""Filters' gradients run on both always."""
 
 WINOGRAD, FILTER_WINOGRAD = "filters = T.alloc_buffer", "transformed = T.alloc_buffer"
 """What only those kernels' schedules have."""
@@ -200,8 +200,7 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", FILTERS.values(), ids=FILTERS.keys())
+@covering(case=FILTERS, target=NAMED_TARGETS)
 def test_filter_gradient(case, target: Target) -> None:
     x_shape, results, padding, dilation, groups, window = of_all(case)
     how = (STEPS, padding, (dilation, dilation), groups)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import covering
 
 import tvtf as tf
 
@@ -42,9 +43,7 @@ def written_out(mode, ways, x, h, c, weights, biases):
     return x, np.stack(last_h), np.stack(last_c)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("direction", ["unidirectional", "bidirectional"])
-@pytest.mark.parametrize("mode", GATES)
+@covering(shifts=2, mode=list(GATES), direction=["unidirectional", "bidirectional"], layers=[1, 2])
 def test_layers_are_those_written_out(mode, direction, layers):
     rng = np.random.default_rng(1)
     ways = 2 if direction == "bidirectional" else 1
