@@ -87,8 +87,16 @@ def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
 def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
     """Evaluates a function, and differentiates the sum of its outputs in reverse mode.
 
-    Returns the outputs, then the gradient of each parameter at the positions ``wrt``. A parameter that no output
-    depends on has a gradient of zeros.
+    A parameter that no output depends on has a gradient of zeros.
+
+    Args:
+      mod: the module.
+      name: the name of the function.
+      params: the values of the function's parameters.
+      wrt: the positions of the parameters to differentiate with respect to.
+
+    Returns:
+      the outputs, then the gradient of each of these parameters.
     """
     recorder = Recorder()
     for i in wrt:

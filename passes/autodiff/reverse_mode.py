@@ -52,6 +52,10 @@ class Recorder:
 
         The primitive's differentiable outputs then count as computed from a watched tensor. Other primitives need no
         record, which would keep their inputs alive.
+
+        Args:
+          prim: the primitive.
+          inputs, outputs, attrs: its inputs, its output or outputs, and its attributes.
         """
         active = self.active
         # A loop instead of `any` with a generator: this is run for each op, and a generator takes longer to create.

@@ -119,8 +119,8 @@ def _with_more_rows(array: Tensor) -> Tensor:
     """
     rows, *dims = array._type.shape
     new_rows = fresh_dim(state.trace.root.unique("rows"))
-    bind.told_dims(
-        bind.cast(bind.reshape(scalar_of(2 * rows + INITIAL_ROWS), shape=(1,)), dtype=int64), dims=(new_rows,)
-    )
+    row_count = bind.reshape(scalar_of(2 * rows + INITIAL_ROWS), shape=(1,))
+    bind.told_dims(bind.cast(row_count, dtype=int64), dims=(new_rows,))
     added = new_stack(new_rows - rows, TensorType(tuple(dims), array.dtype))
-    return bind.ensure_shape(bind.concat(array, added, axis=0), shape=(new_rows, *dims))
+    enlarged = bind.concat(array, added, axis=0)
+    return bind.ensure_shape(enlarged, shape=(new_rows, *dims))

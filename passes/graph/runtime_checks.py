@@ -89,13 +89,14 @@ def variable_memory_params(mod: tvm.IRModule, function: relax.Function) -> set[i
     They are negative, counted from the end as in ``params[-1]``.
     """
     params = list(function.params)
-    memories = {m for _, _, *memory in _assignments(function) for m in memory}
+    memories = {param for _old, _value, *memory in _assignments(function) for param in memory}
     # Nested branches and loops may assign Variables, too.
     for value in _calls_of(function):
         for nested in _subfunctions(value):
             operands = dialect.read(value).inputs
-            memories.update(operands[i] for i in variable_memory_params(mod, mod[nested]))
-    return {params.index(m) - len(params) for m in memories}
+            nested_indices = variable_memory_params(mod, mod[nested])
+            memories.update(operands[i] for i in nested_indices)
+    return {params.index(memory) - len(params) for memory in memories}
 
 
 class _Guarded(Evaluation):

@@ -67,7 +67,9 @@ class Simplified(Evaluation):
         op = self.without_broadcasts(Operation(prim.name, inputs, attrs))
         rule = RULES.get(prim.name)
         simpler = rule(self, op) if rule else None
-        return simpler if simpler is not None else self.remember(op, prim.bind(*op.inputs, **attrs))
+        if simpler is not None:
+            return simpler
+        return self.remember(op, prim.bind(*op.inputs, **attrs))
 
     def bind_again(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Emits the primitive ``name`` that a rewrite rule returns; this primitive is simplified in turn."""
@@ -252,9 +254,10 @@ def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | 
     # With one row axis, the operands are matrices already.
     if not 1 < row_axis_count <= len(ROW_AXES) or not same_shape(left_shape[:-1], right_shape[:-1]):
         return None
-    keeps_columns = all(same_shape(x._type.shape[-1:], y._type.shape[-1:]) for x, y in zip(sources, op.inputs))
-    if not keeps_columns:
-        return None
+    for source, reshaped in zip(sources, op.inputs):
+        keeps_columns = same_shape(source._type.shape[-1:], reshaped._type.shape[-1:])
+        if not keeps_columns:
+            return None
     row_axes = ROW_AXES[:row_axis_count]  # the products are summed over all of them
     return rewriter.bind_again("contract", sources, {"equation": f"{row_axes}m,{row_axes}n->mn"})
 
@@ -343,7 +346,8 @@ def _fold_product_of_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
     producer = rewriter.operation_of(x)
     if producer is None or producer.name != "dims_vector":
         return None
-    dim = rewriter.bind_again("dims_vector", [], {**producer.attrs, "dims": (size_of(producer.attrs["dims"]),)})
+    size = size_of(producer.attrs["dims"])
+    dim = rewriter.bind_again("dims_vector", [], {**producer.attrs, "dims": (size,)})
     return dim if op.attrs["keepdims"] else rewriter.bind_again("reshape", [dim], {"shape": ()})
 
 

@@ -461,6 +461,12 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
     The error's message shows the tensors ``shown``. Before the error, the pairs of a value and a Variable in
     ``pending`` are written. A kernel raises the error; if tensors are shown, the host raises it.
+
+    Args:
+      legalizer: the pass, to which kernels are added.
+      out: collects the new bindings.
+      call: the call to lower.
+      bound: the call's operands and attributes.
     """
     ok, *operands = bound.inputs
     shown_count = bound.attrs.get("shown", 0)

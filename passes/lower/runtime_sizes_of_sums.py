@@ -170,12 +170,14 @@ def _is_over_all_rows(column_sums: _ColumnSums, column_axes: Sequence[Axis]) -> 
     row = _flat_index(sums.reduce)
 
     def is_in_own_column(load: TensorLoad) -> bool:
+        """Returns whether a load reads the element of the row and column of the current term."""
         if load.source.same_as(sums.buffer):  # the value that is accumulated
             return all(index.same_as(axis.var) or axis.size == 1 for index, axis in zip(load.indices, sums.spatial))
         if matrices.element_counts[load.source] == 1:
             return True
         expected = row * matrices.columns + column if matrices.is_matrix(load.source) else column
-        return bool(analyzer.can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected))
+        position = access.flat_offset(load.source, list(load.indices))
+        return bool(analyzer.can_prove_equal(position, expected))
 
     return all(map(is_in_own_column, sums.loads))
 

@@ -237,13 +237,13 @@ class ColumnTile:
         channel_count = int(broadcast_axis.extent)
 
         def add_terms_of_channel(outer_indices: AxisIndices, channel: int) -> Stmt:
+            """Emits the sum over the innermost axis of terms, for one input channel of each group."""
             channel_index = {broadcast_axis.var: index(channel)}
 
             def add_term(innermost_index: AxisIndices) -> Stmt:
                 term_indices = {**outer_indices, **channel_index, **innermost_index}
-                return emit.unrolled_nest(
-                    self.sizes, lambda offsets: self._broadcast_row(term_indices, channel, offsets)
-                )
+                add_to_row = partial(self._broadcast_row, term_indices, channel)
+                return emit.unrolled_nest(self.sizes, add_to_row)
 
             return loop_over_ranges(innermost_ranges, add_term)
 

@@ -88,7 +88,15 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
 
 
 def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> Stmt:
-    """Emits a reduction chunk by chunk of its results: sums a chunk in memory, step by step, then runs the epilogue."""
+    """Emits a reduction chunk by chunk of its results.
+
+    A chunk is summed in memory, step by step. Then the epilogue runs on it.
+
+    Args:
+        planned: the reduction and its plan.
+        panels: the numbers of chunks and the steps.
+        parallel: whether the chunks are parallel tasks.
+    """
     tiled = [axis for axis in planned.stage.spatial if axis.var in panels.chunk_counts]
     has_no_epilogue = planned.stores == (planned.stage,)
     sums_stage = planned.stage if has_no_epilogue else _sums_in_memory(planned.stage)

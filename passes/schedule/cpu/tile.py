@@ -190,12 +190,11 @@ def loop_over_edges(
         return loop_over_ranges([range_], lambda values: with_inner_loops(values, checked))
 
     def with_inner_loops(values: AxisIndices, checked: Sequence[Clip]) -> Stmt:
-        return loop_over_edges(
-            inner_ranges,
-            edges,
-            lambda axis_indices, all_checked: body({**values, **axis_indices}, all_checked),
-            checked,
-        )
+
+        def inner_body(axis_indices: AxisIndices, all_checked: Sequence[Clip]) -> Stmt:
+            return body({**values, **axis_indices}, all_checked)
+
+        return loop_over_edges(inner_ranges, edges, inner_body, checked)
 
     def inside_or_checked(values: AxisIndices) -> Stmt:
         is_inside = tirx.all(values[range_.axis.var] >= first, values[range_.axis.var] < stop)

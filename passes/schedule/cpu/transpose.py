@@ -60,6 +60,7 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
     """
 
     def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        """Emits the transpose of a tile from the second array to the first, with the strides as numbers."""
         result, source = arrays
         column_stride, row_stride = numbers
 

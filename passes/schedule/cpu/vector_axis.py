@@ -117,6 +117,12 @@ def directions(
     """Yields the directions that vectors of a reduction can run in, among which tuning chooses.
 
     They are those of `default_direction`, which has the same arguments.
+
+    Args:
+        stage: the reduction.
+        reduction_axis, result_axis: the axes of terms and of results along which vectors could run; None if there is
+            none.
+        operands: the loads of the reduction's operands.
     """
     if result_axis is not None:
         yield ALONG_RESULTS

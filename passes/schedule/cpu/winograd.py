@@ -747,14 +747,14 @@ class _WinogradEmitter:
             return self._emit_result_row_without_epilogue(block, panel, tile_row)
         # With few input channels, a subroutine call would take a large part of the time.
         if self.shape.in_channels < MIN_TERMS:
-            return emit.loop(
-                self.tile_columns, lambda tile: self._emit_tile_with_epilogue(block, panel, tile_row, tile)
-            )
+            emit_tile = partial(self._emit_tile_with_epilogue, block, panel, tile_row)
+            return emit.loop(self.tile_columns, emit_tile)
         tiles = self._tiles_per_epilogue
-        return emit.loop(
-            self.tile_columns // tiles,
-            lambda part: self._emit_tiles_with_epilogue(block, panel, tile_row, part * tiles, tiles),
-        )
+
+        def emit_tiles(part: ir.Expr) -> Stmt:
+            return self._emit_tiles_with_epilogue(block, panel, tile_row, part * tiles, tiles)
+
+        return emit.loop(self.tile_columns // tiles, emit_tiles)
 
     @property
     def _tiles_per_epilogue(self) -> int:
@@ -842,13 +842,15 @@ class _WinogradEmitter:
             return emit.load(results, [index(row), index(tile * size + column_in_tile), lane])
 
         def store_vector(row_and_column: list[ir.Expr], first_lane: ir.Expr, lanes: int) -> Stmt:
+            """Emits the epilogue on one vector of channels, at a row and column of the buffer of results."""
             row, buffer_column = row_and_column
             column = first_tile * size + buffer_column
 
             def result_item(lane: ir.Expr) -> TensorLoad:
                 return emit.load(results, [row, buffer_column, lane])
 
-            return self._emit_epilogue_on_vector(result_item, (block, panel, tile_row, row, column), first_lane, lanes)
+            position = (block, panel, tile_row, row, column)
+            return self._emit_epilogue_on_vector(result_item, position, first_lane, lanes)
 
         def emit_channels(channels: int) -> Stmt:
             """Emits the result transform of some channels of the panel, then the epilogue on each vector of results."""

@@ -592,7 +592,13 @@ class _FilterGradientEmitter:
             return emit.load(self.sum_buffer, [*sums_at, position, channel, first_lane])
 
         def store_result(row: ir.Expr, column: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            """Emits the epilogue on one element of the filter gradient. The epilogue stores the element."""
+            """Emits the epilogue on one element of the filter gradient. The epilogue stores the element.
+
+            Args:
+                row, column: the position of the tap in the window.
+                lane: the lane of the output channels.
+                item: the element.
+            """
             group, channel_panel, result_panel = panel
             # Input channels are counted over all planes of a window.
             channel_over_planes = channel_panel * self.tiling.channels + channel

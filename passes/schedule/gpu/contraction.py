@@ -166,6 +166,7 @@ class _TileKernel:
             return instruction.wait_for_copies(block.target, prefetch_distance - 1)
 
         def prefetch_and_multiply(thread: ir.Expr) -> Stmt:
+            """Emits a thread's part of an iteration: the copy of a later tile, and the product of the current one."""
             prefetch = self.copy_tiles_if_needed(thread, step + prefetch_distance, steps)
             multiply = self.multiply_tiles(thread, step % self.tile.stages)
             if not instruction.is_asynchronous:
@@ -281,12 +282,15 @@ class _TileKernel:
         tile = self.tile
 
         def add_outer_product(term: ir.Expr) -> Stmt:
+            """Emits the addition of one term to all accumulators of a thread."""
+
             def add_product(indices: list[ir.Expr]) -> Stmt:
                 row_of_thread, column_of_thread = indices
                 index = row_of_thread * tile.own_columns + column_of_thread
                 left = emit.load(self.shared, self.left.indices_of(stage, row + row_of_thread, term))
                 right = emit.load(self.shared, self.right.indices_of(stage, column + column_of_thread, term))
-                return self.accumulators.store(thread, self.accumulators.load(thread, index) + left * right, index)
+                accumulated = self.accumulators.load(thread, index) + left * right
+                return self.accumulators.store(thread, accumulated, index)
 
             return emit.unrolled_nest([tile.own_rows, tile.own_columns], add_product)
 

@@ -164,6 +164,7 @@ def reduce_in_block(
         """
 
         def emit_thread(thread: ir.Expr) -> Stmt:
+            """Emits the combination of a thread's partial result with that of the thread ``distance`` slices away."""
             slice_index = split.slice_of(thread)
             result = split.result_of(thread)
             own_partial = emit.load(partials, [thread])
