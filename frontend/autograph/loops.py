@@ -343,6 +343,7 @@ class _Loop:
         """
 
         def with_check(name: str, value: Any) -> Any:
+            """Adds a run-time check to a variable's tensors, which fails if no iteration has set the variable."""
             message = MSG_NO_ITERATION + name
 
             def with_leaf_check(leaf: Any) -> Any:

@@ -778,7 +778,9 @@ def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
       after: the loop variable after an iteration.
     """
     old_dims, new_dims = before._type.shape, after._type.shape
-    if isinstance(old_dims, AnyShape) or isinstance(new_dims, AnyShape) or len(old_dims) != len(new_dims):
+    if isinstance(old_dims, AnyShape) or isinstance(new_dims, AnyShape):
+        return None
+    if len(old_dims) != len(new_dims):
         return None
     are_equal = [same_dim(old, new) for old, new in zip(old_dims, new_dims)]
     if after.claimed is not None:  # the sizes that `set_shape` claims

@@ -189,11 +189,15 @@ class _ReplayEffects(WithoutEffects):
 
         For a side effect, the recorded results are returned instead.
         """
-        if self.effect_records is None or not (has_effect_results(prim, attrs) or is_flow_with_effects(prim, attrs)):
+        if self.effect_records is None:
+            return super().bind(prim, inputs, attrs)
+        is_effect = has_effect_results(prim, attrs) or is_flow_with_effects(prim, attrs)
+        if not is_effect:
             return super().bind(prim, inputs, attrs)
         record = next(self.effect_records)
         if not isinstance(record, _Effect):
-            return record.run_without_effects(inputs, [next(self.remaining) for _ in range(record.count)])
+            nested_results = [next(self.remaining) for _ in range(record.count)]
+            return record.run_without_effects(inputs, nested_results)
         if not record.is_needed:  # nothing reads its results, so that they weren't passed in
             return zeros_for(prim, inputs, attrs)
         values = tuple(next(self.remaining) for _ in range(record.size))

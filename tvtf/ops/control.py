@@ -242,6 +242,7 @@ def own_dims(entry: TensorType, varying: set[int]) -> tuple[Dim, ...]:
 def _while_numpy(
     *inputs: np.ndarray, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[np.ndarray, ...]:
+    """Runs a while loop on arrays. The arguments are those of ``while``."""
     values, invariants = inputs[:carried], inputs[carried:]
     while call_numpy(condition, [*values, *invariants])[0]:
         values = call_numpy(body, [*_with_free_rows(values, arrays), *invariants])

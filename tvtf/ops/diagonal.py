@@ -50,10 +50,12 @@ def _batch(name: str) -> Any:
 def _take_onnx(
     emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, first: int, second: int
 ) -> None:
-    letters = [chr(ord("a") + i) for i in range(len(types[0][0].shape))]
+    """Emits ONNX's Einsum for the diagonal of two axes, such as ``abb->ab`` for the axes 1 and 2 of rank 3."""
+    (x_type,), _ = types
+    letters = [chr(ord("a") + axis) for axis in range(len(x_type.shape))]
     letters[second] = letters[first]
-    result = "".join(k for i, k in enumerate(letters) if i != second)
-    emitter.node("Einsum", inputs, outputs, equation=f"{''.join(letters)}->{result}")
+    result_letters = [letter for axis, letter in enumerate(letters) if axis != second]
+    emitter.node("Einsum", inputs, outputs, equation=f"{''.join(letters)}->{''.join(result_letters)}")
 
 
 def _put_onnx(

@@ -282,6 +282,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
+        """Calls the function on arrays, 16-bit floats of which are cast to float32."""
         dtype = arrays[0].dtype
         is_half_float = dtype.itemsize == 2 and dtype.kind in "fV"  # bfloat16 has kind V
         if not is_half_float:

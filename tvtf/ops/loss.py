@@ -70,16 +70,24 @@ def _dense_vjp(cotangent: Tensor, y: Tensor, labels: Tensor, logits: Tensor) -> 
 def _dense_grad_vjp(
     c: Tensor, g: Tensor, cotangent: Tensor, labels: Tensor, logits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the cotangents of the cross entropy gradient's inputs ``cotangent``, ``labels`` and ``logits``.
+
+    They are used for second derivatives. The op computes ``cotangent * (softmax(logits) - labels)``.
+
+    Args:
+      c: the cotangent of the result ``g``.
+      g: the result.
+      cotangent, labels, logits: the inputs.
+    """
+    # ``g`` isn't needed here, but all gradient rules receive it.
     axis = _last(logits)
     probabilities = bind.softmax(logits, axis=axis)
-    cotangent_of_cotangent = bind.reduce_sum(
-        bind.multiply(c, bind.subtract(probabilities, labels)), axis=(axis,), keepdims=False
-    )
-    return (
-        cotangent_of_cotangent,
-        bind.negative(_scaled(cotangent, c)),
-        bind.softmax_grad(_scaled(cotangent, c), probabilities, axis=axis),
-    )
+    terms = bind.multiply(c, bind.subtract(probabilities, labels))
+    cotangent_of_cotangent = bind.reduce_sum(terms, axis=(axis,), keepdims=False)
+    scaled_c = _scaled(cotangent, c)
+    labels_cotangent = bind.negative(scaled_c)
+    logits_cotangent = bind.softmax_grad(scaled_c, probabilities, axis=axis)
+    return cotangent_of_cotangent, labels_cotangent, logits_cotangent
 
 
 def _batch(name: str) -> Any:

@@ -338,13 +338,14 @@ def _prod_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...],
     Two cumulative products give the product of the elements before, and of the elements after each element. Dividing
     the whole product by the element would fail for zeros.
     """
-    # ``y`` isn't needed here, but all gradient rules receive it
-    # the reduced axes are moved to the front and flattened to one
+    # ``y`` isn't needed here, but all gradient rules receive it.
+    # The reduced axes are moved to the front and flattened to one.
     kept_axes = tuple(i for i in range(x.ndim) if i not in axis)
     perm = (*axis, *kept_axes)
     transposed_dims = tuple(x._type.shape[i] for i in perm)
     count = size_of(transposed_dims[: len(axis)])
-    flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *transposed_dims[len(axis) :]))
+    transposed = bind.transpose(x, perm=perm)
+    flat = bind.reshape(transposed, shape=(count, *transposed_dims[len(axis) :]))
     before = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=False)
     after = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=True)
     others = bind.reshape(bind.multiply(before, after), shape=transposed_dims)
@@ -477,6 +478,7 @@ def _arg_array(find: Any, worst: Any) -> Any:
     """
 
     def find_index(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
+        """Returns the index of the first extreme element along an axis. NaN is never extreme."""
         if not x.shape[axis]:  # then there are no results
             result_shape = (*x.shape[:axis], *x.shape[axis + 1 :])
             return np.zeros(result_shape, output_type.np)
@@ -525,6 +527,7 @@ def _arg_nodes(op: str) -> Any:
     def onnx_rule(
         emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: int, output_type: DType
     ) -> None:
+        """Emits ONNX's ArgMax or ArgMin, whose int64 indices are cast to ``output_type``."""
         indices = emitter.computed(op, inputs, axis=axis, keepdims=0)
         if output_type is not int64:
             indices = emitter.cast(indices, output_type)

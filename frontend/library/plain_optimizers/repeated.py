@@ -59,14 +59,13 @@ def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
 
     A tape needs the single ops. For a small step, starting compiled code takes longer than the step itself.
     """
-    return (
-        state.trace is None
-        and not (state.tapes or state.observers or state.batches)
-        and precision.compute is None
-        and sum(grad._array.size for grad in grads if type(grad) is EagerTensor) >= WORTH_COMPILING
-        and all(type(grad) is EagerTensor for grad in grads)
-        and not _runs_eagerly()
-    )
+    is_observed = state.tapes or state.observers or state.batches
+    if state.trace is not None or is_observed or precision.compute is not None:
+        return False
+    if not all(type(grad) is EagerTensor for grad in grads):
+        return False
+    element_count = sum(grad._array.size for grad in grads)
+    return element_count >= WORTH_COMPILING and not _runs_eagerly()
 
 
 def _is_own(method: Any) -> bool:

@@ -125,6 +125,7 @@ def names_values(function: Callable[..., ir.Expr]) -> Callable[..., ir.Expr]:
 
     @wraps(function)
     def with_lets(*arguments: Any, **options: Any) -> ir.Expr:
+        """Calls the function, and binds the variables that it named around its result."""
         _named.of_functions.append([])
         try:
             result = function(*arguments, **options)

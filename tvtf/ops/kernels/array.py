@@ -372,6 +372,7 @@ def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
         return compute(x.shape, x, "band_part")
 
     def element(*i: Any) -> Any:
+        """Reads an element of the matrix inside the band; elements outside are zero."""
         *_batch, row, column = i
         is_in_band = []
         if lower >= 0:

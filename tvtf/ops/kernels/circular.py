@@ -124,9 +124,11 @@ def _angle_from_bits(magnitude_bits: ir.Expr) -> ir.Expr:
     The angle is multiplied by 1 / (2 pi) in 64-bit integers. Their overflow drops whole turns.
     """
     # The exponent of the last mantissa bit: 150 is the bias 127 plus the 23 bits of the mantissa.
-    exponent = tirx.max((magnitude_bits >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
-    exponent = named(exponent)
-    mantissa = ((magnitude_bits & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
+    biased_exponent = magnitude_bits >> tirx.const(23, "int32")
+    exponent = named(tirx.max(biased_exponent - tirx.const(150, "int32"), tirx.const(0, "int32")))
+    # A float's leading bit of 1 isn't stored.
+    stored_mantissa = magnitude_bits & tirx.const(0x7FFFFF, "int32")
+    mantissa = (stored_mantissa | tirx.const(0x800000, "int32")).astype("uint64")
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
     # The mantissa is multiplied by 64 bits of 1 / (2 pi), starting at the exponent, modulo one turn (2**64).
     is_in_later_word = exponent >= tirx.const(64, "int32")

@@ -108,11 +108,13 @@ def dynamic_slice_grad(
         shape[axis] = extent
 
     def element(*i: Any) -> Any:
+        """Computes the cotangent of an element of the sliced tensor. It is zero outside the slice."""
         cotangent_index = list(i)
         is_in_slice = []  # conditions, which all hold if the slice contains the element
         for axis, start in start_of.items():
-            cotangent_index[axis] = i[axis] - start
-            is_in_slice.append(tirx.all(cotangent_index[axis] >= 0, cotangent_index[axis] < cotangent.shape[axis]))
+            position = i[axis] - start
+            cotangent_index[axis] = position
+            is_in_slice.append(tirx.all(position >= 0, position < cotangent.shape[axis]))
         return when(is_in_slice, cotangent(*cotangent_index), tirx.const(0, cotangent.dtype))
 
     return compute(shape, element, "window_grad")
