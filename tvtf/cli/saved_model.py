@@ -43,8 +43,8 @@ def show(folder: Path, shows_all: bool, tag_set: str | None, signature_def: str 
         lines = hint + list(printer.tag_sets())
     else:
         _require_known_tags(tag_set)
-        signature_lines = printer.keys() if signature_def is None else printer.signature(signature_def).lines()
-        lines = ([printer.ops()] if list_ops else []) + list(signature_lines)
+        lines = [printer.ops()] if list_ops else []
+        lines += printer.keys() if signature_def is None else printer.signature(signature_def).lines()
     click.echo("\n".join(lines))
 
 

@@ -40,10 +40,10 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
     loaded = loaded_from(model)
     description = loaded.description
     files = arrays.assign_files(inputs, description.inputs, "input", is_required=False)
-    input_arrays = [
-        arrays.read(files[value.name], value) if value.name in files else example_array(value, batch)
-        for value in description.inputs
-    ]
+    input_arrays = []
+    for value in description.inputs:
+        is_given = value.name in files
+        input_arrays.append(arrays.read(files[value.name], value) if is_given else example_array(value, batch))
     description.check(input_arrays)
     with Console(stderr=True).status(f"tuning {model} for up to {seconds:g} seconds"):
         tuning = loaded.function.tune(*map(EagerTensor, input_arrays), seconds=seconds, trials=trials)

@@ -43,6 +43,7 @@ def graph_with_unset(module: Any, types: Sequence[Any], names: Mapping[int, str]
     """
 
     def run(*arguments: Tensor) -> tuple[Tensor, ...]:
+        """Evaluates the graph, and returns its results, then whether each new value of a variable is set."""
         evaluation = _Reads(module, module["main"], arguments)
         for position, name in names.items():
             evaluation.mark(arguments[position], convert_to_tensor(False), name)
@@ -141,6 +142,7 @@ class _Reads(SizedInstance):
             return holds
 
         def run_body(*values: Tensor) -> list[Tensor]:
+            """Evaluates the loop's body, and returns its results, then whether each optional value is set."""
             nested = evaluation(body, values)
             results = nested.run()
             for i, result in enumerate(results):

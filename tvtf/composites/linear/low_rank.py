@@ -165,6 +165,11 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         """Solves a system with a low-rank update by the Woodbury identity.
 
         The base operator's system is solved twice, and a small system of the update's rank (the capacitance) once.
+
+        Args:
+          rhs: the right-hand sides, of shape (..., domain, k).
+          adjoint: whether to solve with the operator's conjugate transpose.
+          adjoint_arg: whether to solve for the conjugate transpose of ``rhs``.
         """
         base = self.base_operator
         if base.is_non_singular is False:

@@ -357,7 +357,13 @@ class LinearOperator(Module, CompositeTensor):
         return self._dense_solve(rhs, adjoint, adjoint_arg)
 
     def _dense_solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        """Solves with the dense matrix: by Cholesky decomposition if the hints allow it, otherwise by LU."""
+        """Solves with the dense matrix, by Cholesky decomposition if the hints allow it.
+
+        Args:
+          rhs: the right-hand sides, of shape (..., domain, k).
+          adjoint: whether to solve with the operator's conjugate transpose.
+          adjoint_arg: whether to solve for the conjugate transpose of ``rhs``.
+        """
         if self.is_square is False:
             raise NotImplementedError("Solve is not yet implemented for non-square operators.")
         matrix, rhs = broadcast_batches(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))

@@ -95,7 +95,8 @@ def _gather_in_batches(params: Any, indices: Any, axis: int, batch_dims: int) ->
     if not params_batch.is_compatible_with(indices_batch):
         raise ValueError(f"batch shape from indices {indices_batch} does not match params shape {params.shape}")
     if batch_dims > 1:  # below the outermost axis, the same with one batch dim less
-        rows, row_indices = _as_ragged(params), _as_ragged(indices)
+        rows = _as_ragged(params)
+        row_indices = _as_ragged(indices)
         gathered_values = _gather(rows.values, row_indices.values, axis - 1, batch_dims - 1)
         return rows.with_values(gathered_values)
     if axis > 1:  # the indices of each batch item are repeated for each of its rows: one batch dim more

@@ -28,7 +28,15 @@ def from_tensor(
     name: Any = None,
     row_splits_dtype: Any = int64,
 ) -> RaggedTensor:
-    """Converts a dense tensor to a ragged tensor; rows are cut to ``lengths``, or trailing ``padding`` is removed."""
+    """Converts a dense tensor to a ragged tensor.
+
+    Args:
+      tensor: the dense tensor.
+      lengths: the length to which each row is cut, or None.
+      padding: a value that is removed from the ends of rows, or None.
+      ragged_rank: the number of ragged dimensions.
+      row_splits_dtype: the dtype of the row splits.
+    """
     return build.from_tensor(convert_to_tensor(tensor), lengths, padding, ragged_rank, as_dtype(row_splits_dtype))
 
 

@@ -312,7 +312,21 @@ def string_ngrams(
     values: Tensor, splits: Tensor, widths: tuple[int, ...], separator: str, left: str, right: str, pad: int, short: bool,
     count: Any,
 ) -> Any:  # fmt: skip
-    """Computes the n-grams of each row of words; returns their flat values and row splits. See ``_ngrams``."""
+    """Computes the n-grams of each row of words.
+
+    Args:
+      values: the words of all rows.
+      splits: the row splits.
+      widths: the numbers of words of an n-gram.
+      separator: the text between words.
+      left, right: the text of padding before and after a row.
+      pad: the largest number of paddings.
+      short: whether a row that is too short for an n-gram gives one of all its words.
+      count: the number of n-grams, which may be a symbolic dim.
+
+    Returns:
+      the flat values and the row splits.
+    """
     attrs = {
         "widths": widths,
         "separator": separator,

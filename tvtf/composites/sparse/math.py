@@ -176,10 +176,9 @@ def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
         raise ArgumentError(message).for_op("SparseTensorDenseAdd")
     for i, (sparse_dim, other_dim) in enumerate(zip(sp.shape, dense.shape)):
         if None not in (sparse_dim, other_dim) and sparse_dim != other_dim:
-            message = f"sparse side {sparse_dim} vs dense side {other_dim}"
-            raise ArgumentError(f"Dimension {i} does not equal (no broadcasting is supported): {message}").for_op(
-                "SparseTensorDenseAdd"
-            )
+            sides = f"sparse side {sparse_dim} vs dense side {other_dim}"
+            message = f"Dimension {i} does not equal (no broadcasting is supported): {sides}"
+            raise ArgumentError(message).for_op("SparseTensorDenseAdd")
     return bind.tensor_scatter_add(dense, sp.indices, sp.values)  # type: ignore[no-any-return]
 
 
