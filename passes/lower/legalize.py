@@ -12,7 +12,6 @@ from typing import Any
 
 import tvm
 from tvm import ir, relax, te, tirx
-from tvm.relax.utils import gen_call_tir_inputs
 
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.core.variable_lock import cached_property
@@ -28,6 +27,7 @@ from tvtf.passes.analysis.loop_op import IMPURE_LOOP, PURE_LOOP, loop_parts
 from tvtf.passes.analysis.rewriter import Bindings, rewrite_functions
 from tvtf.passes.analysis.side_effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.lower.inplace_stack import InPlace, rows_kernel, slice_kernel
+from tvtf.passes.lower.kernel_builder import build_kernel
 
 OPAQUE = 8
 """TVM's ``op_pattern`` of kernels that FuseOps leaves as they are."""
@@ -76,7 +76,7 @@ def _lower_empty_results(mod: tvm.IRModule) -> tvm.IRModule:
         if not (dialect.is_dialect(call) and is_empty(call.ty) and _has_kernel(call, dialect.read(call))):
             out.rebind(binding, call)
             return
-        func, args, out_types = gen_call_tir_inputs(lambda: _empty_results(call.ty))
+        func, args, out_types = build_kernel(lambda: _empty_results(call.ty))
         kernel = Bindings.typed(ir.GlobalVar(_unique_name("empty", used_names)), func.ty)
         kernels[kernel] = func
         out.bind(binding.var, call_kernel(kernel, args, out_types, call))
@@ -169,7 +169,7 @@ class _Legalizer:
         key = self.kernel_key(bound, attrs, call)
         if key is not None and key in self.kernel_of_key:
             return call_kernel(self.kernel_of_key[key], bound.inputs, call.ty, call)
-        func, args, out_types = gen_call_tir_inputs(bound.primitive.lower, *bound.inputs, **attrs)
+        func, args, out_types = build_kernel(bound.primitive.lower, *bound.inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:
             self.kernel_of_key[key] = kernel
@@ -350,7 +350,7 @@ def _typed_kernel_call(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
 
 def _emit_copy(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
     """Binds a copy of ``x`` in memory of its own."""
-    func, args, _ = gen_call_tir_inputs(lambda t: scalar(lambda _, value: value)(t), x)
+    func, args, _ = build_kernel(lambda t: scalar(lambda _, value: value)(t), x)
     return out.emit(_typed_kernel_call(legalizer.add("copy", func), args, x.ty), "own")
 
 
@@ -365,14 +365,14 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
       call: the call to lower.
       bound: the call's operands and attributes.
     """
-    length_func, length_args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
+    length_func, length_args, _ = build_kernel(te_kernel("stack.length"), *bound.inputs)
     length_kernel = legalizer.add("length", length_func)
     length_type = relax.TensorType((1,), "int64")
     length = out.emit(_typed_kernel_call(length_kernel, length_args, length_type), "length")
     _bind_dims(out, length, [bound.attrs["size"]])
     shape = (bound.attrs["size"], *bound.attrs["shape"])
     dtype = bound.attrs["dtype"].name
-    stack_func, stack_args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=shape, dtype=dtype)
+    stack_func, stack_args, types = build_kernel(te_kernel("stack.new"), shape=shape, dtype=dtype)
     return call_kernel(legalizer.add("stack_new", stack_func), stack_args, types, call)
 
 
@@ -394,7 +394,7 @@ def _computed_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound
 
 def _empty_tensor_with_dims(legalizer: _Legalizer, dims: list[Any], call: relax.Call) -> Any:
     """Returns a call that makes a tensor of shape ``(*dims, 0)``, which has no elements and only carries the dims."""
-    func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=(*dims, 0), dtype="bool")
+    func, args, types = build_kernel(te_kernel("stack.new"), shape=(*dims, 0), dtype="bool")
     return call_kernel(legalizer.add("told", func), args, types, call)
 
 
@@ -410,7 +410,7 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
       bound: the call's operands and attributes.
     """
     dims = list(bound.attrs["dims"])
-    kernel, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
+    kernel, args, _ = build_kernel(te_kernel("array.common_dims"), *bound.inputs)
     vector_type = relax.TensorType((len(dims),), "int64")
     # It reads no element. FuseOps must not make what computes an input, such as a matmul, a part of the kernel.
     kernel = kernel.with_attr("op_pattern", OPAQUE)
