@@ -266,13 +266,14 @@ class _Objects:
         """The object files, by name."""
         self.costs: list[KernelCost] = []
 
+        self.subroutine_code: dict[str, bytes] = {}
+        """The object code of subroutines that kernels share, by name."""
+
         self.claims = Lock()
         """Guards the following attributes, which the threads share."""
         self.progress = progress or CompileProgress()
         self.claimed: set[str] = set()
         """The names of subroutines that a thread compiles or has compiled."""
-        self.subroutine_code: dict[str, bytes] = {}
-        """The object code of subroutines that kernels share, by name."""
         self.kernel_code: dict[str, Future[bytes]] = {}
         """The object code of kernels by their keys, from the moment at which a thread begins to compile it."""
 

@@ -118,7 +118,7 @@ def _divide_vjp(cotangent: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Any
 
 
 def _divisor_cotangent(x_cotangent: Tensor, z: Tensor, y: Tensor) -> Tensor:
-    """Returns the cotangent of the divisor of ``z = x / y``: ``-x_ct * conj(z)``, summed to the shape of ``y``."""
+    """Returns the cotangent ``-x_cotangent * conj(z)`` of the divisor of ``z = x / y``, summed to the divisor's shape."""
     return unbroadcast(bind.negative(bind.multiply(x_cotangent, conj(z))), y)
 
 

@@ -132,7 +132,7 @@ class _TileKernel:
 
         Args:
           steps: the number of tiles of terms.
-          instruction: multiplies a tile by tensor cores, or by FMA instructions.
+          instruction: the instruction of the tensor cores that multiplies tiles.
         """
         prefetch_distance = self.tile.stages - 1
 
