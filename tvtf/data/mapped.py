@@ -661,7 +661,7 @@ def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any])
       start: the initial state.
       reduce_func: a function of the state and an element, which returns the new state.
     """
-    traced_reduce = Eager(function(reduce_func))
+    traced_reduce = function(reduce_func)
     iteration = source._traced_steps()
     _, spec = _trace_with_stable_state(reduce_func, source, spec_of(start), lambda result: result)
 
@@ -669,7 +669,7 @@ def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any])
         return more
 
     def body(_more: Any, *accumulator: Any) -> Any:
-        new = traced_reduce(nest.pack_sequence_as(start, accumulator), iteration.element())
+        new = result_of(traced_reduce(nest.pack_sequence_as(start, accumulator), iteration.element()))
         iteration.advance()
         return (iteration.more(), *nest.flatten(new))
 

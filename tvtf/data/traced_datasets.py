@@ -60,6 +60,9 @@ class DeferredDataset(Dataset):
     def assigns_variables(self) -> bool:
         return any(dataset.assigns_variables() for dataset in self.examples)
 
+    def example_elements(self) -> Iterator[Any]:
+        return self.examples[0].example_elements()
+
     def handles(self) -> NoReturn:
         raise NotImplementedError(
             "this dataset depends on tensors of a tf.function, and has elements only when that runs: loop over it there"

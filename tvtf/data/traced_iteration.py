@@ -24,6 +24,7 @@ from tvtf.errors import OutOfRangeError
 from tvtf.frontend.autograph.loops import Steps
 from tvtf.frontend.host.python_call import traced
 from tvtf.ops.host import on_failure
+from tvtf.state.random_streams import drawn_in_loop
 
 
 class _PeekingIteration:
@@ -162,6 +163,7 @@ class DatasetSteps(Steps):
     def __init__(self, source: Any) -> None:
         self.spec = source.element_spec
         self.assigns = _assigns_variables(source)
+        self._drawn = drawn_in_loop() if isinstance(source, Dataset) else None
         numbers, find = _lookup(source)
         (self.number,) = traced(
             lambda *values: _begin(find(*values)), numbers, [TensorSpec([], int64)], is_barrier=self.assigns
@@ -187,7 +189,13 @@ class DatasetSteps(Steps):
         self.position = self._more()
 
     def end(self) -> None:
+        """Ends the iteration, and has the random streams of the loop start again with its next run.
+
+        TensorFlow makes a loop over a dataset a reduction of it, whose functions start again with each reduction.
+        """
         traced(_end, [self.number], [])
+        for stream in self._drawn() if self._drawn is not None else ():
+            stream.restart_in_run()
 
 
 def next_of(iterator: OwnedIterator) -> Element:

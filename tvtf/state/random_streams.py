@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,6 +72,11 @@ class Stream:
             self.variable.assign(self._state_at_start())
         else:
             PROGRAM.of_streams.pop(self, None)
+
+    def restart_in_run(self) -> None:
+        """Has the runs of the active trace start the stream again here. A random start can't be told from another state."""
+        if self.start is not None:
+            self.variable.assign(self.start, read_value=False)
 
     def hand_to(self, states: StreamStates) -> None:
         """Gives the Variable the state that it has for another user. The caller holds the Variable's lock."""
@@ -176,6 +181,7 @@ class RunningFunction:
         self._eager_op_seeds = itertools.count()
         self._occurrences: Counter[Hashable] = Counter()
         self._inner_functions = itertools.count()
+        self._drawn: list[Stream] = []
 
     def next_op_seed(self) -> int:
         """Returns the seed of the next op without one: its position among those of its graph.
@@ -215,6 +221,7 @@ class RunningFunction:
             known = self.function.streams.get(key)
             if known is None:
                 known = self.function.streams[key] = Stream(start)
+            self._drawn.append(known)
             return known
 
     def start(self, key: StreamKey) -> np.ndarray | None:
@@ -223,6 +230,11 @@ class RunningFunction:
         if op_seed is None and self.function.global_seed is None:
             return None
         return first_state(position if op_seed is None else op_seed)
+
+    def drawn_since_now(self) -> Callable[[], list[Stream]]:
+        """Returns a function that returns the streams that were drawn from after this call."""
+        count = len(self._drawn)
+        return lambda: self._drawn[count:]
 
     def inner_function(self) -> FunctionStreams:
         """Returns the streams of the next function of a dataset that is made in this function."""
@@ -307,6 +319,11 @@ def new_function() -> FunctionStreams:
 def remade_ops() -> RemadeOps:
     """Returns the op seeds of datasets that are declared now, in a trace, and made in its runs."""
     return RemadeOps(running_function())  # type: ignore[arg-type]  # a trace is active
+
+
+def drawn_in_loop() -> Callable[[], list[Stream]]:
+    """Returns a function that returns the streams that the traced program draws from after this call."""
+    return running_function().drawn_since_now()  # type: ignore[union-attr]  # a trace is active
 
 
 # -- who draws from them
