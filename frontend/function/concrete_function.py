@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.ir.listing import Listing
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
+from tvtf.passes.autodiff.reverse_mode import Recorder
 from tvtf.state.random_streams import (
     FunctionStreams,
     hold,
@@ -57,6 +58,22 @@ MSG_VARIABLES = (
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
 """Callbacks that are called with every function that was traced."""
+
+
+def _recorded_graph(sources: Sequence[Any]) -> Hashable:
+    """Returns which of TensorFlow's graphs of a function a call runs: None if no tape of the user's records the call.
+
+    TensorFlow makes other graphs for calls that a tape records, that a persistent one or several record, and that an
+    accumulator of tangents records. The random ops of each have states of their own.
+    """
+    tapes = [
+        tape for tape in state.tapes if hasattr(tape, "records_uses_of") and any(map(tape.records_uses_of, sources))
+    ]
+    if not tapes:
+        return None
+    is_of_higher_order = len(tapes) > 1 or getattr(tapes[0], "persistent", False)
+    has_tangents = not all(isinstance(tape, Recorder) for tape in tapes)
+    return "recorded", is_of_higher_order, has_tangents
 
 
 class ConcreteFunction(function_types.ConcreteFunction):
@@ -285,7 +302,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if self._has_deferred_calls:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self.streams:
-            hold(self.streams, self)
+            sources = [*tensors, *(resolve_capture(capture, variables) for capture in self.captures)]
+            hold(self.streams, self, _recorded_graph(sources))
         if self._pure is None:
             self._pure = executor.GraphFunction(self.graph, self.results.hidden, self.results.written)
         captured = self._captured_values(variables)

@@ -109,6 +109,9 @@ class ForwardAccumulator:
     def watches(self, tensor: Any) -> bool:
         return id(tensor) in self._tangents
 
+    def records_uses_of(self, source: Any) -> bool:
+        return self.watches(source)
+
     def active_tensors(self) -> list[Any]:
         """Returns the tensors that have tangents."""
         return [tensor for tensor, _ in self._tangents.values()]

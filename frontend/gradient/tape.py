@@ -130,6 +130,11 @@ class GradientTape(Recorder):
         if self.watches(variable):
             self.record(ReadVariable, (variable,), tensor, {})
 
+    def records_uses_of(self, source: Any) -> bool:
+        if self.watches(source):
+            return True
+        return self.watch_accessed_variables and isinstance(source, Variable) and source.trainable
+
     def watched_variables(self) -> tuple[Variable, ...]:
         """Returns the watched Variables, in order of first use."""
         return tuple(self._variables.values())

@@ -40,6 +40,10 @@ class Recorder:
     def watches(self, source: Any) -> bool:
         return id(source) in self.active
 
+    def records_uses_of(self, source: Any) -> bool:
+        """Returns whether a user's tape records ops of a tensor or Variable."""
+        return False
+
     def active_tensors(self) -> Iterable[Any]:
         """Returns all tensors that are watched or computed from watched ones."""
         return self.active.values()

@@ -42,6 +42,10 @@ class StreamStates:
         """Returns the states of the traced function that a function of elements, which runs as Python, calls."""
         return self._of_calls.setdefault(call, StreamStates())
 
+    def with_calls(self) -> list[StreamStates]:
+        """Returns these states and those of calls."""
+        return [self, *itertools.chain.from_iterable(states.with_calls() for states in self._of_calls.values())]
+
 
 PROGRAM = StreamStates()
 """The states of functions that are called outside of iterations over datasets."""
@@ -66,17 +70,18 @@ class Stream:
         vars(self.variable)[STREAM] = self
         seeds.functions.add(self)
 
-    def restart(self) -> None:
-        """Starts the stream again for calls outside of iterations over datasets."""
-        if self.holder is PROGRAM:
-            self.variable.assign(self._state_at_start())
-        else:
-            PROGRAM.of_streams.pop(self, None)
-
     def restart_in_run(self) -> None:
         """Has the runs of the active trace start the stream again here. A random start can't be told from another state."""
         if self.start is not None:
             self.variable.assign(self.start, read_value=False)
+
+    def restart(self) -> None:
+        """Starts the stream again for calls outside of iterations over datasets."""
+        users = PROGRAM.with_calls()
+        if self.holder in users:
+            self.variable.assign(self._state_at_start())
+        for user in users:
+            user.of_streams.pop(self, None)
 
     def hand_to(self, states: StreamStates) -> None:
         """Gives the Variable the state that it has for another user. The caller holds the Variable's lock."""
@@ -224,17 +229,17 @@ class RunningFunction:
             self._drawn.append(known)
             return known
 
+    def drawn_since_now(self) -> Callable[[], list[Stream]]:
+        """Returns a function that returns the streams that were drawn from after this call."""
+        count = len(self._drawn)
+        return lambda: self._drawn[count:]
+
     def start(self, key: StreamKey) -> np.ndarray | None:
         """Returns the generator state at which an op starts; None if it is random: neither seed is set."""
         _, op_seed, position, _ = key
         if op_seed is None and self.function.global_seed is None:
             return None
         return first_state(position if op_seed is None else op_seed)
-
-    def drawn_since_now(self) -> Callable[[], list[Stream]]:
-        """Returns a function that returns the streams that were drawn from after this call."""
-        count = len(self._drawn)
-        return lambda: self._drawn[count:]
 
     def inner_function(self) -> FunctionStreams:
         """Returns the streams of the next function of a dataset that is made in this function."""
@@ -316,14 +321,14 @@ def new_function() -> FunctionStreams:
     return FunctionStreams(seeds.seed) if function is None else function.inner_function()
 
 
-def remade_ops() -> RemadeOps:
-    """Returns the op seeds of datasets that are declared now, in a trace, and made in its runs."""
-    return RemadeOps(running_function())  # type: ignore[arg-type]  # a trace is active
-
-
 def drawn_in_loop() -> Callable[[], list[Stream]]:
     """Returns a function that returns the streams that the traced program draws from after this call."""
     return running_function().drawn_since_now()  # type: ignore[union-attr]  # a trace is active
+
+
+def remade_ops() -> RemadeOps:
+    """Returns the op seeds of datasets that are declared now, in a trace, and made in its runs."""
+    return RemadeOps(running_function())  # type: ignore[arg-type]  # a trace is active
 
 
 # -- who draws from them
@@ -391,13 +396,18 @@ def trying() -> Iterator[None]:
         seeds.thread.tried = outer
 
 
-def hold(streams: Sequence[Stream], called: Any) -> None:
-    """Before a traced function is called, gives its streams the states for who calls it. The caller holds their lock."""
+def hold(streams: Sequence[Stream], called: Any, graph: Hashable = None) -> None:
+    """Before a traced function is called, gives its streams the states for who calls it. The caller holds their lock.
+
+    ``graph`` tells which of the function's graphs the call runs, of which each has states of its own.
+    """
     user = _thread.drawing
     if user is None:
         states = PROGRAM
     else:
         states = user.states_of_call(called) if isinstance(user, RunningFunction) else user
+    if graph is not None:
+        states = states.of_call(graph)
     for stream in streams:
         if stream.holder is not states:
             stream.hand_to(states)
