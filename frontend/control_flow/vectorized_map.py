@@ -283,7 +283,13 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], element_
     value, as in TensorFlow. ``element_index`` is the batch of the elements' indices, on which the random numbers of a
     user's function depend.
     """
-    from tvtf.frontend.control_flow.closure_conversion import TracedFunction, assigned_variables, lift, variable_value
+    from tvtf.frontend.control_flow.closure_conversion import (
+        TracedFunction,
+        assigned_variables,
+        capture_dims,
+        lift,
+        variable_value,
+    )
 
     operands = [*tensors] if element_index is None else [*tensors, element_index]
 
@@ -301,6 +307,7 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], element_
     inner = TracedFunction("element", traced, [operand._type for operand in operands])
     if len(inner.trace.specialization.deferred or ()) > deferred_before:
         raise _CallsPython
+    capture_dims(inner.trace)  # the trace may use the number of elements, which no element has in its shape
     variables = assigned_variables([inner])
     values = [variable_value(inner, variable) for variable in variables]
     # The batched operands make `call` run the graph for all elements.

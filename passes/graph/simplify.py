@@ -322,6 +322,17 @@ def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
     return rewriter.bind_again("conv_input_grad", grad.inputs, {**grad.attrs, "shape": size, "padding": padding})
 
 
+def _drop_gather_of_all(rewriter: Simplified, op: Operation) -> Tensor | None:
+    """Drops a gather of all slices in their order, at the indices of a range. Random numbers of maps are gathered so."""
+    x, indices = op.inputs
+    producer = rewriter.operation_of(indices)
+    if producer is None or producer.name != "range" or op.attrs["batch_dims"]:
+        return None
+    starts_and_steps = producer.attrs["start"], producer.attrs["delta"]
+    is_of_all = starts_and_steps == (0, 1) and same_dim(producer.attrs["size"], x._type.shape[op.attrs["axis"]])
+    return x if is_of_all else None
+
+
 def _shape_of_type(rewriter: Simplified, op: Operation) -> Tensor:
     """Takes a tensor's shape from the dims of its type, so that the tensor itself needn't be computed."""
     return rewriter.bind_again("dims_vector", [], {"dims": op.inputs[0]._type.shape, "dtype": op.attrs["dtype"]})
@@ -376,6 +387,7 @@ RULES: dict[str, Callable[[Simplified, Operation], Tensor | None]] = {
     "transpose": _merge_transposes,
     "reduce_sum": _drop_reduction_of_no_axes,
     "reduce_prod": _fold_product_of_dims,
+    "gather": _drop_gather_of_all,
     "shape": _shape_of_type,
     "dims_vector": _fold_dims,
     "conv": _merge_padding,

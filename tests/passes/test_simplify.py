@@ -42,6 +42,8 @@ PAIRS = {
         lambda x: tf.transpose(tf.reshape(x, [1, 2, 3]), [0, 2, 1]),
     ),
     "summed over nothing": (lambda x: tf.reduce_sum(x, axis=[]) + x, lambda x: x + x),
+    "all rows gathered": (lambda x: tf.gather(x, tf.range(2)) + x, lambda x: x + x),
+    "all columns gathered": (lambda x: tf.gather(x, tf.range(3), axis=1) + x, lambda x: x + x),
     "identity": (lambda x: tf.identity(x) + x, lambda x: x + x),
     "stop_gradient": (lambda x: tf.stop_gradient(x) + x, lambda x: x + x),
     "broadcast operand": (lambda x: x + tf.broadcast_to(x[:1], [2, 3]), lambda x: x + x[:1]),
@@ -146,6 +148,13 @@ def test_a_part_of_a_gradient_stays_a_part():
         return tf.nn.conv2d_transpose(y, w, [2, 7, 8, 4], 1, "SAME")[:, 3:]
 
     assert "tvtf.strided_slice" in ops(simplify(module(part, tf.TensorSpec([2, 7, 8, 5]), WINDOW)))
+
+
+def test_random_numbers_of_a_map_are_drawn_at_once():
+    mapped = simplify(module(lambda x: tf.vectorized_map(lambda row: row + tf.random.uniform([3], seed=1), x), SPEC))
+    assert [op for op in ops(mapped) if op in ("tvtf.stateless_random_uniform", "tvtf.gather")] == [
+        "tvtf.stateless_random_uniform"
+    ]
 
 
 def test_random_ops_are_not_shared():

@@ -623,7 +623,18 @@ def stateless_categorical(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_categorical
     """
-    return sampled(_seed_tensor(seed), convert_to_tensor(logits), num_samples, as_dtype(dtype or int64))
+    seed_numbers = _seed_tensor(seed)
+    return sampled(
+        lambda shape: uniform_doubles(seed_numbers, shape),
+        convert_to_tensor(logits),
+        num_samples,
+        as_dtype(dtype or int64),
+    )
+
+
+def uniform_doubles(seed: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+    """Draws uniform numbers in [0, 1) of double precision."""
+    return bind.stateless_random_uniform(seed, shape=shape, dtype=float64)  # type: ignore[no-any-return]
 
 
 def sample_count(num_samples: Any) -> Dim:
@@ -634,8 +645,10 @@ def sample_count(num_samples: Any) -> Dim:
     return count
 
 
-def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
+def sampled(draw: Callable[[tuple[Dim, ...]], Tensor], logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
     """Draws ``num_samples`` class numbers for each row of logits, as `tf.random.stateless_categorical`.
+
+    ``draw`` draws uniform numbers of double precision.
 
     A uniform random number in [0, total) is compared with the row's running sums of probabilities. The class is the
     number of running sums that are not larger. All is computed in float64.
@@ -650,7 +663,7 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
         raise ArgumentError("num_classes should be positive, got 0").for_op("Multinomial")
     count = sample_count(num_samples)
     running_sums = _running_sums(bind.cast(logits, dtype=float64))
-    uniform = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
+    uniform = draw((batch, count))
     totals = bind.reduce_max(running_sums, axis=(1,), keepdims=True)  # the largest running sums
     targets = bind.multiply(uniform, totals)
     # Compared with shape (batch, count, classes).

@@ -19,6 +19,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, scaled_normal, uniform_from
 from tvtf.ops.random_distributions import stateless_binomial
 from tvtf.ops.rules import bind, drawn_dims, static_value
+from tvtf.rng.rng_streams import elements_of_maps
 from tvtf.state.autotrackable import AutoTrackable
 from tvtf.state.variable import Variable
 
@@ -203,9 +204,14 @@ class Generator(AutoTrackable):
 
         A call that raises leaves the state unchanged.
         """
+        elements = elements_of_maps()
         with self._state_var.lock:
             drawn = draw(self._state_var.value())
-            self.skip(size_of(drawn._type.shape))
+            size = size_of(drawn._type.shape)
+            if elements.index is not None:
+                self.skip(size)  # TensorFlow draws once as outside of the map, and then for each element
+                drawn = draw(elements.own_state(self._state_var.value(), size * RESERVED_BLOCKS))
+            self.skip(size * elements.count)
             return drawn
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Tensor:

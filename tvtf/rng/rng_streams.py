@@ -8,6 +8,8 @@ Variable of its own, which the function reads and assigns.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,51 +36,89 @@ def reserve_blocks(op: str, op_seed: Any, blocks: Dim) -> Tensor:
       op_seed: the op's own seed, or None.
       blocks: the number of blocks that the call draws.
     """
+    elements = elements_of_maps()
+    return elements.own_state(_reserve_for_all(op, op_seed, blocks, elements), blocks)
+
+
+def draw_for_elements(
+    op: str,
+    op_seed: Any,
+    blocks: Dim,
+    shape: tuple[Dim, ...],
+    draw: Callable[[Tensor, tuple[Dim, ...]], Tensor],
+    axis: int = 0,
+) -> Tensor:
+    """Draws random numbers from the stream of an op; in vectorized maps those of all elements at once, as TensorFlow.
+
+    Args:
+      op, op_seed, blocks: as for `reserve_blocks`.
+      shape: the shape of the numbers of one element.
+      draw: draws numbers of a shape from a generator state.
+      axis: the axis of the elements among the axes of the numbers that are drawn at once.
+    """
+    elements = elements_of_maps()
+    state = _reserve_for_all(op, op_seed, blocks, elements)
+    if elements.index is None:
+        return draw(state, shape)
+    of_all = draw(state, (*shape[:axis], elements.count, *shape[axis:]))
+    if axis:
+        of_all = bind.transpose(of_all, perm=(axis, *(other for other in range(len(shape) + 1) if other != axis)))
+    return bind.stack_read(of_all, elements.index)  # type: ignore[no-any-return]
+
+
+def _reserve_for_all(op: str, op_seed: Any, blocks: Dim, elements: Elements) -> Tensor:
+    """Reserves blocks for each element of the enclosing maps, and returns the state at the first element's first block."""
     # "seed2" is the argument of TensorFlow's ops for the op seed; "seed" is the global one.
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
         return EagerTensor(_advance_eagerly(op, op_seed, blocks))
     stream = running_function().stream(op_seed)  # type: ignore[union-attr]  # a trace is active
     before = stream.variable._as_tensor()
-    element_index, element_count = _index_in_maps(thread.trace)
     # If the program uses the old state, it also advances the Variable.
     with thread.trace.together(before):
-        stream.variable.assign(bind.philox_skip(before, blocks=blocks * element_count), read_value=False)
-    return before if element_index is None else _skip_blocks(before, element_index, blocks)
+        stream.variable.assign(bind.philox_skip(before, blocks=blocks * elements.count), read_value=False)
+    return before  # type: ignore[no-any-return]
 
 
-def _index_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
-    """Returns the index of the current element in all enclosing vectorized maps, and the total number of elements.
+@dataclass(frozen=True)
+class Elements:
+    """The elements of all enclosing vectorized maps; nested maps of ``m`` and ``n`` elements have ``m * n``."""
 
-    The index lets each element of a map draw different random numbers. Outside of maps, the result is (None, 1). Nested
-    maps of ``m`` and ``n`` elements have ``m * n`` elements in total.
-    """
-    index, count, enclosing = None, 1, trace
+    index: Tensor | None
+    """The index of the current element; None outside of maps."""
+    count: Dim
+
+    def own_state(self, state: Tensor, blocks: Dim) -> Tensor:
+        """Returns the generator state of the current element, if each has ``blocks`` blocks of its own from ``state``.
+
+        The state consists of the low and high half of a 128-bit counter, and the key. An overflow of the low half
+        carries over.
+        """
+        if self.index is None:
+            return state
+        low, high, key = (
+            bind.cast(bind.stack_read(state, EagerTensor(np.array(part))), dtype=uint64) for part in range(3)
+        )
+        index = bind.cast(self.index, dtype=uint64)
+        new_low = bind.add(low, bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64)))
+        carry = bind.cast(bind.less(new_low, low), dtype=uint64)
+        return bind.cast(bind.stack(new_low, bind.add(high, carry), key, axis=0), dtype=state.dtype)  # type: ignore[no-any-return]
+
+
+def elements_of_maps() -> Elements:
+    """Returns the elements of all vectorized maps around the active trace. The index lets each draw other numbers."""
+    index, count, enclosing = None, 1, thread.trace
     while enclosing is not None:
         if enclosing.element is not None:
             element, size = enclosing.element
-            element = bind.multiply(
-                bind.cast(trace.own(element), dtype=uint64), bind.cast(scalar_of(count), dtype=uint64)
-            )
-            index = element if index is None else bind.add(index, element)
+            element = thread.trace.own(element)
+            if index is None:
+                index = element
+            else:
+                index = bind.add(index, bind.multiply(element, bind.cast(scalar_of(count), dtype=element.dtype)))
             count = count * size
         enclosing = enclosing.parent
-    return index, count
-
-
-def _skip_blocks(state: Tensor, index: Tensor, blocks: Dim) -> Tensor:
-    """Advances a Philox generator's state by ``index * blocks`` blocks, and returns the new state.
-
-    The state consists of the low and high half of a 128-bit counter, and the key. An overflow of the low half carries
-    over.
-    """
-    low = bind.stack_read(state, EagerTensor(np.array(0)))
-    high = bind.stack_read(state, EagerTensor(np.array(1)))
-    key = bind.stack_read(state, EagerTensor(np.array(2)))
-    skipped_blocks = bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64))
-    new_low = bind.add(low, skipped_blocks)
-    carry = bind.cast(bind.less(new_low, low), dtype=uint64)
-    return bind.stack(new_low, bind.add(high, carry), key, axis=0)
+    return Elements(index, count)
 
 
 def _advance_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:

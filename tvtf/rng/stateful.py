@@ -6,13 +6,21 @@ from typing import Any
 
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, size_of
-from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
 from tvtf.ops.operands import attributes, one_of
-from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, scaled_normal, scaled_uniform, shuffled
+from tvtf.ops.random import (
+    RESERVED_BLOCKS,
+    sample_count,
+    sampled,
+    scaled_normal,
+    scaled_uniform,
+    shuffled,
+    uniform_doubles,
+)
 from tvtf.ops.random_distributions import gamma_parameters, scaled_gamma
 from tvtf.ops.rules import bind, drawn_dims
-from tvtf.rng.rng_streams import reserve_blocks
+from tvtf.rng.rng_streams import draw_for_elements, reserve_blocks
 
 _UNIFORM_DTYPES = (float16, bfloat16, float32, float64, int32, int64)
 
@@ -22,7 +30,10 @@ def _draw_standard(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DTy
 
     ``primitive`` computes the numbers from a generator state.
     """
-    return primitive(_reserve_state(op, seed, shape, dtype), shape=shape, dtype=dtype)
+    blocks = size_of(shape) * RESERVED_BLOCKS
+    return draw_for_elements(
+        f"{op}:{dtype.name}", seed, blocks, shape, lambda state, dims: primitive(state, shape=dims, dtype=dtype)
+    )
 
 
 @export("random.uniform")
@@ -70,8 +81,14 @@ def _uniform_integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: D
     if maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
     low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
-    state = reserve_blocks(f"RandomUniformInt:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
-    return bind.stateless_random_integers(state, low, high, shape=shape)
+    op, blocks = f"RandomUniformInt:{dtype.name}", size_of(shape) * RESERVED_BLOCKS
+
+    def draw(state: Tensor, shape: tuple[Dim, ...]) -> Tensor:
+        return bind.stateless_random_integers(state, low, high, shape=shape)  # type: ignore[no-any-return]
+
+    if isinstance(low, EagerTensor) and isinstance(high, EagerTensor):
+        return draw_for_elements(op, seed, blocks, shape, draw)
+    return draw(reserve_blocks(op, seed, blocks), shape)  # elements of a map may have bounds of their own
 
 
 @export("random.normal")
@@ -174,8 +191,13 @@ def categorical(
     # TensorFlow reserves two numbers for each sample, and rounds up the samples of a row to a multiple of four.
     reserved = rows * ((count + 3) // 4 * 8)
     op = f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}"
-    state = reserve_blocks(op, seed, reserved * RESERVED_BLOCKS)
-    return sampled(state, tensor, count, as_dtype(dtype or int64))
+    # Elements of a map with logits of their own have rows of random numbers, those with common logits have columns.
+    has_common_logits = isinstance(tensor, EagerTensor)
+
+    def draw(shape: tuple[Dim, ...]) -> Tensor:
+        return draw_for_elements(op, seed, reserved * RESERVED_BLOCKS, shape, uniform_doubles, int(has_common_logits))
+
+    return sampled(draw, tensor, count, as_dtype(dtype or int64))
 
 
 # -- rejection sampling
