@@ -77,7 +77,7 @@ print(tf.version.GIT_VERSION, tf1.GIT_VERSION, tf1.version.GIT_VERSION)
     assert lines == [" ".join(["2.21.0"] * 5), " ".join(["v2.21.0"] * 3)]
 
 
-def test_the_package_is_installed_for_libraries_that_ask(tmp_path):
+def test_metadata_of_the_package_tensorflow(tmp_path):
     lines = printed(
         tmp_path,
         """
@@ -87,6 +87,35 @@ print(metadata.metadata("tensorflow")["Name"], metadata.version("numpy") > "1", 
 """,
     )
     assert lines == ["2.21.0 ['2.21.0']", "tensorflow True None"]
+
+
+def test_private_slices_of_xla_and_names_of_tpus(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.python.xla import dynamic_slice, dynamic_update_slice
+from tensorflow.python.tpu import embedding_context_utils, tpu_function
+from tensorflow.python.tpu.datasets import StreamingFilesDataset
+x = tf.reshape(tf.range(12), [3, 4])
+print(dynamic_slice(x, (1, 2), (2, 1)).numpy().tolist())
+print(tf.function(lambda i: dynamic_slice(x, (-5, i), [3, 2]))(tf.constant(9)).numpy().tolist())
+print(dynamic_update_slice(x, [[5]], (2, 9)).numpy().tolist())
+with embedding_context_utils.SequentialEmbeddingContext():
+    print(tpu_function.get_tpu_context().number_of_shards)
+try:
+    StreamingFilesDataset("files")
+except NotImplementedError as error:
+    print(error)
+""",
+    )
+    assert lines == [
+        "[[6], [10]]",
+        "[[2, 3], [6, 7], [10, 11]]",
+        "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 5]]",
+        "None",
+        "tvtf has no StreamingFilesDataset: tvtf compiles for CPUs and CUDA GPUs",
+    ]
 
 
 def test_private_evaluation_finds_what_depends_on_constants_alone(tmp_path):

@@ -18,6 +18,7 @@ from tvtf.private import (
     ops,
     platform,
     test_util,
+    tpu,
     training,
     util,
 )
@@ -29,7 +30,8 @@ def names() -> dict[str, dict[str, Any]]:
     For example, the module path ``"python.util.nest"`` has the name ``"flatten_up_to"``.
     """
     by_path: dict[str, dict[str, Any]] = _forms_of_tensorflow_1()
-    for area in (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, training, util):
+    areas = (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, tpu, training, util)
+    for area in areas:
         for path, area_names in area.NAMES.items():
             by_path.setdefault(path, {}).update(area_names)
     return by_path

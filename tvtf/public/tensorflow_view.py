@@ -156,6 +156,16 @@ def _name_of_type_spec(cls: type) -> str:
     raise ValueError(f"TypeSpec {cls.__module__}.{cls.__name__} has not been registered.")
 
 
+def dynamic_slice(x: Any, start_indices: Any, size_indices: Any) -> Any:
+    """Returns the slice of ``x`` of the given sizes that starts at ``start_indices``, as XLA's op does.
+
+    A start index is clamped, so that the whole slice lies within ``x``.
+    """
+    x = tvtf.convert_to_tensor(x)
+    starts, sizes = (tvtf.cast(tvtf.stack(each), tvtf.int32) for each in (start_indices, size_indices))
+    return tvtf.slice(x, tvtf.maximum(tvtf.minimum(starts, shape(x) - sizes), 0), sizes)
+
+
 def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Any:
     """Returns a copy of ``x`` in which ``updates`` replace the part that starts at ``start_indices``, as XLA's op does.
 
@@ -214,7 +224,7 @@ _VERSIONS = {"VERSION": VERSION, "GIT_VERSION": f"v{VERSION}", "__version__": VE
 PRIVATE: dict[str, dict[str, Any]] = {
     "compat.v1": _VERSIONS,
     "compat.v1.version": _VERSIONS,
-    "compiler.tf2xla.python.xla": {"dynamic_update_slice": dynamic_update_slice},
+    "compiler.tf2xla.python.xla": {"dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update_slice},
     "experimental.dtensor": {},
     "python.data.experimental.ops.distribute": {"compute_batch_size": _batch_size},
     "python.eager.context": {
