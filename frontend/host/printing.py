@@ -15,12 +15,11 @@ from tvtf.core.composite import is_ragged, is_sparse
 from tvtf.core.graph_operation import Operation, done
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
 from tvtf.ops.tensor_text import filled, tensor_text
-from tvtf.state.variable import Variable
 
 _PLACEHOLDER = "\x00tensor\x00"
 _FILE_PREFIX = "file://"
@@ -239,7 +238,7 @@ def _placeholder_for(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: i
         components = (leaf.indices, leaf.values, leaf.dense_shape)
         tensors += [(component, False) for component in components]
         return _Placeholder(f"'SparseTensor(indices={_PLACEHOLDER}, values={_PLACEHOLDER}, shape={_PLACEHOLDER})'")
-    if not isinstance(leaf, (Tensor, Variable)):
+    if not is_tensor(leaf):
         return leaf
     tensors.append((convert_to_tensor(leaf), False))
     return _Placeholder()

@@ -63,6 +63,18 @@ def test_a_loss_in_a_function_finds_the_logits_of_an_op(loss, activation):
     assert float(tf.function(lambda: compute(labels, called(logits)))()) == float(of_probabilities) < float(of_logits)
 
 
+def test_a_variable_of_keras_is_printed_as_its_value(capsys):
+    weights = tf.keras.Variable([[1.0, 2.0]], name="weights")
+    tf.print("w =", weights, {"n": weights}, output_stream=sys.stdout)
+
+    @tf.function
+    def traced():
+        tf.print("w =", weights, output_stream=sys.stdout)
+
+    traced()
+    assert capsys.readouterr().out == "w = [[1 2]] {'n': [[1 2]]}\nw = [[1 2]]\n"
+
+
 def test_recurrent_layers_with_masks():
     layers = tf.keras.layers
     tf.keras.utils.set_random_seed(1)
