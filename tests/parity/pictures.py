@@ -6,8 +6,34 @@ from parity_calls import value_or_kind
 
 def programs(tf):
     return (
-        _sizes(tf) | _colours(tf) | _random(tf) | _measures(tf) | _boxes(tf) | _files(tf) | _jpegs(tf) | _distorted(tf)
+        _sizes(tf)
+        | _cubic(tf)
+        | _colours(tf)
+        | _random(tf)
+        | _measures(tf)
+        | _boxes(tf)
+        | _files(tf)
+        | _jpegs(tf)
+        | _distorted(tf)
     )
+
+
+def _cubic(tf):
+    """TensorFlow 1's bicubic sizes, with each rule of where the pixels are."""
+    pictures = np.random.RandomState(0).rand(2, 5, 7, 1).astype(np.float32)
+    resize = tf.compat.v1.image.resize_bicubic
+    rules = {"corners": {}, "aligned corners": {"align_corners": True}, "half pixels": {"half_pixel_centers": True}}
+    return {
+        f"bicubic, {rule}, {rows} x {columns}": lambda size=(rows, columns), options=options: np.round(
+            resize(pictures, size, **options)[:, :, ::2, 0], 4
+        )
+        for rule, options in rules.items()
+        for rows, columns in ((5, 13), (9, 4), (1, 7))
+    } | {
+        "bicubic, bytes": lambda: np.round(
+            tf.function(resize)(tf.cast(pictures * 255, tf.uint8), [3, 3])[0, :, :, 0], 1
+        )
+    }
 
 
 def _jpegs(tf):

@@ -246,7 +246,7 @@ def _resize(
       keep_ratio: whether the new size is the largest that fits into ``size`` and has the aspect ratio of the images.
 
     Raises:
-      NotImplementedError: ``method`` is "bicubic", or "area" with aligned corners.
+      NotImplementedError: ``method`` is "area" with aligned corners.
     """
     name = _METHODS[method] if isinstance(method, int) else str(method)
     images = convert_to_tensor(images)
@@ -266,12 +266,12 @@ def _static(size: Any) -> Any:
 
 
 def _interpolate(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
-    """Resizes images to a height and width by nearest-neighbour or bilinear interpolation.
+    """Resizes images to a height and width by nearest-neighbour, bilinear or bicubic interpolation.
 
     Args:
       images: tensor of shape (batch, height, width, channels), or without the batch axis.
       size: the height and width.
-      name: the interpolation, "nearest" or "bilinear".
+      name: the interpolation, "nearest", "bilinear" or "bicubic".
       align_corners: whether the centers of the corner pixels coincide before and after.
       half_pixel_centers: whether the images' edges coincide before and after, as in TensorFlow 2.
     """
@@ -279,8 +279,6 @@ def _interpolate(images: Any, size: list[int], name: str, align_corners: bool, h
         return _interpolate(images[None], size, name, align_corners, half_pixel_centers)[0]
     if images.shape.as_list()[1:3] == size:
         return images
-    if name == "bicubic":
-        raise NotImplementedError("tf.compat.v1.image.resize_bicubic: use tf.image.resize(..., method='bicubic')")
     for axis, new_size in ((1, size[0]), (2, size[1])):
         images = _resize_axis(images, axis, new_size, name, align_corners, half_pixel_centers)
     return images
@@ -289,7 +287,7 @@ def _interpolate(images: Any, size: list[int], name: str, align_corners: bool, h
 def _resize_axis(
     images: Any, axis: int, new_size: int, name: str, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    """Resizes images along one axis by "nearest" or "bilinear" interpolation, with TensorFlow 1's coordinates.
+    """Resizes images along one axis by an interpolation, as `_interpolate`, with TensorFlow 1's coordinates.
 
     With ``align_corners``, the centers of the first and last pixels coincide before and after. With
     ``half_pixel_centers``, the center of a pixel is at 0.5, otherwise at 0.
@@ -303,6 +301,8 @@ def _resize_axis(
     if name == "nearest":
         nearest = np.round(coordinates) if align_corners else np.floor(coordinates)
         return tf_("gather")(images, np.minimum(nearest, last).astype("int32"), axis=axis)
+    if name == "bicubic":
+        return _cubic(images, axis, coordinates - center, half_pixel_centers)
     if half_pixel_centers:
         coordinates = np.maximum(coordinates - center, 0)
     low = np.minimum(np.floor(coordinates), last).astype("int32")
@@ -313,6 +313,34 @@ def _resize_axis(
     low_values = tf_("gather")(floats, low, axis=axis)
     high_values = tf_("gather")(floats, high, axis=axis)
     return low_values + (high_values - low_values) * fraction
+
+
+def _cubic(images: Any, axis: int, coordinates: np.ndarray, half_pixel_centers: bool) -> Any:
+    """Interpolates images along one axis at the coordinates, each by a cubic polynomial of the four nearest pixels.
+
+    TensorFlow rounds positions between pixels to 1024ths. With ``half_pixel_centers``, the polynomial is another one, and
+    pixels outside of the image have no weight; without, the first and last pixel continue there.
+    """
+    steepness = -0.5 if half_pixel_centers else -0.75
+    first = np.floor(coordinates)
+    fraction = np.round((coordinates - first) * 1024) / 1024
+    near = np.stack([fraction, 1 - fraction])
+    far = near + 1
+    near_weights = ((steepness + 2) * near - (steepness + 3)) * near**2 + 1
+    far_weights = ((steepness * far - 5 * steepness) * far + 8 * steepness) * far - 4 * steepness
+    weights = np.stack([far_weights[0], near_weights[0], near_weights[1], far_weights[1]])
+    pixels = first.astype("int32") + np.arange(-1, 3)[:, None]
+    inside = np.clip(pixels, 0, images.shape.as_list()[axis] - 1)
+    if half_pixel_centers:
+        weights = np.where(pixels == inside, weights, 0)
+        weights /= weights.sum(axis=0)
+    broadcast_shape = [-1 if i == axis else 1 for i in range(4)]
+    floats = tf_("cast")(images, "float32")
+    taps = [
+        tf_("gather")(floats, indices.astype("int32"), axis=axis) * factors.astype("float32").reshape(broadcast_shape)
+        for indices, factors in zip(inside, weights)
+    ]
+    return tf_("add_n")(taps)
 
 
 @v1("image.extract_glimpse")
