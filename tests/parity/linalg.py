@@ -16,6 +16,17 @@ def programs(tf):
     return calls(tf, _factored(tf) | _composed(tf)) | _errors(tf)
 
 
+VARIANTS = (
+    " of many", " of complex", " of tall", " of wide", " of adjoint", " with adjoint", " adjoint", " upper", " of a vector",
+    " of a matrix", " as documented", " with rcond", " regularized", " slow",
+)  # fmt: skip
+
+
+def in_sweep(label):
+    """By default gradients of each function are compiled for one kind of matrix, and run eagerly for all, as do compiled values."""
+    return label.endswith(", gradient, traced") and label.removesuffix(", gradient, traced").endswith(VARIANTS)
+
+
 def _rebuilt(tf):
     """What does not depend on signs, phases and order of vectors."""
     linalg = tf.linalg

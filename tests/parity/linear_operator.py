@@ -75,6 +75,15 @@ def programs(tf):
     )
 
 
+VARIANTS = (" of many", " of three", " of a matrix", ", definite", " by two")
+
+
+def in_sweep(label):
+    """Operators in several forms are compiled in one of them by default, and run eagerly in all."""
+    name, _, traced = label.rpartition(", ")
+    return traced == "traced" and name.endswith(VARIANTS)
+
+
 def _of_computed_size(tf):
     """In a function of unknown rank, operators whose size is computed from the shape of a tensor."""
     linalg = tf.linalg

@@ -11,6 +11,11 @@ def programs(tf):
     return calls(tf, _special(tf) | _algebra(tf) | _arrangements(tf)) | _counts(tf) | _errors(tf)
 
 
+def in_sweep(label):
+    """Compiled gradients of partitions are those of vectors by default."""
+    return label in ("dynamic_partition of rows, gradient, traced", "dynamic_partition of all, gradient, traced")
+
+
 def _special(tf):
     one = ("dawsn", "expint", "fresnel_cos", "fresnel_sin", "spence")
     bessel = tuple(f"bessel_{n}" for n in ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0", "y1"))

@@ -8,6 +8,11 @@ def programs(tf):
     return _printed(tf) | _called(tf) | _queues(tf) | _python(tf)
 
 
+def in_sweep(label):
+    """The same loops are differentiated once, or these gradients are those of other loops, by default."""
+    return label in ("for: second", "a factor n times: second", "while: two gradients", "loops in loops: two gradients")
+
+
 def _runs(tf, body, *arguments):
     """What a traced function of a log gives, and what it logged."""
 

@@ -505,3 +505,8 @@ def programs(tf):
             )
 
     return scripts(tf, locals())
+
+
+def in_sweep(label):
+    """Other networks that classify digits, and others that are trained on what a network makes, run by default."""
+    return label in ("softmax", "variational", "skipgram", "q network")
