@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from fork_server import ForkServer
 
 PROGRAMS = {
     "import tvtf alone": "print('tvm' in sys.modules)",
@@ -100,20 +101,25 @@ PRINTED = {
 }
 
 
+@pytest.fixture(scope="module")
+def server():
+    with ForkServer("import functools, gc, os, sys\nimport tvtf as tf\n") as started:
+        yield started
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_tvm_is_imported_late_and_in_part(name):
-    program = "import functools, gc, os, sys\nimport tvtf as tf\n" + PROGRAMS[name]
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == PRINTED[name], run.stderr
+def test_tvm_is_imported_late_and_in_part(server, tmp_path, name):
+    done = server.run(PROGRAMS[name], tmp_path)
+    assert done.stdout.strip() == PRINTED[name], done.stderr
 
 
 @pytest.mark.parametrize(
     "path", ["summary.create_file_writer", "experimental.numpy.cbrt", "sparse.to_dense", "SparseTensor"]
 )
-def test_a_module_that_is_not_imported_yet_is_found_by_each_name_in_its_namespace(path):
-    program = f"import tvtf\nfrom tvtf.core.primitive import public_names\nprint(public_names()[{path!r}].__name__)"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == path.rpartition(".")[2], run.stderr
+def test_a_module_that_is_not_imported_yet_is_found_by_each_name_in_its_namespace(server, tmp_path, path):
+    program = f"from tvtf.core.primitive import public_names\nprint(public_names()[{path!r}].__name__)"
+    done = server.run(program, tmp_path)
+    assert done.stdout.strip() == path.rpartition(".")[2], done.stderr
 
 
 def test_a_call_whose_code_is_in_the_cache_does_not_import_the_compiler(tmp_path):

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from fork_server import ForkServer
 
 import tvtf as tf
 from tvtf import private
@@ -21,17 +22,40 @@ def run(folder, *args, **env):
     )
 
 
-def printed(folder, source, *args, **env):
-    (folder / "program.py").write_text(source)
-    done = run(folder, "program.py", *args, **env)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+PROGRAM = """
+import os, runpy
+os.chdir({folder!r})
+sys.argv, sys.path[0] = ["tvtf", "exec", *{arguments!r}], {folder!r}
+runpy.run_module("tvtf", run_name="__main__", alter_sys=True)
+"""
 
 
-def test_a_program_is_main_with_its_own_arguments_and_folder(tmp_path):
+@pytest.fixture(scope="module")
+def server():
+    with ForkServer("import sys, tvtf.cli") as started:
+        yield started
+
+
+@pytest.fixture
+def printed(server, tmp_path):
+    """Runs a program by ``tvtf exec``, in a process of its own, and gives the lines that it prints."""
+
+    def run_program(source, *args, **env):
+        (tmp_path / "program.py").write_text(source)
+        arguments = ["program.py", *args]
+        if env:
+            done = run(tmp_path, *arguments, **env)
+        else:
+            done = server.run(PROGRAM.format(folder=str(tmp_path), arguments=arguments), tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    return run_program
+
+
+def test_a_program_is_main_with_its_own_arguments_and_folder(printed, tmp_path):
     (tmp_path / "beside.py").write_text("NAME = 'beside'")
     lines = printed(
-        tmp_path,
         "import sys, beside\nprint(__name__, sys.argv, beside.NAME, sys.modules['__main__'].beside is beside)\n"
         "print(__file__ == sys.path[0] + '/program.py', __spec__, __package__)",
         *("-m", "--help", "a b"),
@@ -39,9 +63,8 @@ def test_a_program_is_main_with_its_own_arguments_and_folder(tmp_path):
     assert lines == ["__main__ ['program.py', '-m', '--help', 'a b'] beside True", "True None None"]
 
 
-def test_tensorflow_is_tvtf_in_it(tmp_path):
+def test_tensorflow_is_tvtf_in_it(printed):
     lines = printed(
-        tmp_path,
         """
 import pickle
 import tensorflow as tf
@@ -64,9 +87,8 @@ print(tf.function(lambda x: {type(x).__module__.partition('.')[0]: x + 1})(tf.co
     ]
 
 
-def test_every_module_names_the_same_version(tmp_path):
+def test_every_module_names_the_same_version(printed):
     lines = printed(
-        tmp_path,
         """
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
@@ -77,9 +99,8 @@ print(tf.version.GIT_VERSION, tf1.GIT_VERSION, tf1.version.GIT_VERSION)
     assert lines == [" ".join(["2.21.0"] * 5), " ".join(["v2.21.0"] * 3)]
 
 
-def test_metadata_of_the_package_tensorflow(tmp_path):
+def test_metadata_of_the_package_tensorflow(printed):
     lines = printed(
-        tmp_path,
         """
 from importlib import metadata
 print(metadata.version("tensorflow"), [each.version for each in metadata.distributions(name="tensorflow")])
@@ -89,9 +110,8 @@ print(metadata.metadata("tensorflow")["Name"], metadata.version("numpy") > "1", 
     assert lines == ["2.21.0 ['2.21.0']", "tensorflow True None"]
 
 
-def test_private_slices_of_xla_and_names_of_tpus(tmp_path):
+def test_private_slices_of_xla_and_names_of_tpus(printed):
     lines = printed(
-        tmp_path,
         """
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python.xla import dynamic_slice, dynamic_update_slice
@@ -118,9 +138,8 @@ except NotImplementedError as error:
     ]
 
 
-def test_private_evaluation_finds_what_depends_on_constants_alone(tmp_path):
+def test_private_evaluation_finds_what_depends_on_constants_alone(printed):
     lines = printed(
-        tmp_path,
         """
 import tensorflow as tf
 from tensorflow.python.framework import tensor_util
@@ -139,9 +158,8 @@ f(tf.constant(1))
 
 
 @needs_keras
-def test_keras_is_the_one_on_tvtf(tmp_path):
+def test_keras_is_the_one_on_tvtf(printed):
     lines = printed(
-        tmp_path,
         """
 import keras
 import tensorflow as tf
@@ -158,10 +176,9 @@ print(keras.layers.Dense(2).name)
 
 
 @needs_keras
-def test_modules_of_keras_that_its_package_does_not_import(tmp_path):
+def test_modules_of_keras_that_its_package_does_not_import(printed):
     """As in TensorFlow 2.21, ``saving`` is no attribute of ``tf.keras`` until somebody imports it."""
     lines = printed(
-        tmp_path,
         """
 import keras
 import tensorflow as tf
@@ -256,9 +273,8 @@ print(importlib.reload(tensorflow) is first, tensorflow.reduce_sum([1, 2]).numpy
     assert done.stdout == "True True True\nTrue 3\n"
 
 
-def test_every_private_name_is_imported(tmp_path):
+def test_every_private_name_is_imported(printed):
     lines = printed(
-        tmp_path,
         """
 import importlib
 from tvtf import private
@@ -280,9 +296,8 @@ print(missing, len(places) > 100, sum(map(len, places.values())) > 200)
     assert lines == ["[] True True"]
 
 
-def test_the_modules_of_protocol_buffers_are_tensorboards(tmp_path):
+def test_the_modules_of_protocol_buffers_are_tensorboards(printed):
     lines = printed(
-        tmp_path,
         """
 import tensorflow.core.framework.graph_pb2 as graph_pb2
 from tensorflow.core.framework import summary_pb2
@@ -298,7 +313,7 @@ except ModuleNotFoundError as error:
     assert lines == ["3 True True", "tensorflow.core.util.nothing_pb2"]
 
 
-def test_keras_2_is_tf_keras_where_the_environment_says_so(tmp_path):
+def test_keras_2_is_tf_keras_where_the_environment_says_so(printed, tmp_path):
     """As in TensorFlow, by the package tf_keras, which is no dependency: here it is another one of that name."""
     for module, names in {
         "": "",
@@ -331,7 +346,7 @@ print(layers.Dense, VERSION)
 from tensorflow.keras.saving import load_model  # a module that its package doesn't import
 print(load_model)
 """
-    lines = printed(tmp_path, program, TF_USE_LEGACY_KERAS="1")
+    lines = printed(program, TF_USE_LEGACY_KERAS="1")
     assert lines == [
         "False",
         "True 2 a layer a layer of version 1 1",
@@ -341,7 +356,7 @@ print(load_model)
     ]
 
 
-def test_all_names_of_a_module_are_imported(tmp_path):
+def test_all_names_of_a_module_are_imported(printed):
     program = """
 from tensorflow.math import *
 print(abs(-1.0).numpy(), reduce_sum([1, 2]).numpy())
@@ -349,10 +364,10 @@ from tensorflow import *  # `print`, too
 import sys
 sys.stdout.write(f"{int(constant(3))} {int(math.add(1, 2))}")
 """
-    assert printed(tmp_path, program) == ["1.0 3", "3 3"]
+    assert printed(program) == ["1.0 3", "3 3"]
 
 
-def test_keras_2_makes_its_session_of_the_contexts_configuration(tmp_path):
+def test_keras_2_makes_its_session_of_the_contexts_configuration(printed):
     program = """
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager.context import get_config
@@ -361,10 +376,10 @@ config = get_config()
 config.allow_soft_placement = True  # as the package tf_keras does
 print(tf.inside_function(), tf.Session(config=config).run(tf.constant(1)))
 """
-    assert printed(tmp_path, program) == ["False 1"]
+    assert printed(program) == ["False 1"]
 
 
-def test_names_that_keras_2_exports_and_saves(tmp_path):
+def test_names_that_keras_2_exports_and_saves(printed):
     """Exported as in the package tf_keras, which is no dependency, and looked up as where it writes configurations."""
     program = """
 import types
@@ -388,7 +403,7 @@ print([tf_export.get_symbol_from_name(name) for name in names] == [Twice, Twice,
 print(serialize(tf.nn.relu), serialize(lambda x: x))
 print(tf.constant_initializer.__name__, tf.zeros_initializer.__name__, tf.random_normal_initializer.__name__)
 """
-    assert printed(tmp_path, program) == [
+    assert printed(program) == [
         "keras.layers.Twice",
         "[None, None]",
         "nn.relu None",
@@ -398,7 +413,7 @@ print(tf.constant_initializer.__name__, tf.zeros_initializer.__name__, tf.random
     ]
 
 
-def test_private_names_of_tensorflow_that_keras_2_uses(tmp_path):
+def test_private_names_of_tensorflow_that_keras_2_uses(printed, tmp_path):
     """Modules that name what those of the package tf_keras name, which is no dependency, and use it as they do."""
     (tmp_path / "tensors.py").write_text(
         """
@@ -485,7 +500,6 @@ class Counting(Layer):
 """
     )
     lines = printed(
-        tmp_path,
         """
 import pickle
 import tensorflow.compat.v2 as tf
@@ -654,7 +668,7 @@ def test_the_updates_of_rows_that_addons_call(operation, eager, compiled):
     assert var.numpy().ravel().tolist() == compiled
 
 
-def test_functions_of_private_modules_have_the_arguments_of_tensorflow_1(tmp_path):
+def test_functions_of_private_modules_have_the_arguments_of_tensorflow_1(printed):
     """The answers are TensorFlow 2.21's. The second argument of dropout is the share that is kept."""
     program = """
 import numpy as np
@@ -689,7 +703,7 @@ names = []
 named(x)
 print(names)
 """
-    assert printed(tmp_path, program) == [
+    assert printed(program) == [
         "True",
         "[[1, 3, 4], [1, 3, 4]]",
         "[2, 3, 1]",
@@ -704,7 +718,7 @@ print(names)
     ]
 
 
-def test_private_names_of_tensorflow_1s_training_that_tf_slim_uses(tmp_path):
+def test_private_names_of_tensorflow_1s_training_that_tf_slim_uses(printed):
     """The answers are TensorFlow 2.21's."""
     program = """
 import os, tempfile
@@ -745,7 +759,7 @@ with tf.Graph().as_default():
     except TypeError as error:
         print(str(error).partition(":")[0])
 """
-    assert printed(tmp_path, program) == [
+    assert printed(program) == [
         "True True",
         "True 1 ",
         "{'count': np.float32(12.0), 'step': np.int64(4)}",
@@ -756,7 +770,7 @@ with tf.Graph().as_default():
     ]
 
 
-def test_private_names_of_tensorflow_that_libraries_of_agents_and_graphs_use(tmp_path):
+def test_private_names_of_tensorflow_that_libraries_of_agents_and_graphs_use(printed):
     """TF-Agents, GPflux, Spektral, TensorFlow Addons; the values are TensorFlow 2.21's."""
     program = """
 import collections, gc
@@ -815,7 +829,7 @@ print(arguments.pop("self") is net, sorted(arguments.items()))
 spec = tf_inspect.getargspec(net.call)
 print(spec.args, spec.varargs, spec.keywords, spec.defaults)
 """
-    assert printed(tmp_path, program) == [
+    assert printed(program) == [
         "[3, [4], [1, 2]] False True",
         "((1, 3), ([2], [4])) (5, 6)",
         "True",
@@ -838,7 +852,7 @@ print(spec.args, spec.varargs, spec.keywords, spec.defaults)
 
 
 @needs_keras
-def test_the_copy_of_keras_within_tensorflow_is_the_keras_there_is(tmp_path):
+def test_the_copy_of_keras_within_tensorflow_is_the_keras_there_is(printed, tmp_path):
     program = """
 import tensorflow as tf
 from tensorflow.python.keras.callbacks import Callback
@@ -850,7 +864,7 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 """
-    assert printed(tmp_path, program) == ["True True", "tensorflow.python.keras.engine"]
+    assert printed(program) == ["True True", "tensorflow.python.keras.engine"]
     for module, names in {
         "": "",
         "src": "",
@@ -860,5 +874,5 @@ except ModuleNotFoundError as error:
         folder = tmp_path / "tf_keras" / module
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "__init__.py").write_text(names)
-    lines = printed(tmp_path, "from tensorflow.python.keras.engine import data_adapter\nprint(data_adapter.expand_1d)")
+    lines = printed("from tensorflow.python.keras.engine import data_adapter\nprint(data_adapter.expand_1d)")
     assert lines == ["of Keras 2"]

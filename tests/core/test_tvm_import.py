@@ -7,6 +7,8 @@ import sys
 import textwrap
 
 import pytest
+from covering import covering
+from fork_server import ForkServer
 
 FLOWS = {
     "a function": "tf.function(lambda x: x + 1, autograph=False)(tf.ones(2))",
@@ -41,10 +43,17 @@ def torch(tmp_path):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def server():
+    with ForkServer("import sys\nimport tvtf as tf\n") as started:
+        yield started
+
+
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS.keys())
-def test_tvtf_imports_tvm_without_torch(torch, flow):
-    program = f"import tvtf as tf; {flow}\nimport sys; print('tvm' in sys.modules, 'torch' in sys.modules)"
-    assert run(program, torch) == "True False"
+def test_tvtf_imports_tvm_without_torch(server, torch, flow):
+    program = f"sys.path.insert(0, {str(torch)!r}); {flow}\nprint('tvm' in sys.modules, 'torch' in sys.modules)"
+    done = server.run(program, torch)
+    assert done.stdout.strip() == "True False", done.stderr
 
 
 def test_torch_is_there_afterwards_and_in_other_threads_meanwhile(torch):
@@ -111,9 +120,9 @@ INTERRUPTED = """
 """
 
 
-@pytest.mark.parametrize("delay", [0.03, 0.1, 0.2])
-@pytest.mark.parametrize(
-    "first", ["tf.config.list_physical_devices('GPU')", "tf.nn.conv2d(tf.ones((1, 99, 99, 8)), weights, 1, 'SAME')"]
+@covering(
+    first=["tf.config.list_physical_devices('GPU')", "tf.nn.conv2d(tf.ones((1, 99, 99, 8)), weights, 1, 'SAME')"],
+    delay=[0.03, 0.1, 0.2],
 )
 def test_ctrl_c_during_the_import_leaves_tvm_usable(first, delay):
     weights = "weights = tf.ones((3, 3, 8, 8))"
