@@ -27,7 +27,11 @@ def among_others(monkeypatch):
     monkeypatch.setattr("benchmarks.harness.FOREIGN", float("inf"))
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+LONG = ("compile", "depthwise-step", "depthwise-odd-step")
+"""Other networks' steps are compiled and run by default; ``compile`` times what ``residual-step`` has before its first run."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.sweep] if n in LONG else []) for n in WORKLOADS])
 def test_a_workload_runs_in_tvtf(process, among_others, name):
     row = measure(WORKLOADS[name], [process], rounds=2, seconds=0.0, tiny=True)
     assert row.timings["tvtf"].error == ""

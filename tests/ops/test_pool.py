@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import covering
 from error_texts import eager_error_text, error_text
 
 import tvtf as tf
@@ -48,9 +49,13 @@ def test_of_equal_values_the_first_gets_the_gradient():
     assert both(gradient, row(1, 1, 0, 2)).ravel().tolist() == [1, 0, 0, 1]
 
 
-@pytest.mark.parametrize("kind", ["MAX", "AVG"])
-@pytest.mark.parametrize("window, strides", [((2, 2), (2, 2)), ((3, 2), (2, 1)), ((2, 3), (3, 4)), ((1, 1), (2, 3))])
-def test_gradients_for_images_of_unknown_size(kind, window, strides):
+@covering(
+    sizes=[((2, 2), (2, 2)), ((3, 2), (2, 1)), ((2, 3), (3, 4)), ((1, 1), (2, 3))],
+    kind=["AVG", "MAX"],
+)
+def test_gradients_for_images_of_unknown_size(sizes, kind):
+    window, strides = sizes
+
     def gradients(x):
         with tf.GradientTape() as outer:
             outer.watch(x)

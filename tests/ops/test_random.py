@@ -6,6 +6,7 @@ import golden_filters
 import numpy as np
 import pytest
 import random_programs
+from covering import covering
 
 import tvtf as tf
 from tvtf.errors import InvalidArgumentError
@@ -66,8 +67,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("name", DRAWS)
+@covering(name=list(DRAWS), dtype=FLOATS)
 def test_compiled_numbers_are_the_same_bits(name, dtype):
     draw = compiled(lambda seed: DRAWS[name]([5001], seed, dtype=dtype))
     found, expected = draw(tf.constant(SEED)), DRAWS[name]([5001], SEED, dtype=dtype)

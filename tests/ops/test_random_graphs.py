@@ -102,21 +102,21 @@ def special_batch(seed, count=50):
 
 
 def test_random_programs_of_nan_and_infinities_agree():
-    agree(special_batch(0, 20))
+    agree(special_batch(0, 10))
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(1, 41))
+@pytest.mark.parametrize("seed", range(41))
 def test_more_random_programs_of_nan_and_infinities_agree(seed):
     agree(special_batch(seed), UNKNOWN if seed % 2 else FIXED)
 
 
 def test_random_programs_agree():
-    agree(batch(0, 30, 4))
+    agree(batch(0, 14, 4))
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(1, 201))
+@pytest.mark.parametrize("seed", range(201))
 def test_ten_thousand_random_programs_agree(seed):
     agree(batch(seed), UNKNOWN if seed % 2 else FIXED)
 
@@ -126,7 +126,7 @@ def test_random_programs_of_narrow_floats_agree(dtype):
     """Fused or not, each step's values are rounded; two units of a step may grow to some at the end."""
     rng = np.random.default_rng(0)
     tolerance = 8 * float(ml_dtypes.finfo(dtype).eps)
-    drawn_ones = [program(drawn(rng, 2, 4), int(rng.integers(1, 21)), dtype, 1.0, tolerance) for _ in range(10)]
+    drawn_ones = [program(drawn(rng, 2, 4), int(rng.integers(1, 21)), dtype, 1.0, tolerance) for _ in range(5)]
     agree(drawn_ones, ["compiled", "library for unknown dims"])
 
 

@@ -139,7 +139,7 @@ def test_the_arena_of_a_training_step_is_little_more_than_what_is_live(program):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads Linux's resident size")
-@pytest.mark.parametrize(("program", "batch"), [("cnn", 64), ("transformer", 32)])
+@pytest.mark.parametrize(("program", "batch"), [("cnn", 64), pytest.param("transformer", 32, marks=pytest.mark.sweep)])
 def test_resident_memory_of_a_training_step_grows_by_little_more_than_what_is_live(program, batch):
     """In a process of its own: a small step first loads the compiler; code and threads are not counted."""
     ran = subprocess.run(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from covering import covering
 from tvm import tirx
 from tvm.target import Target
 
@@ -32,8 +33,7 @@ def assert_equal(results, expected):
         np.testing.assert_array_equal(result.numpy(), right)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SMALL + LARGE)
+@covering(shape=SMALL + LARGE, dtype=DTYPES)
 def test_elementwise(shape, dtype):
     @tf.function
     def run(x, row, scalar):
@@ -45,8 +45,7 @@ def test_elementwise(shape, dtype):
     assert_equal(run(tf.constant(x), tf.constant(row), tf.constant(scalar)), expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SMALL + LARGE)
+@covering(shape=SMALL + LARGE, dtype=DTYPES)
 def test_sums_along_columns(shape, dtype):
     axes = tuple(range(len(shape) - 1))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
+from covering import covering
+from schedule_programs import HOST, NAMED_TARGETS, run_relax, run_te, tensor, values
 from test_schedule_kernels import convolve, gradients
 from tvm import relax, te, tirx
 from tvm.target import Target
@@ -23,9 +23,9 @@ def is_copied(result: te.Tensor, operands: list[te.Tensor]) -> bool:
     return any(f"{name} = T.alloc_buffer" in script for name in ("conv", "conv_input_grad", "conv_filter_grad"))
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize(("channels", "results", "groups", "stride"), GROUPS)
-def test_groups_and_their_gradients(channels: int, results: int, groups: int, stride: int, target: Target) -> None:
+@covering(case=GROUPS, target=NAMED_TARGETS)
+def test_groups_and_their_gradients(case: tuple[int, int, int, int], target: Target) -> None:
+    channels, results, groups, stride = case
     how = ((stride, stride), [(1, 1), (1, 1)], (1, 1), groups)
     a, b = values((2, 9, 11, channels)), values((3, 3, channels // groups, results))
     y = convolve(a, b, *how)
