@@ -91,7 +91,7 @@ def sweep(
     """
     if needed is None:
         needed = needed_by(records, sources)
-    source_ids = {id(s) for s in sources}
+    source_ids = {id(source) for source in sources}
     cotangents: dict[int, Any] = {}
     for target, cotangent in seeds:
         if (id(target) in needed or id(target) in source_ids) and target.dtype.is_differentiable:
@@ -113,7 +113,7 @@ def sweep(
                     continue
                 part = _evaluate_lazy(part)
             _accumulate(cotangents, x, part)
-    return [cotangents.get(id(s)) for s in sources]
+    return [cotangents.get(id(source)) for source in sources]
 
 
 def _accumulate(cotangents: dict[int, Any], tensor: Any, cotangent: Any) -> None:
@@ -124,7 +124,7 @@ def _accumulate(cotangents: dict[int, Any], tensor: Any, cotangent: Any) -> None
 
 def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
     """Returns the ids of the sources and of everything computed from them: only these need cotangents."""
-    needed = {id(s) for s in sources}
+    needed = {id(source) for source in sources}
     for _, inputs, outputs, _ in records:
         if not needed.isdisjoint(map(id, inputs)):
             needed.update([id(y) for y in as_tuple(outputs) if y.dtype.is_differentiable])
@@ -200,4 +200,4 @@ def _sparse_input_cotangents(record: Record, cotangent: IndexedSlices) -> Any:
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:
     """Returns the seeds of a gradient: ones of each target's shape."""
-    return [ones_like(t) for t in targets]
+    return [ones_like(target) for target in targets]

@@ -46,7 +46,7 @@ def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
     checks = [_allocation_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in statements]
     if not any(checks):
         return seq
-    return SeqStmt([s for check, stmt in zip(checks, statements) for s in (check, stmt) if s is not None])
+    return SeqStmt([part for check, stmt in zip(checks, statements) for part in (check, stmt) if part is not None])
 
 
 def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:

@@ -323,4 +323,4 @@ class _FunctionCheck:
 
 
 def _quoted_names(variables: Iterable[Any]) -> str:
-    return ", ".join(sorted(repr(str(v)) for v in variables))
+    return ", ".join(sorted(repr(str(variable)) for variable in variables))

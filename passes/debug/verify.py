@@ -41,9 +41,11 @@ def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
     """
     inputs = _random_inputs(before["main"])
     expected, actual = (_evaluate(mod, inputs) for mod in (before, after))
-    different = [i for i, (a, b) in enumerate(zip(expected, actual, strict=True)) if not _is_close(a, b)]
+    different = [
+        i for i, (wanted, found) in enumerate(zip(expected, actual, strict=True)) if not _is_close(wanted, found)
+    ]
     # A pass may change an output as much as rounding the inputs does.
-    rounded_outputs = _evaluate(before, [_perturbed(a) for a in inputs]) if different else []
+    rounded_outputs = _evaluate(before, [_perturbed(input_) for input_ in inputs]) if different else []
     for i in different:
         if not _is_close(expected[i], actual[i], _absolute_difference(expected[i], rounded_outputs[i])):
             raise _error(f"the pass {name!r} changed output {i} of main", expected[i], actual[i])
@@ -155,6 +157,6 @@ def _run_kernel(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Tar
     """Compiles a kernel, runs it on copies of the arrays, and returns all copies: the kernel's inputs and outputs."""
     mod = ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")})
     built = tvm.compile(mod, target) if target.kind.name == "cuda" else kernel_module(mod, target)
-    memory = [tvm.runtime.tensor(a.copy()) for a in arrays]
+    memory = [tvm.runtime.tensor(array.copy()) for array in arrays]
     built["kernel"](*memory)
-    return [m.numpy() for m in memory]
+    return [each.numpy() for each in memory]

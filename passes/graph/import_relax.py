@@ -69,7 +69,7 @@ class Imported(Evaluation):
 
     def inline_call(self, expr: relax.Call) -> Any:
         """Evaluates the called function of the module on the operands."""
-        results = type(self)(self.mod, self.mod[expr.op], [self.value(a) for a in expr.args]).run()
+        results = type(self)(self.mod, self.mod[expr.op], [self.value(arg) for arg in expr.args]).run()
         return results if isinstance(expr.ty, relax.TupleType) else results[0]
 
     def conditional(self, expr: relax.If) -> Any:
@@ -97,12 +97,12 @@ def constant_value(expr: Any) -> Any:
 
 
 def ints(values: Any) -> tuple[int, ...]:
-    return tuple(int(v) for v in values)
+    return tuple(int(value) for value in values)
 
 
 def _same_operands(path: str, importer: Imported, call: relax.Call) -> Any:
     """Translates a call to the public tvtf function ``path``, which takes the same operands in the same order."""
-    return tf(path)(*(_operand(importer, call, a) for a in call.args))
+    return tf(path)(*(_operand(importer, call, arg) for arg in call.args))
 
 
 def _operand(importer: Imported, call: relax.Call, arg: Any) -> Any:
@@ -143,7 +143,7 @@ def _matmul(importer: Imported, call: relax.Call) -> Tensor:
 
     The matrix product of tvtf takes no vectors.
     """
-    x, y = (importer.value(a) for a in call.args)
+    x, y = (importer.value(arg) for arg in call.args)
     if x.ndim > 1 and y.ndim > 1:
         return tf("linalg.matmul")(x, y)
     row = tf("expand_dims")(x, 0) if x.ndim == 1 else x
@@ -216,7 +216,7 @@ def _convolution(importer: Imported, call: relax.Call) -> Tensor:
     transposed back to the layout that Relax expects.
     """
     attrs = call.attrs
-    x, w = (importer.value(a) for a in call.args)
+    x, w = (importer.value(arg) for arg in call.args)
     data_layout = str(attrs.data_layout)
     filter_layout = str(attrs.kernel_layout)
     spatial = data_layout.replace("N", "").replace("C", "")
@@ -310,7 +310,7 @@ def _leaky_relu(importer: Imported, call: relax.Call) -> Tensor:
 
 def _cross_entropy(importer: Imported, call: relax.Call) -> Tensor:
     """Translates ``relax.nn.cross_entropy_with_logits``, which computes ``-sum(logits * labels) / rows``."""
-    logits, labels = (importer.value(a) for a in call.args)
+    logits, labels = (importer.value(arg) for arg in call.args)
     total = tf("reduce_sum")(tf("multiply")(logits, labels))
     rows = logits._type.shape[0] if logits.ndim > 1 else 1
     return tf("negative")(tf("divide")(total, EagerTensor(np.asarray(rows, logits.dtype.np))))

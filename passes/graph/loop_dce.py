@@ -94,8 +94,12 @@ class _Trimmer:
 
     def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
         """Adds a function to the module under a unique name made from ``name``, and returns its global variable."""
-        used_names = {v.name_hint for v in [*self.mod.get_global_vars(), *self.functions]}
-        unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in used_names)
+        used_names = {function.name_hint for function in [*self.mod.get_global_vars(), *self.functions]}
+        unique = next(
+            candidate
+            for candidate in (f"{name.name_hint}_{number}" for number in count(1))
+            if candidate not in used_names
+        )
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
         self.functions[var] = func
         return var
@@ -167,7 +171,7 @@ class _LoopFunction:
         """
         out = Bindings()
         out.bindings = self.bindings_for(results)
-        fields = [self.results[k] for k in results]
+        fields = [self.results[index] for index in results]
         var = out.emit(relax.Tuple(fields), "outputs")
         body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], var), var.ty)
         func = self.func

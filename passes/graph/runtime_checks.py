@@ -63,12 +63,12 @@ def _may_fail(mod: tvm.IRModule, name: str) -> bool:
 
 def calls_python(function: relax.Function) -> bool:
     """Returns whether a function calls Python directly; the functions that it calls aren't looked at."""
-    return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
+    return any(dialect.is_dialect(call) and call.op.name == f"tvtf.{PYTHON}" for call in _calls_of(function))
 
 
 def _subfunctions(value: Any) -> list[str]:
     """Returns the names of the branches or loop functions that a call has."""
-    return [a.name_hint for a in value.args if isinstance(a, ir.GlobalVar)] if dialect.is_dialect(value) else []
+    return [arg.name_hint for arg in value.args if isinstance(arg, ir.GlobalVar)] if dialect.is_dialect(value) else []
 
 
 def _writes_before_end(mod: tvm.IRModule, name: str) -> bool:
@@ -132,7 +132,7 @@ class _Guarded(Evaluation):
         self.memories = {id(self.values[params[i]]) for i in variable_memory_params(self.mod, self.function)}
         for old, _, *memory in _assignments(self.function):
             if old in self.values:
-                self._record_assignment(self.values[old], self.values[old], *(self.values[m] for m in memory))
+                self._record_assignment(self.values[old], self.values[old], *(self.values[each] for each in memory))
 
     def record_dims(self, var: relax.Var) -> None:
         """Records a bound variable, and emits the guard that results of computed sizes fit in memory.

@@ -81,6 +81,6 @@ def _sized_type(op: str, ty: relax.TensorType) -> Sized:
 
 def too_large(results: Sequence[Sized]) -> str:
     """Returns the error text for results that can't be allocated, in TensorFlow's words."""
-    named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MAX_NAMED])
+    named = ", ".join(f"{result.op} {show_shape(result.shape)}" for result in results[:MAX_NAMED])
     others = "" if len(results) <= MAX_NAMED else f" and {len(results) - MAX_NAMED} more"
     return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{others}"

@@ -248,13 +248,14 @@ def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
 def is_empty(ty: ir.Type) -> bool:
     """Returns whether all results are known to have no elements."""
     return all(
-        any(isinstance(dim, tirx.IntImm) and int(dim) == 0 for dim in t.shape.values[:]) for t in _tensor_types(ty)
+        any(isinstance(dim, tirx.IntImm) and int(dim) == 0 for dim in tensor_type.shape.values[:])
+        for tensor_type in _tensor_types(ty)
     )
 
 
 def _empty_results(ty: ir.Type) -> list[te.Tensor]:
     """Returns the results of a kernel for tensors without elements."""
-    return [_empty_result(t) for t in _tensor_types(ty)]
+    return [_empty_result(tensor_type) for tensor_type in _tensor_types(ty)]
 
 
 def _empty_result(ty: relax.TensorType) -> te.Tensor:
@@ -601,7 +602,12 @@ def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[t
 
 
 def _symbols(ty: ir.Type) -> set[tirx.Var]:
-    return {v for t in _tensor_types(ty) for dim in t.shape.values for v in tirx.analysis.undefined_vars(dim)}
+    return {
+        var
+        for tensor_type in _tensor_types(ty)
+        for dim in tensor_type.shape.values
+        for var in tirx.analysis.undefined_vars(dim)
+    }
 
 
 def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any], is_pure: bool) -> Any:
@@ -635,7 +641,7 @@ def _of_any_size(ty: relax.TensorType) -> relax.TensorType:
 def _cast_items(out: Bindings, value: Any, ty: relax.TupleType) -> relax.Tuple:
     """Casts the items of a tuple from tensors of unknown sizes to their annotated types."""
     results = out.emit(value, "found")
-    return relax.Tuple([_cast_item(out, results, i, t) for i, t in enumerate(ty.fields)])
+    return relax.Tuple([_cast_item(out, results, i, field) for i, field in enumerate(ty.fields)])
 
 
 def _cast_item(out: Bindings, results: Any, index: int, ty: relax.TensorType) -> Any:

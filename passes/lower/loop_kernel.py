@@ -544,7 +544,9 @@ def _dim_values(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[
 def _buffer_pairs(value: Value, target: Value) -> list[tuple[Var, Var]]:
     """Returns the buffers of a value, each with the buffer of ``target`` that it must be copied to."""
     if isinstance(value, tuple):
-        return [pair for v, t in zip(value, target, strict=True) for pair in _buffer_pairs(v, t)]
+        return [
+            pair for part, target_part in zip(value, target, strict=True) for pair in _buffer_pairs(part, target_part)
+        ]
     return [] if value is target else [(value, target)]
 
 

@@ -314,7 +314,7 @@ class _AliasAnalysis:
             self.last_failure = position
         self._record_use(position, value)
         if not is_kernel:
-            used = [self.aliases.get(v, set()) for v in variables(value)]
+            used = [self.aliases.get(variable, set()) for variable in variables(value)]
             self.aliases[binding.var] = set().union(*used)
         for out in destinations:
             self.writes.setdefault(out, []).append(position)
