@@ -37,7 +37,10 @@ class _Elements(level):
         return self
 
     def as_elements(self, tensors: Raw, batched: Flags) -> list[Tensor]:
-        return [Batched(tensor, self.level) if b else tensor for tensor, b in zip(tensors, batched, strict=True)]
+        return [
+            Batched(tensor, self.level) if is_batched else tensor
+            for tensor, is_batched in zip(tensors, batched, strict=True)
+        ]
 
     def is_batched(self, x: Tensor) -> bool:
         return x.is_batched and x.level == self.level  # type: ignore[attr-defined]
@@ -235,7 +238,7 @@ def custom_batch(
     operand that all elements share gets the sum of the elements' cotangents. ``given`` lists the operands that get a
     cotangent.
     """
-    results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
+    results = [stretch(size, x, is_batched) for x, is_batched in zip(inputs[:count], batched)]
     if error_text:
         attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "error_text": error_text}
         return with_gradient.bind(*results, *inputs[count:], **attrs)

@@ -171,7 +171,8 @@ def _ranks_differ(first: TracedFunction, other: TracedFunction) -> bool:
     """Returns whether two branches return the same number of tensors, but tensors of different ranks."""
     first_leaves, other_leaves = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
     return len(first_leaves) == len(other_leaves) and not all(
-        agree_rank(a._type.shape, b._type.shape) for a, b in zip(first_leaves, other_leaves)
+        agree_rank(first_leaf._type.shape, other_leaf._type.shape)
+        for first_leaf, other_leaf in zip(first_leaves, other_leaves)
     )
 
 
@@ -533,8 +534,8 @@ def traced_while(
     loop_vars = typed_as_returned(loop_vars, body)
     loop_vars = with_array_buffers(loop_vars, lambda abstract: body(*params_of(abstract, loop_vars)))
     growth = growth or Growth(loop_vars)
-    entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
-    names = names or [getattr(t, "name", "Const:0") for t in entry]
+    entry = [state.trace.own(convert_to_tensor(leaf)) for leaf in nest.flatten(loop_vars, expand_composites=True)]
+    names = names or [getattr(tensor, "name", "Const:0") for tensor in entry]
     bound = _usable_bound(bound)
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
     for position, shape in growth.shapes.items():

@@ -317,7 +317,7 @@ def _zeros_in(trace: Trace, tensors: Sequence[Tensor], known_dims: Any) -> list[
 
 def _with_new_dims(shape: Any, known: Any) -> Any:
     """Returns a shape in which dims that can't be computed from the ``known`` symbolic dims are new symbolic dims."""
-    return tuple(d if is_computable_from(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
+    return tuple(dim if is_computable_from(dim, known) else fresh_dim(state.trace.root.unique("size")) for dim in shape)
 
 
 def is_watched(inputs: Sequence[Tensor]) -> bool:

@@ -246,7 +246,7 @@ def _strided_slice_row_indices(x: Tensor, *, begin: Any, size: Any, strides: Any
 
 def _sliced_axis_count(x: Tensor, begin: Any, size: Any) -> int:
     """Returns the number of leading axes up to the last axis of which ``strided_slice`` doesn't read everything."""
-    is_whole_axis = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
+    is_whole_axis = [same_dim(extent, dim) for extent, dim in zip(size, x._type.shape)]
     return max((i + 1 for i, is_whole in enumerate(is_whole_axis) if not is_whole), default=0)
 
 

@@ -42,7 +42,7 @@ class Stacks:
         self.stacks = stacks
         self.is_bound = bound is not None
         rows = 0 if bound is None else bound
-        self.start = [x for s in stacks for x in s.start(rows)]
+        self.start = [x for stack in stacks for x in stack.start(rows)]
         # Without a bound, buffers with one row per iteration get more rows while the loop runs.
         self.growing = [] if self.is_bound else [i for i, has_rows in enumerate(self._rows()) if has_rows]
         self.vary = any(not has_rows for has_rows in self._rows()) or bool(self.growing)

@@ -237,7 +237,7 @@ def dims_in(types: Iterable[TensorType]) -> set[Any]:
 
 def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
     """Returns zeros of the type ``of``. A dim that can't be computed from the symbolic dims in ``given`` becomes 0."""
-    return bind.stack_new(shape=tuple(d if is_computable_from(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
+    return bind.stack_new(shape=tuple(dim if is_computable_from(dim, given) else 0 for dim in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
 
 
 def is_computable_from(dim: Any, symbols: Collection[Any]) -> bool:

@@ -188,7 +188,7 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     if is_encoded(elems):
         inner = EncodedFunction(fn, elems)
         return inner.whole(vectorized_map(inner, inner.leaves, fallback_to_while_loop, warn))
-    tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    tensors = [convert_to_tensor(leaf) for leaf in nest.flatten(elems)]
     if any(isinstance(tensor._type.shape, AnyShape) for tensor in tensors):
         return defer_map(fn, tensors, elems, run_deferred_map)
     outer = state.one_by_one
@@ -202,7 +202,9 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
             element_index = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), map_level)
             results = by_element(lambda *leaves: fn(nest.pack_sequence_as(elems, leaves)), rows, element_index)
             return nest.map_structure(
-                lambda t: t if t is None else unwrapped(t, map_level, size), results, expand_composites=True
+                lambda result: result if result is None else unwrapped(result, map_level, size),
+                results,
+                expand_composites=True,
             )
     except _CallsPython:
         return _map_by_loop(fn, tensors, elems)
@@ -262,9 +264,9 @@ def _common_size(tensors: Sequence[Tensor]) -> Any:
         raise ValueError(f"vectorized_map needs elements with a leading size, but got shapes {_shapes(tensors)}")
     sizes = [tensor._type.shape[0] for tensor in tensors]
     # A tensor of leading size 1 serves all elements. If all have size 1, there is one element.
-    sizes_to_agree = [n for n in sizes if n != 1] or sizes[:1]
+    sizes_to_agree = [each for each in sizes if each != 1] or sizes[:1]
     size = sizes_to_agree[0]
-    if not all(agree_dim(n, size) for n in sizes_to_agree):
+    if not all(agree_dim(each, size) for each in sizes_to_agree):
         raise InvalidArgumentError(
             None, None, f"vectorized_map needs elements of one leading size, but got shapes {_shapes(tensors)}"
         )

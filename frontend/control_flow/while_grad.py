@@ -196,7 +196,9 @@ class _Loop:
             return bind.less(_int(0), count_left)  # type: ignore[no-any-return]
 
         backward_step = TracedFunction("while_grad", step, types, is_branch=True)
-        condition = TracedFunction("while_grad_cond", has_iterations_left, [p._type for p in backward_step.params])
+        condition = TracedFunction(
+            "while_grad_cond", has_iterations_left, [param._type for param in backward_step.params]
+        )
         without_unused(backward_step.trace, backward_step.leaves)
         # Loop functions are closed: tensors that they capture from this trace become inputs of the loop.
         captured = lift([condition, backward_step])

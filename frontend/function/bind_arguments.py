@@ -181,7 +181,7 @@ def _is_same(old: Any, new: Any) -> bool:
         nest.assert_same_structure(old, new)
     except (TypeError, ValueError):
         return False
-    return all(a is b for a, b in zip(nest.flatten(old), nest.flatten(new)))
+    return all(old_leaf is new_leaf for old_leaf, new_leaf in zip(nest.flatten(old), nest.flatten(new)))
 
 
 def _dataset_number(leaf: Leaf, value: Any) -> Any:

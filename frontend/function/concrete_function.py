@@ -160,7 +160,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
         trace = Trace(name, caller=state.trace, specialization=specialization)
         try:
             with tracing(trace):
-                params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
+                params = [
+                    trace.add_param(param_type, param_name)
+                    for param_type, param_name in zip(param_types(arguments), arguments.names)
+                ]
                 results = Results(trace, run(params, stand_ins(arguments.variables)))
             if trace.caller is not None:
                 capture_dims(trace)
@@ -313,7 +316,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def _captured_values(self, variables: Sequence[Variable]) -> list[Any]:
         """Returns the values of the captures in a call. Variables are read, which gradient tapes see."""
         outer = [resolve_capture(capture, variables) for capture in self.captures]
-        return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
+        return [each._as_tensor() if isinstance(each, Variable) else each for each in outer]
 
     def inline(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
         """Inlines the function: binds its primitives again in the active trace, or under ``vectorized_map``.
@@ -328,7 +331,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         running = running_function() if self.streams and state.trace is not None else None
         if running is None:
             return self._replay(tensors, variables)
-        own_streams = {id(s.variable): running.inlined_stream(s).variable for s in self.streams}
+        own_streams = {id(stream.variable): running.inlined_stream(stream).variable for stream in self.streams}
         return self._replay(tensors, variables, own_streams)
 
     def _replay(
@@ -519,7 +522,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @property
     def outputs(self) -> list[Any]:
-        return [t for t in nest.flatten(self.results.traced, expand_composites=True) if isinstance(t, Tensor)]
+        return [leaf for leaf in nest.flatten(self.results.traced, expand_composites=True) if isinstance(leaf, Tensor)]
 
     @property
     def structured_input_signature(self) -> Any:
@@ -568,7 +571,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         arguments in ``*args`` are named ``args_0``, ``args_1`` and so on.
         """
         parameters = list(self._signature.parameters.values())
-        variadic_name = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        variadic_name = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
         for parameter in parameters:
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 yield parameter.name, parameter.kind.name if variadic_name is None else "POSITIONAL_ONLY"
@@ -698,7 +701,9 @@ def _dims(leaf: Leaf, spec: TensorSpec, named: dict[str, Any]) -> Any:
     """Returns the shape of the parameter for an argument leaf; ``named`` maps names to symbolic dims made so far."""
     if spec.dim_names is None:  # of unknown rank
         return argument_shape(leaf.name, leaf.tensor)
-    return tuple(_dim(d, n, f"{leaf.name}_{i}", named) for i, (d, n) in enumerate(zip(spec.shape, spec.dim_names)))
+    return tuple(
+        _dim(dim, name, f"{leaf.name}_{i}", named) for i, (dim, name) in enumerate(zip(spec.shape, spec.dim_names))
+    )
 
 
 def _dim(size: int | None, name: str | None, default: str, named: dict[str, Any]) -> Any:

@@ -504,7 +504,7 @@ def _may_be_same_shape(inferred: Any, actual: Any) -> bool:
 
 
 def _visible_shape(shape: Any) -> TensorShape:
-    return TensorShape([d if isinstance(d, int) else None for d in shape])
+    return TensorShape([dim if isinstance(dim, int) else None for dim in shape])
 
 
 def _common_dim(a: Any, b: Any) -> Any:
@@ -734,7 +734,7 @@ def with_checked_shape(tensor: Tensor, shape: TensorShape) -> Any:
 
 
 def _type_of_shape(shape: TensorShape, dtype: DType) -> TensorType:
-    return TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), dtype)
+    return TensorType(tuple(fresh_dim("any") if dim is None else dim for dim in shape), dtype)
 
 
 def set_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:

@@ -260,7 +260,7 @@ class ForwardBackward:
         results = list(outputs)
         self.sources: list[tuple[str, Any]] = []
         inputs = forward.all_params
-        positions = {p._var: i for i, p in enumerate(inputs)}
+        positions = {input_._var: i for i, input_ in enumerate(inputs)}
         for value in residuals:
             if isinstance(value._var, ir.Constant):
                 array = np.array(value._var.value.numpy())
@@ -338,9 +338,9 @@ class Residuals:
 def _watching(params: Sequence[Any]) -> Recorder:
     """Returns a new gradient recorder that watches the parameters of differentiable (real or complex) dtype."""
     recorder = Recorder()
-    for p in params:
-        if p._type.dtype.is_differentiable:
-            recorder.watch(p)
+    for param in params:
+        if param._type.dtype.is_differentiable:
+            recorder.watch(param)
     return recorder
 
 
@@ -550,7 +550,9 @@ class Compiled:
         self.flushed: list[Variable] = results.flushed
         self.leading = leading_call(graph, self.captures)
         self.calls_python: bool = graph.root.python.is_called and not (self.leading and self.leading.is_only_call)
-        self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
+        self.lock: Any = (
+            join([variable.lock for variable in concrete.variables]) if concrete.variables else nullcontext()
+        )
         self.updated = {index: variable for variable, index in self.updates}
         self.alias_counter = -1
         self.updates_in_new_memory: dict[str | None, list[int]] = {}

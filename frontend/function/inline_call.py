@@ -36,7 +36,7 @@ class Inlined(SizedInstance):
         if self.owners is not None and prim.name == "assign" and id(inputs[0]) not in self.argument_ids:
             return self._bind_assignment(prim, inputs)
         if self.owners is not None and prim.name in CONTROL:
-            inputs = self._with_memory(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
+            inputs = self._with_memory(inputs, [attr for attr in attrs.values() if isinstance(attr, Subfunction)])
         return super().bind(prim, inputs, attrs)
 
     def _bind_assignment(self, prim: Primitive[Any], inputs: list[Any]) -> Any:
@@ -75,6 +75,6 @@ def inlined(
     Its parameters get ``tensors``, then the values (``captured``) that its captures ``outer`` have in this trace.
     """
     run = Inlined(mod, mod["main"], [*tensors, *captured])
-    run.owners = {id(value): (v, value) for v, value in zip(outer, captured) if isinstance(v, Variable)}
+    run.owners = {id(value): (each, value) for each, value in zip(outer, captured) if isinstance(each, Variable)}
     run.argument_ids = frozenset(map(id, tensors)) - run.owners.keys()
     return run.run()

@@ -183,7 +183,9 @@ class Function(PolymorphicFunction):
             return
         values: list[Any] = []
         key = self._nested_key(args, kwargs, values)
-        if self.input_signature is not None and any(a is not b for a, b in zip(values, arguments.values)):
+        if self.input_signature is not None and any(
+            old_value is not new_value for old_value, new_value in zip(values, arguments.values)
+        ):
             return  # the signature converts some values, which the fast path would not
         by_values = key is not None and count == len(values) and not self.granularity.by_dataset
         if by_values and len(self._nested) < MAX_TRACES:
@@ -413,7 +415,7 @@ class Function(PolymorphicFunction):
         return self.log.explain()
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
-        return "\n\n".join(c.pretty_printed_signature(verbose) for c in self._concrete.values())
+        return "\n\n".join(concrete.pretty_printed_signature(verbose) for concrete in self._concrete.values())
 
     def experimental_get_compiler_ir(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises NotImplementedError: the IR that TensorFlow returns here is XLA's."""

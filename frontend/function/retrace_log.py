@@ -103,7 +103,7 @@ class RetraceReport(str):
     table: Table
 
     def __new__(cls, name: str, count: int, retraces: Sequence[Retrace]) -> RetraceReport:
-        lines = [f"trace {r.number}: {r.reason}" for r in retraces]
+        lines = [f"trace {retrace.number}: {retrace.reason}" for retrace in retraces]
         report = super().__new__(cls, "\n".join(lines) or f"{name!r} was traced {count} time(s), never again")
         report.table = _table(name, count, retraces)
         return report
@@ -121,7 +121,7 @@ class RetraceReport(str):
 def _table(name: str, count: int, retraces: Sequence[Retrace]) -> Table:
     """Returns the table of a function's retraces; a sentence alone if there is only one reason."""
     times = {0: "not traced yet", 1: "traced once", 2: "traced twice"}.get(count, f"traced {count} times")
-    rows = [[str(r.number), r.reason, r.remedy] for r in retraces]
+    rows = [[str(retrace.number), retrace.reason, retrace.remedy] for retrace in retraces]
     if len(retraces) == 1 and not retraces[0].remedy:
         times, rows = f"{times}: {retraces[0].reason}", []
     return Table(f"{name} was {times}", [Column("trace", True), Column("why"), Column("to avoid it")], rows)
@@ -175,7 +175,11 @@ def differences(old: Arguments, new: Arguments) -> str:
     """Describes what changed between two calls, argument by argument."""
     if old.form != new.form:
         return "the structure of the arguments changed"
-    changed = [_difference(a, b) for a, b in zip(old.leaves, new.leaves) if not a.accepts(b)]
+    changed = [
+        _difference(old_leaf, new_leaf)
+        for old_leaf, new_leaf in zip(old.leaves, new.leaves)
+        if not old_leaf.accepts(new_leaf)
+    ]
     return "; ".join(changed) or "the same arguments (an earlier trace was dropped from the cache)"
 
 

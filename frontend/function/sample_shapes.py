@@ -50,8 +50,8 @@ def _dims(inputs: Sequence[tuple[TensorType, Any]]) -> Iterator[Any]:
 def with_sizes(typed: tuple[TensorType, Any], sizes: Sizes) -> tuple[TensorType, Any]:
     """Substitutes sizes for symbolic dims in a tensor's type and known value, which are given as a pair."""
     (shape, dtype), known = typed
-    dims = tuple(substitute_dim(d, sizes) for d in shape)
-    value = None if known is None else np.array([substitute_dim(d, sizes) for d in known.flat], object)
+    dims = tuple(substitute_dim(dim, sizes) for dim in shape)
+    value = None if known is None else np.array([substitute_dim(element, sizes) for element in known.flat], object)
     return TensorType(dims, dtype), None if value is None else value.reshape(known.shape)
 
 
@@ -114,7 +114,7 @@ def common_type(samples: Sequence[tuple[Sizes, TensorType]]) -> TensorType:
 
 def _changes_only(sizes: Sizes, base: Sizes, symbol: Any) -> bool:
     """Returns whether only this symbol's size differs from the base."""
-    return all((sizes[s] != base[s]) == s.same_as(symbol) for s in base)
+    return all((sizes[other] != base[other]) == other.same_as(symbol) for other in base)
 
 
 def _common_dim(sample_dims: Sequence[Any], are_all_varied: bool) -> Any:

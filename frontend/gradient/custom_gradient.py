@@ -146,7 +146,9 @@ def _with_tensors_replaced(values: Sequence[Any], tensors: Sequence[Any]) -> lis
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
     """Returns whether a gradient function has a parameter ``variables`` or ``**kwargs``."""
     parameters = inspect.signature(grad_fn).parameters
-    return "variables" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return "variables" in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
 
 
 @export("custom_gradient")

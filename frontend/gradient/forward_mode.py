@@ -80,7 +80,7 @@ class ForwardAccumulator:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        state.tapes = [t for t in state.tapes if t is not self]
+        state.tapes = [tape for tape in state.tapes if tape is not self]
         self._recording = False
 
     def jvp(self, primals: Any, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:

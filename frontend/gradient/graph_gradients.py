@@ -233,10 +233,10 @@ def gradients(
     targets = [convert_to_tensor(y) for y in nest.flatten(ys)]
     program = _Program(trace)
     sources = [program.tensor_of_value(x) for x in nest.flatten(xs)]
-    stopped = {id(program.tensor_of_value(s)) for s in nest.flatten(stop_gradients or [])}
-    records = [r for r in program.records if not any(id(y) in stopped for y in nest.flatten(r[2]))]
+    stopped = {id(program.tensor_of_value(leaf)) for leaf in nest.flatten(stop_gradients or [])}
+    records = [record for record in program.records if not any(id(y) in stopped for y in nest.flatten(record[2]))]
     seeds = [None] * len(targets) if grad_ys is None else nest.flatten(grad_ys)
-    cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(targets, seeds)]
+    cotangents = [ones_like(y) if seed is None else convert_to_tensor(seed, y.dtype) for y, seed in zip(targets, seeds)]
     grads = sweep(records, zip(map(program.tensor_of_value, targets), cotangents), sources)
     if wants_zeros(unconnected_gradients):
         grads = [zeros_like(x) if grad is None else grad for grad, x in zip(grads, sources)]
@@ -362,6 +362,8 @@ _registered: dict[str, Callable[..., Any] | None] = {}
 
 def _register(op_type: str, function: Callable[..., Any] | None) -> None:
     """Registers the gradient function of an op type, or None for no gradient. Raises KeyError if there is one."""
-    if op_type in _registered or any(p.tf_name == op_type and p.vjp is not None for p in table.values()):
+    if op_type in _registered or any(
+        primitive.tf_name == op_type and primitive.vjp is not None for primitive in table.values()
+    ):
         raise KeyError(f"Registering two gradient with name '{op_type}'!")
     _registered[op_type] = function

@@ -97,7 +97,7 @@ class GradientTape(Recorder):
     def _stop(self) -> None:
         if not self._recording:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
-        state.tapes = [t for t in state.tapes if t is not self]
+        state.tapes = [tape for tape in state.tapes if tape is not self]
         self._recording = False
 
     def watch(self, tensor: Any) -> None:  # type: ignore[override]
@@ -297,7 +297,7 @@ class GradientTape(Recorder):
         flat = [*map(of_library, nest.flatten(sources))]
         target = self._tensor_of(target)
         jacobians = self._mapped_sweep(target, one_hot_cotangents(_value(target)._type), flat)
-        shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(jacobians, flat)]
+        shaped = [_jacobian(jacobian, target, leaf, unconnected_gradients) for jacobian, leaf in zip(jacobians, flat)]
         return nest.pack_sequence_as(sources, shaped)
 
     def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:

@@ -97,7 +97,7 @@ def _quantized(
     other arguments are those of :func:`quantize_and_dequantize_v2`.
     """
     x, low, high = operands(input, low, high)
-    require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
+    require_same_dtype([tensor._type for tensor in (x, low, high)], ("input", "input_min", "input_max"))
     if not 0 < num_bits < (62 if signed else 63):
         raise ArgumentValueError(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:

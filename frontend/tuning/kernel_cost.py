@@ -73,7 +73,7 @@ def _flops(kernel: tirx.PrimFunc) -> int | None:
 def _stage_flops(stage: Stage) -> int | None:
     """Counts the floating-point operations of a stage (one loop nest of a kernel). Returns None for unknown sizes."""
     sizes = [axis.size for axis in stage.axes]
-    return None if None in sizes else prod(s for s in sizes if s is not None) * _arithmetic(stage.value)
+    return None if None in sizes else prod(size for size in sizes if size is not None) * _arithmetic(stage.value)
 
 
 def _arithmetic(value: Any) -> int:

@@ -93,7 +93,9 @@ class Profile(NamedTuple):
 
     def _table(self) -> Table:
         caption = f"A call took {self.seconds * 1e6:,.1f} us in these kernels and parts of the machine, slowest first:"
-        return Table(caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(k) for k in self.kernels])
+        return Table(
+            caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(kernel) for kernel in self.kernels]
+        )
 
     def _row(self, kernel: KernelTime) -> list[str]:
         """Returns the cells of a kernel's row, in the order of ``PROFILE_COLUMNS``."""

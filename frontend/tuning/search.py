@@ -163,7 +163,7 @@ def gain_of(before: Sequence[float], after: Sequence[float]) -> float:
     >>> gain_of([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
     2.0
     """
-    return median(b / a for b, a in zip(before, after, strict=True))
+    return median(old / new for old, new in zip(before, after, strict=True))
 
 
 def _batches(choice_sets: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:

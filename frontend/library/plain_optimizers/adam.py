@@ -83,7 +83,7 @@ class Adam(Optimizer):
         return bind.cast(self._iterations.value() + 1, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {k: getattr(self, k) for k in ("beta_1", "beta_2", "epsilon", "amsgrad")}
+        return super().get_config() | {name: getattr(self, name) for name in ("beta_1", "beta_2", "epsilon", "amsgrad")}
 
 
 def _update_average(slot: Variable, target: Tensor, decay: float) -> Tensor:

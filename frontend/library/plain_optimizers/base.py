@@ -105,7 +105,7 @@ class Optimizer(AutoTrackable):
     ) -> None:
         if kwargs:
             raise ValueError(f"Argument(s) not recognized: {kwargs}")
-        if sum(a is not None for a in (clipnorm, clipvalue, global_clipnorm)) > 1:
+        if sum(limit is not None for limit in (clipnorm, clipvalue, global_clipnorm)) > 1:
             raise ValueError(MSG_CLIPPING.format(clipnorm, clipvalue, global_clipnorm))
         self.name = name or _snake(type(self).__name__)
         self.weight_decay = weight_decay
@@ -494,7 +494,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
 def _by_name() -> dict[str, type[Optimizer]]:
     """Returns all optimizer classes, including users', by lower-case name."""
-    return {c.__name__.lower(): c for c in _subclasses(Optimizer)}
+    return {optimizer.__name__.lower(): optimizer for optimizer in _subclasses(Optimizer)}
 
 
 def _subclasses(base: type[Optimizer]) -> list[type[Optimizer]]:

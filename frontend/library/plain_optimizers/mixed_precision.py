@@ -162,7 +162,7 @@ class LossScaleOptimizer(Optimizer):
         """Performs one step of the inner optimizer if all gradients are finite."""
         variables = self._step_variables(grads, trainable_variables)
         grads_present, variables = self._drop_missing(list(grads), variables)
-        unscaled = [self._unscale(convert_to_tensor(g)) for g in grads_present]
+        unscaled = [self._unscale(convert_to_tensor(grad)) for grad in grads_present]
         cond(_all_finite(unscaled), lambda: self._apply_step(unscaled, variables), self._skip)
 
     def _unscale(self, gradient: Tensor) -> Tensor:

@@ -92,4 +92,4 @@ class RMSprop(Optimizer):
         return momentum
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {k: getattr(self, k) for k in ("rho", "momentum", "epsilon", "centered")}
+        return super().get_config() | {name: getattr(self, name) for name in ("rho", "momentum", "epsilon", "centered")}
