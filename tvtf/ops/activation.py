@@ -104,7 +104,9 @@ def relu6(features: Any, name: str | None = None) -> Any:
     vjp=lambda cotangent, y, x, *, alpha: bind.relu_grad(cotangent, x, slope=alpha, most=None),
     batch=lambda size, inputs, batched, *, alpha: bind.leaky_relu(inputs[0], alpha=alpha),
     onnx=lambda emitter, inputs, outputs, types, *, alpha: emitter.node("LeakyRelu", inputs, outputs, alpha=alpha),
-    samples=lambda: [Sample((draw(i, s),), {"alpha": 0.3}, FLOATING) for i, s in enumerate(((3,), (), (2, 4), (0, 2)))],
+    samples=lambda: [
+        Sample((draw(i, shape),), {"alpha": 0.3}, FLOATING) for i, shape in enumerate(((3,), (), (2, 4), (0, 2)))
+    ],
     public=("nn.leaky_relu",),
     shows=("tf.nn.leaky_relu([-1., 2.]).numpy()", "array([-0.2,  2. ], dtype=float32)"),
 )

@@ -173,7 +173,7 @@ def norm(
     if is_matrix and len(axis) != 2:
         raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
     if is_matrix:
-        return _matrix_norm(x, ord, canonical_axes(axis, x.ndim), tuple(a % x.ndim for a in axis), bool(keepdims))
+        return _matrix_norm(x, ord, canonical_axes(axis, x.ndim), tuple(each % x.ndim for each in axis), bool(keepdims))
     if not (ord in ("euclidean", np.inf) or (isinstance(ord, (int, float)) and ord > 0)):
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
     return _vector_norm(x, ord, canonical_axes(axis, x.ndim), bool(keepdims))

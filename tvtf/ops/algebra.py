@@ -179,7 +179,7 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
     from scipy.stats import qmc
 
     count, skipped, dimensions = (
-        static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim))
+        static_int(operand(value, int32, i), "dim") for i, value in enumerate((num_results, skip, dim))
     )
     if dimensions < 1:
         raise ArgumentError("dim must be at least one")

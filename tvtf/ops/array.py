@@ -179,7 +179,7 @@ def _product(sizes: Tensor, excluded: Tensor | None = None) -> Tensor:
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     """Checks that ``x`` broadcasts to ``shape``, as far as the trace knows the dims of both."""
     trailing = shape[len(shape) - len(x.shape) :]
-    if len(trailing) < len(x.shape) or not all(_may_broadcast(a, b) for a, b in zip(x.shape, trailing)):
+    if len(trailing) < len(x.shape) or not all(_may_broadcast(dim, other) for dim, other in zip(x.shape, trailing)):
         raise ArgumentError(f"Incompatible shapes: {brackets(x.shape)} vs. {brackets(shape)}")
     return TensorType(shape, x.dtype)
 
@@ -389,10 +389,10 @@ def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
 
 @primitive(
     type=_transpose_type,
-    numpy=lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)).reshape([x.shape[p] for p in perm]),
+    numpy=lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)).reshape([x.shape[axis] for axis in perm]),
     lower=kernel("array.transpose"),
     vjp=lambda cotangent, y, x, *, perm: bind.transpose(cotangent, perm=inverse_permutation(perm)),
-    batch=lambda size, inputs, batched, *, perm: bind.transpose(inputs[0], perm=(0, *(p + 1 for p in perm))),
+    batch=lambda size, inputs, batched, *, perm: bind.transpose(inputs[0], perm=(0, *(axis + 1 for axis in perm))),
     onnx=lambda emitter, inputs, outputs, types, *, perm: emitter.node("Transpose", inputs, outputs, perm=list(perm)),
     samples=lambda: [
         Sample((draw(0, a),), {"perm": b}, COMPILED, symbolic=None if len(a) != 2 else (("n", "m"),))
@@ -432,8 +432,8 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     order = np.asarray(static_value(perm, "perm"))
     if order.ndim != 1:
         raise ArgumentError(f"perm must be rank 1, got shape {brackets(order.shape)}", ValueError).for_op("Transpose")
-    axes = [static_int(p, "perm") for p in order]
-    return (x,), {"perm": tuple(p + x.ndim if p < 0 else p for p in axes)}
+    axes = [static_int(axis, "perm") for axis in order]
+    return (x,), {"perm": tuple(axis + x.ndim if axis < 0 else axis for axis in axes)}
 
 
 @export("linalg.matrix_transpose")
@@ -527,8 +527,8 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     dims = x._type.shape
     removed = _axes_of_size_one(dims) if axis is None else _axes_to_remove(dims, np.ravel(static_value(axis, "axis")))
     if any(not same_dim(dims[i], 1) for i in removed):  # a dim unknown while tracing, which must be 1 at run time
-        x = bind.ensure_shape(x, shape=tuple(1 if i in removed else d for i, d in enumerate(dims)))
-    return bind.reshape(x, shape=tuple(d for i, d in enumerate(dims) if i not in removed))
+        x = bind.ensure_shape(x, shape=tuple(1 if i in removed else dim for i, dim in enumerate(dims)))
+    return bind.reshape(x, shape=tuple(dim for i, dim in enumerate(dims) if i not in removed))
 
 
 def _guard_against_ones(x: Tensor) -> Tensor:
@@ -553,7 +553,7 @@ def _guard_against_ones(x: Tensor) -> Tensor:
 
 
 def _axes_of_size_one(dims: Sequence[Dim]) -> set[int]:
-    return {i for i, d in enumerate(dims) if isinstance(d, int) and d == 1}
+    return {i for i, dim in enumerate(dims) if isinstance(dim, int) and dim == 1}
 
 
 def _axes_to_remove(dims: Sequence[Dim], axes: Any) -> set[int]:
@@ -731,5 +731,5 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     if expected.rank != tensor.ndim or not tensor.shape.is_compatible_with(expected):
         shapes = f"{brackets(tensor.shape)} is not compatible with expected shape {brackets(expected)}"
         raise ArgumentError(f"Shape of tensor input {shapes}.").for_op("EnsureShape")
-    dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, expected))
+    dims = tuple(dim if wanted is None else wanted for dim, wanted in zip(tensor._type.shape, expected))
     return bind.ensure_shape(tensor, shape=dims)

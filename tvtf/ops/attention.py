@@ -107,7 +107,7 @@ def table_and_rows(params: Any, ids: Any, strategy: str) -> tuple[Any, Any]:
         return params, ids
     if not params:
         raise ValueError(f"embedding_lookup needs at least one table of embeddings, but got params={params}")
-    tables = [convert_to_tensor(p) for p in params]
+    tables = [convert_to_tensor(param) for param in params]
     if len(tables) == 1:
         return tables[0], ids
     if strategy not in ("div", "mod"):

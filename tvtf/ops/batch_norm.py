@@ -45,7 +45,7 @@ def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool = True) -> Tensor:
 
 
 def _squeezed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return bind.reshape(x, shape=tuple(d for i, d in enumerate(x._type.shape) if i not in axes))
+    return bind.reshape(x, shape=tuple(dim for i, dim in enumerate(x._type.shape) if i not in axes))
 
 
 def _variance_type(x: TensorType, mean: TensorType, *, axis: tuple[int, ...]) -> TensorType:
@@ -64,7 +64,7 @@ def _variance_vjp(cotangent: Tensor, y: Tensor, x: Tensor, mean: Tensor, *, axis
 
 def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: tuple[int, ...]) -> Tensor:
     stretched = (stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
-    return bind.variance_about(*stretched, axis=tuple(a + 1 for a in axis))
+    return bind.variance_about(*stretched, axis=tuple(each + 1 for each in axis))
 
 
 def _variance_onnx(

@@ -89,14 +89,14 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
 def _dims_by_axis(shapes: Sequence[Any]) -> list[list[Dim]]:
     """Returns for each axis of the broadcast result the operands' dims there; shapes are aligned from the right."""
     rank = max(map(len, shapes))
-    return [[s[axis - rank + len(s)] for s in shapes if axis >= rank - len(s)] for axis in range(rank)]
+    return [[shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)] for axis in range(rank)]
 
 
 def _distinct(dims: Sequence[Dim]) -> list[Dim]:
     """Returns the dims that aren't the number 1, without repetitions."""
     distinct: list[Dim] = []
     for dim in dims:
-        if not (isinstance(dim, int) and dim == 1) and not any(same_dim(dim, d) for d in distinct):
+        if not (isinstance(dim, int) and dim == 1) and not any(same_dim(dim, other) for other in distinct):
             distinct.append(dim)
     return distinct
 
@@ -125,14 +125,15 @@ def _result_dims(axes: Sequence[Sequence[Dim]], symbols: Sequence[Dim | None]) -
 def _broadcast_target(shape: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
     """Returns ``dims``, except where ``shape`` has the number 1, which elementwise ops broadcast, or an equal dim."""
     return tuple(
-        d if isinstance(d, int) and d == 1 or same_dim(d, target) else target for d, target in zip(shape, dims)
+        dim if isinstance(dim, int) and dim == 1 or same_dim(dim, target) else target
+        for dim, target in zip(shape, dims)
     )
 
 
 def stretched(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
     """Broadcasts ``x`` to ``shape`` unless it has that shape."""
     own = x._type.shape
-    return x if all(d is target for d, target in zip(own, shape)) else bind.broadcast_to(x, shape=shape)
+    return x if all(other is target for other, target in zip(own, shape)) else bind.broadcast_to(x, shape=shape)
 
 
 class CommonDims(Primitive[Any]):
@@ -176,7 +177,7 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
     kind=CommonDims,
     tf_name="BroadcastArgs",
     type=lambda *types, dims: TensorType((*dims, 0), bool_dtype),
-    numpy=lambda *arrays, dims: np.empty((*np.broadcast_shapes(*(a.shape for a in arrays)), 0), bool),
+    numpy=lambda *arrays, dims: np.empty((*np.broadcast_shapes(*(array.shape for array in arrays)), 0), bool),
     batch=_batch,
     why_not={
         "lower": "its dims are bound by passes/lower/legalize.py",
@@ -191,7 +192,7 @@ def common_dims(*inputs: Tensor, dims: tuple[Dim, ...]) -> Any:
 
 
 def _summed(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    axes = tuple(i for i, (a, b) in enumerate(zip(x.shape, shape)) if a != b)
+    axes = tuple(i for i, (dim, target) in enumerate(zip(x.shape, shape)) if dim != target)
     return np.sum(x, axes, dtype=x.dtype, keepdims=True)
 
 

@@ -84,9 +84,13 @@ def _cast_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleT
 
 def _cast_samples() -> list[Sample]:
     shapes = ((3,), (), (2, 0), (2, 3))
-    targets = [Sample((draw(0, (2, 3), -3, 3),), {"dtype": d}, COMPILED, gradient=d.is_floating) for d in COMPILED]
-    targets += [Sample((draw(0, (2, 3), -3, 3),), {"dtype": d}, (float32,), gradient=False) for d in FLOAT8[:2]]
-    return targets + [Sample((draw(1, s),), {"dtype": as_dtype("float32")}, COMPILED, gradient=False) for s in shapes]
+    targets = [
+        Sample((draw(0, (2, 3), -3, 3),), {"dtype": dtype}, COMPILED, gradient=dtype.is_floating) for dtype in COMPILED
+    ]
+    targets += [Sample((draw(0, (2, 3), -3, 3),), {"dtype": dtype}, (float32,), gradient=False) for dtype in FLOAT8[:2]]
+    return targets + [
+        Sample((draw(1, shape),), {"dtype": as_dtype("float32")}, COMPILED, gradient=False) for shape in shapes
+    ]
 
 
 @primitive(

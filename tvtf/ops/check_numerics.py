@@ -59,7 +59,7 @@ def _any(x: Tensor) -> Tensor:
     batch=batch_elementwise("check_numerics"),
     guard=_guard,
     onnx=lambda emitter, inputs, outputs, types, *, message: emitter.node("Identity", inputs, outputs),
-    samples=lambda: [Sample((draw(0, s),), {"message": "x"}, FLOATING) for s in ((2, 3), ())],
+    samples=lambda: [Sample((draw(0, shape),), {"message": "x"}, FLOATING) for shape in ((2, 3), ())],
 )
 def numerics_checked(x: Any, *, message: str) -> Any:
     """Returns ``x``. Where the result is used, the program fails if it has an infinity or NaN."""

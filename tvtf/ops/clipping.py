@@ -86,8 +86,12 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/global_norm
     """
-    values = [t.values if isinstance(t, IndexedSlices) else t for t in _tensors(t_list) if t is not None]
-    losses = [l2_loss(convert_to_tensor(v)) for v in values]  # half of each squared norm
+    values = [
+        tensor.values if isinstance(tensor, IndexedSlices) else tensor
+        for tensor in _tensors(t_list)
+        if tensor is not None
+    ]
+    losses = [l2_loss(convert_to_tensor(value)) for value in values]  # half of each squared norm
     half = reduce_sum(bind.stack(*losses, axis=0) if losses else convert_to_tensor([]))
     return bind.sqrt(half * number(2, half))
 
@@ -125,4 +129,5 @@ def clip_by_global_norm(
     def scaled(x: Tensor) -> Tensor:
         return x * bind.cast(factor, dtype=x.dtype)
 
-    return [None if t is None else on_values(scaled, t) for t in tensors], norm if use_norm is None else use_norm
+    clipped = [None if tensor is None else on_values(scaled, tensor) for tensor in tensors]
+    return clipped, norm if use_norm is None else use_norm

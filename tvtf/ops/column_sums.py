@@ -96,7 +96,7 @@ def _samples() -> list[Sample]:
 
 @primitive(
     type=_type,
-    numpy=lambda *operands, formulas, axis: tuple(computed(f, operands).sum(axis) for f in formulas),
+    numpy=lambda *operands, formulas, axis: tuple(computed(formula, operands).sum(axis) for formula in formulas),
     lower=kernel("reduce.column_sums"),
     batch=_batch,
     samples=_samples,

@@ -115,9 +115,9 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
 
 def _flags(*types: TensorType) -> TensorType:
     """Returns the result's type of a logical op, after checking that its inputs are bool and broadcast."""
-    for i, t in enumerate(types):
-        if t.dtype is not bool_:
-            _raise_not_bool(i, t.dtype, "xy"[i])
+    for i, type_ in enumerate(types):
+        if type_.dtype is not bool_:
+            _raise_not_bool(i, type_.dtype, "xy"[i])
     return TensorType(broadcast_types(*types), bool_)
 
 
@@ -231,7 +231,7 @@ def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorT
 
 
 def _show_select(*types: TensorType) -> str:
-    condition, x, y = ("[" + ",".join(map(str, t.shape)) + "]" for t in types)
+    condition, x, y = ("[" + ",".join(map(str, type_.shape)) + "]" for type_ in types)
     return f"condition {condition}, then {x}, and else {y} must be broadcastable"
 
 

@@ -168,7 +168,7 @@ def _count(x: Tensor) -> int:
 
 def _concatenated(function: Callable[..., Any], values: Sequence[Any], axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Concatenates along an axis computed at run time."""
-    tensors = [convert_to_tensor(v) for v in values]
+    tensors = [convert_to_tensor(value) for value in values]
     canonical = _canonical_axis(axis, tensors[0].ndim)
     return from_front(function([to_front(x, canonical) for x in tensors], axis=0), canonical)
 

@@ -86,11 +86,11 @@ def _require_concatenable(first: tuple[Dim, ...], shape: tuple[Dim, ...], axis: 
 
 
 def _concat_vjp(cotangent: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
-    return bind.split(cotangent, sizes=tuple(p._type.shape[axis] for p in parts), axis=axis)
+    return bind.split(cotangent, sizes=tuple(part._type.shape[axis] for part in parts), axis=axis)
 
 
 def _with_batch_axis(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
-    return [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    return [stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)]
 
 
 @primitive(
@@ -116,8 +116,8 @@ def concat_all(values: Sequence[Tensor], axis: int) -> Any:
 
 
 def _known_concatenated(parts: Sequence[Any], axis: int) -> np.ndarray | None:
-    known = [p.known for p in parts]
-    return None if any(k is None for k in known) else np.concatenate(known, axis)
+    known = [part.known for part in parts]
+    return None if any(value is None for value in known) else np.concatenate(known, axis)
 
 
 @export("concat")
@@ -154,16 +154,18 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
 def as_one_dtype(values: Sequence[Any], dtype: DType | None = None) -> list[Tensor]:
     """Converts values to tensors of one dtype: that of the first tensor among them, else the one inferred from all."""
-    common_dtype = next((v.dtype for v in values if is_tensor(v)), dtype)
+    common_dtype = next((value.dtype for value in values if is_tensor(value)), dtype)
     if common_dtype is None:
         common_dtype = _inferred(values)
-    return [convert_to_tensor(v) if is_tensor(v) else convert_to_tensor(v, common_dtype) for v in values]
+    return [
+        convert_to_tensor(value) if is_tensor(value) else convert_to_tensor(value, common_dtype) for value in values
+    ]
 
 
 def _inferred(values: Sequence[Any]) -> DType:
     """Returns the first floating dtype of Python values, else the first dtype."""
-    inferred = [convert_to_tensor(v).dtype for v in values]
-    return next((d for d in inferred if d.is_differentiable), inferred[0])
+    inferred = [convert_to_tensor(value).dtype for value in values]
+    return next((dtype for dtype in inferred if dtype.is_differentiable), inferred[0])
 
 
 # -- stack
@@ -278,7 +280,9 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
         packed = _as_constant(values)
         if packed is not None:
             return packed
-    tensors = [v if is_tensor(v) else hooks.pack(v, None) if _holds_tensor(v) else v for v in values]
+    tensors = [
+        value if is_tensor(value) else hooks.pack(value, None) if _holds_tensor(value) else value for value in values
+    ]
     tensors = as_one_dtype(tensors)
     rank = tensors[0].ndim + 1
     axis = attribute_int(axis, "axis", -(2**31))
@@ -303,13 +307,13 @@ def flattened(x: Tensor) -> Tensor:
 
 
 def _holds_tensor(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(is_tensor(v) or _holds_tensor(v) for v in value)
+    return isinstance(value, (list, tuple)) and any(is_tensor(item) or _holds_tensor(item) for item in value)
 
 
 def pack(values: Any, dtype: DType | None) -> Tensor:
     """Packs a nested Python list that holds tensors into one tensor; its numbers take the tensors' dtype."""
     common_dtype = _first_dtype(values) or dtype
-    parts = [pack(v, common_dtype) if _holds_tensor(v) else v for v in values]
+    parts = [pack(value, common_dtype) if _holds_tensor(value) else value for value in values]
     return bind.stack(*as_one_dtype(parts, common_dtype), axis=0)
 
 
@@ -380,7 +384,7 @@ def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[
 
 
 def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
-    return tuple(p.copy() for p in np.split(x, np.cumsum(sizes)[:-1].astype(int), axis))
+    return tuple(part.copy() for part in np.split(x, np.cumsum(sizes)[:-1].astype(int), axis))
 
 
 @primitive(

@@ -211,14 +211,18 @@ def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
     """Returns the axes of a carried value whose size may change from one iteration to the next."""
     if not shapes:
         return set()
-    return {axis for axis, (a, b) in enumerate(zip(entry.shape, shapes[index], strict=True)) if not same_dim(a, b)}
+    return {
+        axis
+        for axis, (dim, declared) in enumerate(zip(entry.shape, shapes[index], strict=True))
+        if not same_dim(dim, declared)
+    }
 
 
 def _loop_types(inputs: Sequence[TensorType], shapes: Any) -> tuple[TensorType, ...]:
     """Returns the types of a loop's inputs in any iteration; a dim that varies is the symbol of its final size."""
     if not shapes:
         return tuple(inputs)
-    return (*(t._replace(shape=tuple(s)) for t, s in zip(inputs, shapes)), *inputs[len(shapes) :])
+    return (*(input_._replace(shape=tuple(shape)) for input_, shape in zip(inputs, shapes)), *inputs[len(shapes) :])
 
 
 def _same_but(varying: set[int], a: Sequence[Dim], b: Sequence[Dim], is_same: Callable[[Dim, Dim], bool]) -> bool:
@@ -230,13 +234,16 @@ def _while_operands(name: str, inputs: Sequence[TensorType], attrs: dict[str, An
     """Returns the operand types of condition and body, with fresh symbols for the dims that vary."""
     shapes = attrs.get("shapes", ())
     return [
-        t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(inputs[: len(shapes)])
+        input_._replace(shape=own_dims(input_, varying_dims(input_, shapes, i)))
+        for i, input_ in enumerate(inputs[: len(shapes)])
     ] + list(inputs[len(shapes) :])
 
 
 def own_dims(entry: TensorType, varying: set[int]) -> tuple[Dim, ...]:
     """Returns a shape with fresh symbols for the axes that vary."""
-    return tuple(fresh_dim(state.trace.root.unique("size")) if i in varying else d for i, d in enumerate(entry.shape))
+    return tuple(
+        fresh_dim(state.trace.root.unique("size")) if i in varying else dim for i, dim in enumerate(entry.shape)
+    )
 
 
 def _while_numpy(

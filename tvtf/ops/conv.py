@@ -418,7 +418,7 @@ def _shortened(emitter: NodeEmitter, name: str, lengths: list[Any], sizes: Any) 
 
 
 def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
-    return [(k - 1) * d + 1 for k, d in zip(shape[:-2], dilations)]
+    return [(dim - 1) * dilation + 1 for dim, dilation in zip(shape[:-2], dilations)]
 
 
 def _filter_grad_group(
@@ -490,15 +490,15 @@ def _conv_samples() -> list[Sample]:
 
 def _input_grad_samples() -> list[Sample]:
     return [
-        Sample((draw(i, _y_shape(c)), draw(i + 30, c[1])), {"shape": c[0], **_attrs(c)}, FLOATING)
-        for i, c in enumerate(_CASES[:-1])
+        Sample((draw(i, _y_shape(case)), draw(i + 30, case[1])), {"shape": case[0], **_attrs(case)}, FLOATING)
+        for i, case in enumerate(_CASES[:-1])
     ]
 
 
 def _filter_grad_samples() -> list[Sample]:
     return [
-        Sample((draw(i, c[0]), draw(i + 30, _y_shape(c))), {"shape": c[1], **_attrs(c)}, FLOATING)
-        for i, c in enumerate(_CASES[:-1])
+        Sample((draw(i, case[0]), draw(i + 30, _y_shape(case))), {"shape": case[1], **_attrs(case)}, FLOATING)
+        for i, case in enumerate(_CASES[:-1])
     ]
 
 

@@ -227,7 +227,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     start, limit = (0, start) if limit is None else (start, limit)
     kind = as_dtype(dtype) if dtype is not None else range_dtype((start, limit, delta))
     if dtype is not None:
-        start, limit, delta = (bound_as(b, kind) if is_tensor(b) else b for b in (start, limit, delta))
+        start, limit, delta = (bound_as(bound, kind) if is_tensor(bound) else bound for bound in (start, limit, delta))
     start, limit, delta = (_number(bound, kind if dtype is not None else float32) for bound in (start, limit, delta))
     if is_computed(limit) and kind.is_integer and not any(map(is_computed, (start, delta))) and _ascends(start, delta):
         limit = as_dims(limit, "limit")
@@ -242,8 +242,10 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
     """Returns whether a range's bounds mix symbolic dims with fractions: its size is no expression of dims then."""
-    numbers = [b for b in bounds if isinstance(b, (int, float))]
-    return len(numbers) < len(bounds) and not (bounds[2] in numbers and all(float(b).is_integer() for b in numbers))
+    numbers = [bound for bound in bounds if isinstance(bound, (int, float))]
+    return len(numbers) < len(bounds) and not (
+        bounds[2] in numbers and all(float(bound).is_integer() for bound in numbers)
+    )
 
 
 def _ascends(start: Any, delta: Any) -> bool:
@@ -539,7 +541,7 @@ def one_hot(
     Source: https://www.tensorflow.org/api_docs/python/tf/one_hot
     """
     x = convert_to_tensor(indices, dtype_hint=int64)
-    values = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
+    values = [None if value is None else convert_to_tensor(value, dtype_hint=dtype) for value in (on_value, off_value)]
     on, off = _on_and_off(values, None if dtype is None else as_dtype(dtype))
     axis = x.ndim if axis in (None, -1) else axis
     return bind.one_hot(x, on, off, depth=size_argument(depth, "depth"), axis=axis)

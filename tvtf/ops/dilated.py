@@ -57,7 +57,7 @@ def with_space_to_batch(
         )
     first = 2 if data_format is not None and data_format.startswith("NC") else 1
     dims = list(range(first, first + len(rates)) if spatial_dims is None else spatial_dims)
-    if dims != sorted(set(dims)) or any(d < 1 for d in dims):
+    if dims != sorted(set(dims)) or any(dim < 1 for dim in dims):
         raise ValueError(
             f"`spatial_dims` must be a monotonically increasing sequence of positive integers. Received: spatial_dims={dims}"
         )

@@ -106,8 +106,8 @@ def _contract_vjp(
 
 def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, equation: str) -> Tensor:
     left, right, result = _parts(equation)
-    new = next(c for c in string.ascii_letters if c not in equation)
-    first, second = (new * b + labels for b, labels in zip(batched, (left, right)))
+    new = next(letter for letter in string.ascii_letters if letter not in equation)
+    first, second = (new * is_batched + labels for is_batched, labels in zip(batched, (left, right)))
     return bind.contract(*inputs, equation=f"{first},{second}->{new}{result}")
 
 
@@ -283,14 +283,14 @@ class Operand:
 
     def broadcast(self, dims: dict[int, Dim]) -> Operand:
         """Broadcasts axes of size 1 to other sizes, given by axis."""
-        shape = tuple(dims.get(i, d) for i, d in enumerate(self.tensor._type.shape))
+        shape = tuple(dims.get(i, dim) for i, dim in enumerate(self.tensor._type.shape))
         return Operand(stretched(self.tensor, shape), self.labels)
 
     def arranged(self, labels: Labels) -> Tensor:
         """Returns the tensor with its axes in the order of ``labels``."""
         if labels == self.labels:
             return self.tensor
-        return table["transpose"](self.tensor, [self.labels.index(k) for k in labels])
+        return table["transpose"](self.tensor, [self.labels.index(label) for label in labels])
 
 
 def _broadcasts(label: str, dim: Dim, other: Operand) -> bool:
@@ -305,15 +305,15 @@ def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
     """Multiplies two operands and sums over the labels that are not ``needed`` by later products or the result."""
     a, b = a.summed(needed | set(b.labels)), b.summed(needed | set(a.labels))
     a, b = a.squeezed(b), b.squeezed(a)
-    result = tuple(k for k in dict.fromkeys((*a.labels, *b.labels)) if k in needed)
+    result = tuple(label for label in dict.fromkeys((*a.labels, *b.labels)) if label in needed)
     return _contracted(a, b, result)
 
 
 def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
     letters = dict(zip(dict.fromkeys((*a.labels, *b.labels)), string.ascii_letters))
-    left = "".join(letters[k] for k in a.labels)
-    right = "".join(letters[k] for k in b.labels)
-    out = "".join(letters[k] for k in result)
+    left = "".join(letters[label] for label in a.labels)
+    right = "".join(letters[label] for label in b.labels)
+    out = "".join(letters[label] for label in result)
     return Operand(bind.contract(a.tensor, b.tensor, equation=f"{left},{right}->{out}"), result)
 
 
@@ -347,7 +347,7 @@ def _cheapest_pair(operands: list[Operand]) -> tuple[Operand, Operand]:
     """Returns the pair with the fewest multiplications if all sizes are known, else the first two operands."""
     if not all(is_static_shape(x.tensor._type.shape) for x in operands):
         return operands[0], operands[1]
-    pairs = [(a, b) for i, a in enumerate(operands) for b in operands[i + 1 :]]
+    pairs = [(first, second) for i, first in enumerate(operands) for second in operands[i + 1 :]]
     return min(pairs, key=lambda pair: _cost(*pair))
 
 
@@ -394,7 +394,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) -> Tensor:
     require_same_dtype([x._type for x in tensors], [f"inputs[{i}]" for i in range(len(tensors))])
     labels = [_labels_of(term, x.ndim, i) for i, (term, x) in enumerate(zip(terms, tensors))]
-    operands = [Operand(x, k) for x, k in zip(tensors, labels)]
+    operands = [Operand(x, label) for x, label in zip(tensors, labels)]
     return _evaluate(_with_common_dims(operands), _output_labels(output, labels))
 
 

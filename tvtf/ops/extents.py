@@ -95,7 +95,7 @@ def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
     numpy=lambda *, sizes: np.array(all(size < ADDRESSABLE for size in sizes)),
     lower=kernel("array.memory_fits"),
     batch=lambda size, inputs, batched, **attrs: bind.memory_fits(**attrs),
-    samples=lambda: [Sample((), {"sizes": s}, (), gradient=False) for s in ((2, 3), (2, 1 << 60), ())],
+    samples=lambda: [Sample((), {"sizes": shape}, (), gradient=False) for shape in ((2, 3), (2, 1 << 60), ())],
     why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
 )
 def memory_fits(sizes: tuple[Dim, ...]) -> Any:

@@ -138,7 +138,7 @@ def _vjp(
     batch=batch_elementwise("fake_quant"),
     samples=lambda: [
         Sample(
-            tuple(np.array(v, np.float32) for v in ([[-2.0, 0.3], [0.9, 5.0]], low, high)),
+            tuple(np.array(bound, np.float32) for bound in ([[-2.0, 0.3], [0.9, 5.0]], low, high)),
             {"bits": bits, "narrow": narrow},
             gradient=False,
         )
@@ -178,7 +178,7 @@ def fake_quant_with_min_max_args(
         raise ArgumentValueError(f"min has to be smaller than max, was: {min:g} >= {max:g}").for_op(
             "FakeQuantWithMinMaxArgs"
         )
-    limits = (convert_to_tensor(v, float32) for v in (min, max))
+    limits = (convert_to_tensor(bound, float32) for bound in (min, max))
     return bind.fake_quant(operand(inputs, float32), *limits, bits=num_bits, narrow=narrow_range)
 
 
@@ -195,7 +195,7 @@ def fake_quant_with_min_max_vars(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars
     """
-    limits = [operand(v, float32, i) for i, v in enumerate((min, max), 1)]
+    limits = [operand(bound, float32, i) for i, bound in enumerate((min, max), 1)]
     for limit, what in zip(limits, ("min", "max")):
         require_rank(limit._type, 0, what)
     return bind.fake_quant(operand(inputs, float32), *limits, bits=num_bits, narrow=narrow_range)

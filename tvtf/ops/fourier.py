@@ -165,7 +165,7 @@ def _whole_type(x: TensorType, axes: tuple[int, ...], size: Dim, norm: str) -> T
 def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> np.ndarray:
     if not x.size or not size:
         return _empty_result(x, axes[-1], size).real
-    lengths = [*(x.shape[a] for a in axes[:-1]), size]
+    lengths = [*(x.shape[axis] for axis in axes[:-1]), size]
     return _scipy("irfftn")(x, lengths, axes=axes, norm=norm)
 
 

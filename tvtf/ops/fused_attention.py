@@ -183,7 +183,7 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs
 
 
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    cotangent, out, log = (stretch(size, x, b) for x, b in zip(inputs[:3], batched))
+    cotangent, out, log = (stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched))
     operands = _with_batch_axis(size, inputs[3:], batched[3:])
     grads = bind.attention_grad(_reordered(cotangent), _reordered(out), log, *operands, **attrs)
     return tuple(map(_reordered, grads))
@@ -191,8 +191,8 @@ def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **
 
 def _with_batch_axis(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
     """Returns attention's operands with a leading batch axis of ``size``. Masks that all items share don't get it."""
-    operands = [stretch(size, x, b) for x, b in zip(inputs[:3], batched)]
-    masks = [lifted(x, operands[0].ndim - 1) if b else x for x, b in zip(inputs[3:], batched[3:])]
+    operands = [stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched)]
+    masks = [lifted(x, operands[0].ndim - 1) if is_batched else x for x, is_batched in zip(inputs[3:], batched[3:])]
     return [*operands, *masks]
 
 

@@ -280,7 +280,7 @@ def _is_index(axis: AxisSlice) -> bool:
 
 
 def takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:
-    from_start = all(isinstance(b, int) and b == 0 and s == 1 for b, s in zip(begin, strides))
+    from_start = all(isinstance(start, int) and start == 0 and stride == 1 for start, stride in zip(begin, strides))
     return from_start and same_shape(shape, size)
 
 

@@ -224,7 +224,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
-    vectors = [flattened(convert_to_tensor(a)) for a in args]
+    vectors = [flattened(convert_to_tensor(arg)) for arg in args]
     for vector in vectors[1:]:
         require_same_dtype((vector._type, vectors[0]._type))
     axes = list(range(len(vectors)))
@@ -238,7 +238,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
 
 def _along(vector: Tensor, axis: int, shape: tuple[Dim, ...]) -> Tensor:
     """Broadcasts a vector along ``axis`` to ``shape``."""
-    lifted = bind.reshape(vector, shape=tuple(d if i == axis else 1 for i, d in enumerate(shape)))
+    lifted = bind.reshape(vector, shape=tuple(dim if i == axis else 1 for i, dim in enumerate(shape)))
     return bind.broadcast_to(lifted, shape=shape)
 
 
@@ -337,7 +337,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     result = broadcast_dims(first, second)
     if result is None:
         raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").for_op("BroadcastArgs")
-    dtype = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
+    dtype = next((shape.dtype for shape in (shape_x, shape_y) if isinstance(shape, Tensor)), int32)
     if is_static_shape((*first, *second)):
         return constant(np.array(result, dtype.np))
     sizes = _broadcast_sizes(shape_x, shape_y)  # checks the sizes that are unknown while tracing

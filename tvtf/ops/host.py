@@ -118,7 +118,7 @@ def register_host_functions() -> None:
         """Runs a user's Python function; ``ranks`` is a JSON list of the ranks that its results must have."""
         with storing_failure():
             arrays = [to_array(x) for x in inputs]
-            return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
+            return [to_handle(array) for array in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
 
     def call_kernel(name: Any, attrs_json: Any, *inputs: Any) -> list[Any]:
         """Runs the NumPy kernel of a primitive. Arrays are not copied: kernels keep none.
@@ -135,7 +135,7 @@ def register_host_functions() -> None:
         arrays = [to_array(x) for x in operands]
         with storing_failure():
             results = run_kernel(table[str(name)], _attrs_from_json(str(attrs_json), dims), arrays)
-            return [to_handle(a) for a in results]
+            return [to_handle(result) for result in results]
 
     modes = {CALL_SYMBOL: run_plain, RECORD_SYMBOL: run_and_record, GRADIENT_SYMBOL: run_gradient}
     for symbol, mode in modes.items():
@@ -282,7 +282,7 @@ class Effects:
         if self.position == len(self.results):
             self.results.append(tuple(run()))
         self.position += 1
-        return tuple(np.array(a) for a in self.results[self.position - 1])
+        return tuple(np.array(array) for array in self.results[self.position - 1])
 
 
 def once(run: Callable[..., Any], *args: Any) -> tuple[np.ndarray, ...]:
@@ -364,8 +364,8 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
 
     def computed() -> list[np.ndarray]:
         """Runs the kernel and copies each result that may share memory with an input."""
-        results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
-        return [_unshared(t.eager_array(), inputs) for t in results]
+        results = as_tuple(prim.run([EagerTensor(input_) for input_ in inputs], attrs))
+        return [_unshared(result.eager_array(), inputs) for result in results]
 
     if not prim.pure:
         return list(once(computed))
@@ -424,7 +424,7 @@ def _attr_from_json(value: Any, dims: tuple[int, ...]) -> Any:
 
 def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
     """Returns whether compiled code calls the ``numpy`` kernel of a primitive for tensors of these dtypes."""
-    return prim.host or any(d in ON_HOST for d in dtypes)
+    return prim.host or any(dtype in ON_HOST for dtype in dtypes)
 
 
 def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> Callable[..., Any]:
@@ -475,7 +475,7 @@ def take_failure(text: str) -> Exception | None:
 
 def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[TensorType, ...]:
     """Returns the result types of a call of Python: those in the attributes, and int64 for the record's id."""
-    return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int64))
+    return (*(TensorType(tuple(shape), dtype) for shape, dtype in zip(shapes, dtypes)), TensorType((), int64))
 
 
 def _vjp(cotangent: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:

@@ -65,7 +65,7 @@ class _Cipher:
 
 def _half_block_bits(last: Words) -> Words:
     """Returns half of the cipher's block size: half of the bits of numbers below ``last``, at least FEWEST_BITS."""
-    bits = np.array([(int(n) - 1).bit_length() for n in last.flat], np.uint64).reshape(last.shape)
+    bits = np.array([(int(element) - 1).bit_length() for element in last.flat], np.uint64).reshape(last.shape)
     return np.maximum((bits + np.uint64(1)) // np.uint64(2), np.uint64(FEWEST_BITS))
 
 

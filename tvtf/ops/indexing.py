@@ -356,7 +356,7 @@ def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list
 
 def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
     """Returns which elements of index vectors are in range, as a bool tensor of their shape."""
-    limits = bind.stack(*(scalar_of(d) for d in shape[: index_depth(indices._type)]), axis=0)
+    limits = bind.stack(*(scalar_of(dim) for dim in shape[: index_depth(indices._type)]), axis=0)
     indices64 = bind.cast(indices, dtype=int64)
     return bind.logical_and(bind.less(indices64, limits), bind.greater_equal(indices64, EagerTensor(np.array(0))))
 

@@ -40,7 +40,7 @@ def lapack_primitive(**columns: Any) -> Callable[..., Any]:
 
 def _batch(name: str) -> Callable[..., Any]:
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-        return table[name].bind(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
+        return table[name].bind(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)), **attrs)
 
     return rule
 
@@ -79,7 +79,7 @@ def require_square(x: TensorType, message: str = "Input matrix must be square.")
 
 def unequal(a: Dim, b: Dim, *types: TensorType) -> str:
     """Returns the message of TensorFlow's graphs for dims that differ."""
-    shapes = ", ".join(brackets(t.shape) for t in types)
+    shapes = ", ".join(brackets(type_.shape) for type_ in types)
     return f"Dimensions must be equal, but are {a} and {b} for {{op}} with input shapes: {shapes}."
 
 

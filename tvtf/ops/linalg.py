@@ -169,8 +169,8 @@ def _as_rows(x: Tensor) -> Tensor:
 
 
 def _matmul_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
-    rank = max(x.ndim - b for x, b in zip(inputs, batched))
-    return bind.matmul(*(lifted(x, rank) if b else x for x, b in zip(inputs, batched)), **attrs)
+    rank = max(x.ndim - is_batched for x, is_batched in zip(inputs, batched))
+    return bind.matmul(*(lifted(x, rank) if is_batched else x for x, is_batched in zip(inputs, batched)), **attrs)
 
 
 def lifted(x: Tensor, rank: int) -> Tensor:

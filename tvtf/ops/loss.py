@@ -94,7 +94,7 @@ def _batch(name: str) -> Any:
     """Returns the rule that maps a loss over a batch: every input gets the batch axis, whose items are more rows."""
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
-        return table[name].bind(*(stretch(size, x, b) for x, b in zip(inputs, batched)))
+        return table[name].bind(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)))
 
     return rule
 
@@ -123,7 +123,8 @@ def _dense_sample_not_finite() -> Sample:
 def _dense_grad_samples() -> list[Sample]:
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     return [
-        Sample((draw(i + 30, s[:-1]), _distributions(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)
+        Sample((draw(i + 30, shape[:-1]), _distributions(i, shape), draw(i + 9, shape)), {}, FLOATING)
+        for i, shape in enumerate(shapes)
     ]
 
 
@@ -340,8 +341,10 @@ def _sparse_grad_samples() -> list[Sample]:
     """Returns samples of the gradient of sparse softmax cross entropy, for logits of various shapes."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     return [
-        Sample((draw(i + 30, s[:-1]), _labels(i, s[:-1], s[-1], np.int32), draw(i + 9, s)), {}, FLOATING)
-        for i, s in enumerate(shapes)
+        Sample(
+            (draw(i + 30, shape[:-1]), _labels(i, shape[:-1], shape[-1], np.int32), draw(i + 9, shape)), {}, FLOATING
+        )
+        for i, shape in enumerate(shapes)
     ]
 
 

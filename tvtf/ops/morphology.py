@@ -257,7 +257,7 @@ def dilation2d(
     if not agree_dim(x._type.shape[3], weights._type.shape[2]):
         depths = f"{x.shape[3]} vs {weights.shape[2]}"
         raise ArgumentError(f"input and filter must have the same depth: {depths}", ValueError).for_op("Dilation2D")
-    height, width = (int(d) for d in weights.shape[:2])
+    height, width = (int(dim) for dim in weights.shape[:2])
     windows = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
     taps = itertools.product(range(height), range(width))
     sums = [bind.add(element, weights[i, j]) for element, (i, j) in zip(windows.elements, taps)]

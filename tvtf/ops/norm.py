@@ -297,4 +297,4 @@ def layer_norm_grad(g: Tensor, x: Tensor, first: int, epsilon: float) -> Any:
 
 def row_size(x: Tensor, axes: Sequence[int]) -> int:
     """Returns the number of elements along ``axes``, whose dims must be known while tracing."""
-    return math.prod(static_int(x._type.shape[a], "dim") for a in axes)
+    return math.prod(static_int(x._type.shape[axis], "dim") for axis in axes)

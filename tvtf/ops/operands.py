@@ -184,8 +184,12 @@ class Attributes:
         """Notes the defaults of a function's parameters, and the positions of those that are attributes."""
         self.kinds = kinds
         parameters = list(inspect.signature(function).parameters.values())
-        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        self.positions = [(position, p.name) for position, p in enumerate(parameters) if p.name in kinds]
+        self.defaults = {
+            parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty
+        }
+        self.positions = [
+            (position, parameter.name) for position, parameter in enumerate(parameters) if parameter.name in kinds
+        ]
         self.first = self.positions[0][0]
 
     def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -378,7 +378,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
         if axes[i] in axes[:i]:
             raise ArgumentError(f"axis {axes[i]} specified more than once.").for_op("ReverseV2")
     shape = x._type.shape
-    begin = tuple(d - 1 if i in axes else 0 for i, d in enumerate(shape))
+    begin = tuple(dim - 1 if i in axes else 0 for i, dim in enumerate(shape))
     strides = tuple(-1 if i in axes else 1 for i in range(x.ndim))
     return bind.strided_slice(x, begin=begin, size=shape, strides=strides, checked=())
 

@@ -151,7 +151,7 @@ def _stitch_numpy(*arrays: np.ndarray, size: Any) -> np.ndarray:
     numpy=_stitch_numpy,
     vjp=lambda cotangent, y, *inputs, size: (
         *(None for _ in inputs[: len(inputs) // 2]),
-        *(gather(cotangent, at) for at in inputs[: len(inputs) // 2]),
+        *(gather(cotangent, positions) for positions in inputs[: len(inputs) // 2]),
     ),
 )
 def stitched(*inputs: Tensor, size: Any) -> Any:
@@ -238,7 +238,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     """
     flat_indices = convert_to_tensor(indices)
     require_dtype(flat_indices._type, (int32, int64), "indices")
-    sizes = [int(d) for d in static_value(_require_vector(dims, "dims"), "dims")]
+    sizes = [int(dim) for dim in static_value(_require_vector(dims, "dims"), "dims")]
     count = math.prod(sizes)
     flat_indices = required(flat_indices, partial(_require_flat_indices, count=count), within(count), _OUT_OF_RANGE)
     quotients, coordinates = flat_indices, []
@@ -497,14 +497,17 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     if min(*sizes, *step_sizes) < 1:
         raise ArgumentError(f"ksizes and strides must be positive, but are {ksizes} and {strides}")
     # "SAME" gives ceil(size / stride) windows; of an odd number of zeros one more goes after the elements
-    dims = [int(d) for d in x.shape[1:4]]
+    dims = [int(dim) for dim in x.shape[1:4]]
     if padding == "SAME":
-        counts = [ceil_div(d, s) for d, s in zip(dims, step_sizes[1:4])]
-        totals = [max((o - 1) * s + k - d, 0) for o, s, k, d in zip(counts, step_sizes[1:4], sizes[1:4], dims)]
-        edges = tuple((m // 2, m - m // 2) for m in totals)
+        counts = [ceil_div(dim, size) for dim, size in zip(dims, step_sizes[1:4])]
+        totals = [
+            max((count - 1) * step + size - dim, 0)
+            for count, step, size, dim in zip(counts, step_sizes[1:4], sizes[1:4], dims)
+        ]
+        edges = tuple((total // 2, total - total // 2) for total in totals)
         x = bind.pad(x, number(0, x), paddings=((0, 0), *edges, (0, 0)))
     else:
-        counts = [(d - k) // s + 1 for d, s, k in zip(dims, step_sizes[1:4], sizes[1:4])]
+        counts = [(dim - size) // step + 1 for dim, step, size in zip(dims, step_sizes[1:4], sizes[1:4])]
     # One strided view for each position within a window, the channels of all joined.
     volume: Any = x
     windows = [volume[_tap_slices(tap, counts, step_sizes[1:4])] for tap in itertools.product(*map(range, sizes[1:4]))]

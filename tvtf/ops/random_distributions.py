@@ -670,7 +670,10 @@ def stateless_parameterized_truncated_normal(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_parameterized_truncated_normal
     """
     first = convert_to_tensor(means)
-    others = [convert_to_tensor(v, None if isinstance(v, Tensor) else first.dtype) for v in (stddevs, minvals, maxvals)]
+    others = [
+        convert_to_tensor(bound, None if isinstance(bound, Tensor) else first.dtype)
+        for bound in (stddevs, minvals, maxvals)
+    ]
     return bind.stateless_random_between(
         convert_to_tensor(seed), first, *others, shape=drawn_dims(shape), dtype=first.dtype
     )

@@ -182,7 +182,7 @@ def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.nd
 
     Quotients of integers are rounded towards zero, as in TensorFlow.
     """
-    count = math.prod(x.shape[a] for a in axis)
+    count = math.prod(x.shape[each] for each in axis)
     if x.dtype.kind not in "iu":
         sum_dtype = wide_type(x)
         return _sum_array(x, axis=axis, keepdims=keepdims) / sum_dtype.type(count)
@@ -199,7 +199,7 @@ def _mean_vjp(cotangent: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...],
 
 def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
     """Divides a total over axes of ``x`` by the number of elements along them."""
-    count = size_of(x._type.shape[a] for a in axis)
+    count = size_of(x._type.shape[each] for each in axis)
     if isinstance(count, int):
         return bind.multiply(total, number(1 / max(count, 1), x))
     return bind.divide(total, bind.cast(scalar_of(count), dtype=x.dtype))
@@ -213,7 +213,7 @@ def _mean_nodes(
     ONNX runtimes compute different means of empty axes.
     """
     (x_type,), _ = types
-    count = size_of(x_type.shape[a] for a in axis)
+    count = size_of(x_type.shape[each] for each in axis)
     if not isinstance(count, int) or count:
         emitter.reduce("ReduceMean", inputs, outputs, axis, keepdims)
         return

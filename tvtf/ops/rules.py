@@ -606,8 +606,8 @@ def binary(domain: Sequence[DType], result: DType | None = None) -> Callable[...
 def reduced_shape(shape: Sequence[Dim], axis: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:
     """Returns the shape after a reduction over ``axis``: without these axes, or with size 1 if ``keepdims``."""
     if keepdims:
-        return tuple(1 if i in axis else d for i, d in enumerate(shape))
-    return tuple(d for i, d in enumerate(shape) if i not in axis)
+        return tuple(1 if i in axis else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in axis)
 
 
 def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:

@@ -265,7 +265,7 @@ def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wra
 def _shape_with_sizes(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     """Returns a shape with the sizes of ``axes`` replaced."""
     window_sizes = dict(zip(axes, sizes))
-    return tuple(window_sizes.get(i, d) for i, d in enumerate(shape))
+    return tuple(window_sizes.get(i, dim) for i, dim in enumerate(shape))
 
 
 def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes: Any, wrap: bool) -> Any:
@@ -293,7 +293,7 @@ def _dynamic_guard(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
 
 def _place_guard(cotangent: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> list[tuple[Tensor, str]]:
     """Checks at run time that the window into which ``cotangent`` is written lies within each of its axes."""
-    sizes = [cotangent._type.shape[a] for a in axes]
+    sizes = [cotangent._type.shape[axis] for axis in axes]
     return [_window_guard(*spec, wrap) for spec in zip(extents, starts, axes, sizes)]
 
 
@@ -330,7 +330,7 @@ def _dynamic_vjp(
 ) -> tuple[Any, ...]:
     """Returns the cotangent of ``x``, which is zero outside the window; the starts have none."""
     grad = bind.dynamic_slice_grad(
-        cotangent, *starts, axes=axes, extents=tuple(x._type.shape[a] for a in axes), wrap=wrap
+        cotangent, *starts, axes=axes, extents=tuple(x._type.shape[axis] for axis in axes), wrap=wrap
     )
     return grad, *(None for _ in starts)
 
@@ -418,7 +418,9 @@ _INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)),
     onnx=_dynamic_nodes,
     guard=_dynamic_guard,
     samples=lambda: [
-        Sample((draw(0, s), *(np.array(b, "int32") for b in at)), {"axes": a, "sizes": n, "wrap": True}, COMPILED)
+        Sample(
+            (draw(0, s), *(np.array(start, "int32") for start in at)), {"axes": a, "sizes": n, "wrap": True}, COMPILED
+        )
         for s, a, n, at in _INDEX_SAMPLES
     ],
 )
@@ -433,7 +435,7 @@ def window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Any
 def _place_numpy(cotangent: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, wrap: bool) -> np.ndarray:
     """Makes zeros, of size ``extents`` along ``axes``, with ``cotangent`` in the window at ``starts``."""
     result = np.zeros(_shape_with_sizes(cotangent.shape, axes, extents), cotangent.dtype)
-    result[_window(result.shape, starts, axes, [cotangent.shape[a] for a in axes], wrap)] = cotangent
+    result[_window(result.shape, starts, axes, [cotangent.shape[axis] for axis in axes], wrap)] = cotangent
     return result
 
 
@@ -441,7 +443,7 @@ def _place_vjp(
     cotangent: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool
 ) -> tuple[Any, ...]:
     """Returns the cotangent of ``cotangent``: the window itself; the starts have none."""
-    sizes = tuple(x._type.shape[a] for a in axes)
+    sizes = tuple(x._type.shape[axis] for axis in axes)
     return bind.dynamic_slice(cotangent, *starts, axes=axes, sizes=sizes, wrap=wrap), *(None for _ in starts)
 
 
@@ -449,7 +451,7 @@ def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: An
     """Computes the gradient for a batch of items that share the starts; others are computed one by one."""
     if any(batched[1:]):
         return NotImplemented
-    return bind.dynamic_slice_grad(*inputs, axes=tuple(a + 1 for a in axes), extents=extents, wrap=wrap)
+    return bind.dynamic_slice_grad(*inputs, axes=tuple(axis + 1 for axis in axes), extents=extents, wrap=wrap)
 
 
 def _place_nodes(
@@ -485,7 +487,7 @@ def _place_nodes(
     guard=_place_guard,
     samples=lambda: [
         Sample(
-            (draw(0, _shape_with_sizes(s, a, n)), *(np.array(b, "int32") for b in at)),
+            (draw(0, _shape_with_sizes(s, a, n)), *(np.array(start, "int32") for start in at)),
             {"axes": a, "extents": tuple(s[i] for i in a), "wrap": True},
             COMPILED,
         )

@@ -458,7 +458,7 @@ def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_ty
 
 def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
     """Searches all rows of a batch, along which an operand without a batch axis is repeated."""
-    return bind.searchsorted(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
+    return bind.searchsorted(*(stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched)), **attrs)
 
 
 def _search_nodes(

@@ -442,7 +442,7 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(x)
     chosen, sizes = _axes_and_sizes(x, axes)
-    return roll(x, [n // 2 for n in sizes], chosen)
+    return roll(x, [size // 2 for size in sizes], chosen)
 
 
 @export("signal.ifftshift")
@@ -457,4 +457,4 @@ def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(x)
     chosen, sizes = _axes_and_sizes(x, axes)
-    return roll(x, [-(n // 2) for n in sizes], chosen)
+    return roll(x, [-(size // 2) for size in sizes], chosen)

@@ -57,7 +57,9 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     numpy=lambda old, value: value.copy(),
     lower=lambda old, value: scalar(lambda t, x: x)(value),
     vjp=lambda cotangent, y, old, value: (cotangent, None),
-    batch=lambda size, inputs, batched: bind.reloaded(*(stretch(size, x, b) for x, b in zip(inputs, batched))),
+    batch=lambda size, inputs, batched: bind.reloaded(
+        *(stretch(size, x, is_batched) for x, is_batched in zip(inputs, batched))
+    ),
     onnx=lambda emitter, inputs, outputs, types: emitter.node("Identity", inputs[1:2], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )

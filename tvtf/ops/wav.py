@@ -148,7 +148,7 @@ def decode_wav(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/audio/decode_wav
     """
-    sizes = tuple(n if n >= 0 else unknown_dim() for n in (desired_samples, desired_channels))
+    sizes = tuple(count if count >= 0 else unknown_dim() for count in (desired_samples, desired_channels))
     attrs = {"wanted_channels": desired_channels, "wanted_samples": desired_samples, "sizes": sizes}
     return DecodeWav(*bind.wav_samples(text(contents), **attrs))
 

@@ -50,7 +50,8 @@ def _source_index(index: Sequence[Any], shape: Sequence[Any], old_shape: Sequenc
 def _common_prefix_length(dims: Sequence[Any], others: Sequence[Any]) -> int:
     """Returns how many leading dims two shapes have in common."""
     return next(
-        (count for count, (a, b) in enumerate(zip(dims, others)) if not same_dim(a, b)), min(len(dims), len(others))
+        (count for count, (dim, other) in enumerate(zip(dims, others)) if not same_dim(dim, other)),
+        min(len(dims), len(others)),
     )
 
 
@@ -113,12 +114,12 @@ def shape(x: te.Tensor, *, dtype: str) -> te.Tensor:
 
 def dims_vector(*, dims: tuple[Any, ...], dtype: str) -> te.Tensor:
     """Converts dims, which may be symbolic, to a vector that holds their values at run time."""
-    return vector([tirx.Cast(dtype, long(d)) for d in dims], dtype)
+    return vector([tirx.Cast(dtype, long(dim)) for dim in dims], dtype)
 
 
 def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
     """Computes whether all dims are at most ``most``, as a bool scalar; in float64, which doesn't wrap around."""
-    fits = [floating(long(d)) < tirx.FloatImm("float64", float(most + 1)) for d in dims]
+    fits = [floating(long(dim)) < tirx.FloatImm("float64", float(most + 1)) for dim in dims]
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 

@@ -61,7 +61,7 @@ def has_few_unknown(shape: Sequence[Extent]) -> bool:
 
     TVM's code for nested floor divisions grows exponentially with the number of symbolic dims.
     """
-    return sum(not isinstance(d, (int, tirx.IntImm)) for d in shape) <= FEW_UNKNOWN
+    return sum(not isinstance(dim, (int, tirx.IntImm)) for dim in shape) <= FEW_UNKNOWN
 
 
 def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:

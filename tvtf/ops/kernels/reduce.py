@@ -154,7 +154,7 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
     All sums are rows of one reduction, which reads each operand only once.
     """
     shape = dims(operands[0])
-    reduction_axes = {a: reduce_axis(shape[a], f"k{a}") for a in axis}
+    reduction_axes = {each: reduce_axis(shape[each], f"k{each}") for each in axis}
     operators = OPERATORS | {"rounded_product": lambda x, y: scalar.rounded_first(x * y)}
 
     def sum_of_formula(formula_number: Any, *kept_index: Any) -> Any:
@@ -173,7 +173,7 @@ def column_sums(*operands: te.Tensor, formulas: tuple[Any, ...], axis: tuple[int
             chosen = tirx.Select(formula_number == position, value, chosen)
         return te.sum(chosen, axis=list(reduction_axes.values()))
 
-    kept_dims = [d for a, d in enumerate(shape) if a not in axis]
+    kept_dims = [dim for i, dim in enumerate(shape) if i not in axis]
     rows = compute([len(formulas), *kept_dims], sum_of_formula, "column_sums")
 
     def row(row_number: int) -> te.Tensor:

@@ -22,7 +22,7 @@ class Rows:
     def __init__(self, x: te.Tensor, axis: int) -> None:
         self.x, self.axis = x, axis
         self.dtype = accumulator_dtype(str(x.dtype))
-        self.outer = [d for i, d in enumerate(x.shape) if i != axis]
+        self.outer = [dim for i, dim in enumerate(x.shape) if i != axis]
 
     def upcast(self, index: Index) -> Any:
         """Returns an element in the accumulation dtype."""

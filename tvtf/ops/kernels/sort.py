@@ -43,7 +43,7 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a sort of each row's indices by the row's keys."""
         with IRBuilder() as builder:
-            keys, indices, spare = (flat_buffer(b) for b in (ins[0], *outs))
+            keys, indices, spare = (flat_buffer(buffer) for buffer in (ins[0], *outs))
             with rows(count, count * length) as row:
                 _sort_row(lambda i: keys[row * length + i], indices, spare, row * length, length, descending)
             return builder.get()
@@ -161,7 +161,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
         A loop over the row inserts each key into the sorted k largest so far, if the key belongs there.
         """
         with IRBuilder() as builder:
-            keys, indices, best = (flat_buffer(b) for b in (ins[0], *outs))
+            keys, indices, best = (flat_buffer(buffer) for buffer in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
                 key = keys[row * length + i]
                 first = row * k  # the position of the row's largest keys
@@ -209,7 +209,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     def build_ir(ins: Any, outs: Any) -> Any:
         """Emits a binary search for the position of each value in the value's row of the sorted sequence."""
         with IRBuilder() as builder:
-            sequence_values, targets, out = (flat_buffer(b) for b in (*ins, *outs))
+            sequence_values, targets, out = (flat_buffer(buffer) for buffer in (*ins, *outs))
             with rows(count * width, count * width) as position:
                 low = FlatProxy(T.decl_buffer([1], "int64", scope="local"))
                 high = FlatProxy(T.decl_buffer([1], "int64", scope="local"))

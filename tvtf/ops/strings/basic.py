@@ -262,7 +262,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
 def _reduced_shape(shape: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
     """Returns the shape after a reduction over ``axes``, which are removed, or get size 1 if ``keepdims``."""
-    dims = [(1 if i in axes else d) for i, d in enumerate(shape) if keepdims or i not in axes]
+    dims = [(1 if i in axes else dim) for i, dim in enumerate(shape) if keepdims or i not in axes]
     return tuple(dims)
 
 
@@ -407,7 +407,7 @@ def unsorted_segment_join(
 @host_primitive(
     type=lambda *_, pieces, summarize: TensorType((), string),
     numpy=lambda *arrays, pieces, summarize: np.array(
-        filled(pieces, [tensor_text(a, summarize) for a in arrays]).encode(), object
+        filled(pieces, [tensor_text(array, summarize) for array in arrays]).encode(), object
     ),
 )
 def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> Any:

@@ -92,7 +92,10 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name
     """
     if len(key) != 2:
         raise ArgumentError("Key must have 2 elements").for_op("StringToHashBucketStrong")
-    attrs = {"num_buckets": _bucket_count(num_buckets, "StringToHashBucketStrong"), "key": tuple(int(k) for k in key)}
+    attrs = {
+        "num_buckets": _bucket_count(num_buckets, "StringToHashBucketStrong"),
+        "key": tuple(int(half) for half in key),
+    }
     return (text(input),), attrs
 
 
