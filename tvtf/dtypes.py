@@ -211,14 +211,14 @@ ON_HOST: Final = (*COMPLEX, string, *FLOAT8)
 TRACED: Final = (*COMPILED, *ON_HOST)
 """The types of tensors in traced programs."""
 
-_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in (*ALL, *UNSUPPORTED)} | {
+_BY_NAME: Final[dict[Any, DType]] = {dtype.name: dtype for dtype in (*ALL, *UNSUPPORTED)} | {
     "half": float16,
     "float": float32,
     "double": float64,
     "str": string,
 }
-_BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}
-_BY_ENUM: Final = {t.as_datatype_enum: t for t in (*ALL, *UNSUPPORTED)}
+_BY_NUMPY: Final[dict[Any, DType]] = {dtype.np: dtype for dtype in ALL}
+_BY_ENUM: Final = {dtype.as_datatype_enum: dtype for dtype in (*ALL, *UNSUPPORTED)}
 _BY_PYTHON: Final[dict[Any, DType]] = {
     float: float32,
     int: int32,

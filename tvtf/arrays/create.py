@@ -271,7 +271,7 @@ def ix_(*args: Any) -> list[Tensor]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/ix_
     """
-    return [_indices_of_axis(to_tensor(a), i, len(args)) for i, a in enumerate(args)]
+    return [_indices_of_axis(to_tensor(arg), i, len(args)) for i, arg in enumerate(args)]
 
 
 def _indices_of_axis(a: Tensor, axis: int, rank: int) -> Tensor:

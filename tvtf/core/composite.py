@@ -269,7 +269,7 @@ def _is_within(a: Any, b: Any) -> bool:
 def _contents_match(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
     """Returns whether two values of the same type match: ``check`` compares elements of containers, ``==`` other values."""
     if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(check(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(check(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(check, a, b))
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
@@ -292,7 +292,7 @@ def _common_supertype(a: Any, b: Any) -> Any:
         parts = list(map(_common_supertype, a, b))
         return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)  # a named tuple has `_fields`
     if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
-        return {k: _common_supertype(a[k], b[k]) for k in a}
+        return {key: _common_supertype(a[key], b[key]) for key in a}
     if not _is_within(a, b):  # other parts, such as dtypes
         raise _NoCommonType
     return a
@@ -301,7 +301,7 @@ def _common_supertype(a: Any, b: Any) -> Any:
 def _hashable(value: Any) -> Any:
     """Converts a serialized type spec, or a part of it, to a hashable value: containers become tuples, arrays bytes."""
     if isinstance(value, Mapping):
-        return tuple((k, _hashable(value[k])) for k in sorted(value))
+        return tuple((key, _hashable(value[key])) for key in sorted(value))
     if isinstance(value, (list, tuple)):
         return tuple(map(_hashable, value))
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value

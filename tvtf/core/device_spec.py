@@ -76,7 +76,7 @@ class DeviceSpec:
         """Returns this spec updated with the parts of ``dev`` that are not None."""
         own = self._parts()
         others = dev._parts()
-        return DeviceSpec(**{p: others[p] if others[p] is not None else own[p] for p in _PARTS})
+        return DeviceSpec(**{part: others[part] if others[part] is not None else own[part] for part in _PARTS})
 
     def replace(self, **kwargs: Any) -> DeviceSpec:
         """Returns a copy of the spec with some parts replaced, such as ``replace(task=1)``."""

@@ -90,7 +90,7 @@ def parts_of(structure: Any) -> Sequence[Any]:
     if not is_record(structure):
         return structure  # type: ignore[no-any-return]
     fields = _fields(type(structure))
-    return [getattr(structure, f) for f in fields] if fields is not None else structure.__tf_flatten__()[1]
+    return [getattr(structure, field) for field in fields] if fields is not None else structure.__tf_flatten__()[1]
 
 
 def named_parts(structure: Any) -> list[tuple[Any, Any]]:
@@ -145,7 +145,7 @@ def _children(structure: Any) -> Iterable[Any]:
     if type(structure) is tuple or type(structure) is list:
         return structure  # type: ignore[no-any-return]
     if _is_mapping(structure):
-        return (structure[k] for k in sorted_keys(structure))
+        return (structure[key] for key in sorted_keys(structure))
     return (components_of(structure),) if is_composite(structure) else parts_of(structure)
 
 
@@ -265,7 +265,7 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
         pack_components = packer(components_of(structure))
         return lambda leaves: from_components(pack_components(leaves))
     if _is_mapping(structure):
-        packers = {k: packer(structure[k]) for k in sorted_keys(structure)}
+        packers = {key: packer(structure[key]) for key in sorted_keys(structure)}
         if type(structure) is dict and list(structure) == list(packers):  # the keys are in sorted order already
             return lambda leaves: {k: pack(leaves) for k, pack in packers.items()}
         return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in packers.items()})
@@ -291,13 +291,13 @@ def _from_leaves(structure: Any, leaves: Iterator[Any], has_children: _TypeTable
         components = _from_leaves(components_of(structure), leaves, has_children)
         return spec_of(structure)._from_components(components)
     if _is_mapping(structure):
-        packed = {k: _from_leaves(structure[k], leaves, has_children) for k in sorted_keys(structure)}
+        packed = {key: _from_leaves(structure[key], leaves, has_children) for key in sorted_keys(structure)}
         return _same_mapping(structure, packed)
     return with_parts(structure, [_from_leaves(child, leaves, has_children) for child in parts_of(structure)])
 
 
 def _same_mapping(mapping: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
-    ordered = {k: packed[k] for k in mapping}
+    ordered = {key: packed[key] for key in mapping}
     if type(mapping) is dict:
         return ordered
     return _dict_like(mapping, ordered) if isinstance(mapping, dict) else type(mapping)(ordered)  # type: ignore[call-arg]
@@ -329,7 +329,7 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
         return _packed(structures[0], [func(leaf) for leaf in flatten(structures[0], expand)], expand)
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
-    corresponding_leaves = zip(*(flatten(s, expand) for s in structures))
+    corresponding_leaves = zip(*(flatten(structure, expand) for structure in structures))
     return pack_sequence_as(structures[0], [func(*leaves) for leaves in corresponding_leaves], expand)
 
 

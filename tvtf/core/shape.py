@@ -34,7 +34,7 @@ def is_static(dim: Dim) -> bool:
 
 
 def is_static_shape(shape: Iterable[Dim]) -> bool:
-    return all(isinstance(d, int) for d in shape)
+    return all(isinstance(dim, int) for dim in shape)
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
@@ -149,7 +149,9 @@ def keeps_shape(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
         return True
     if isinstance(after, AnyShape) or len(before) != len(after):
         return False
-    return all(same_dim(a, b) or _are_assumed_equal(a, b) for a, b in zip(before, after))
+    return all(
+        same_dim(old_dim, new_dim) or _are_assumed_equal(old_dim, new_dim) for old_dim, new_dim in zip(before, after)
+    )
 
 
 def agree_rank(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
@@ -259,7 +261,7 @@ def broadcast_shapes(
     rank = max(len(a), len(b))
     padded_a = (1,) * (rank - len(a)) + tuple(a)
     padded_b = (1,) * (rank - len(b)) + tuple(b)
-    dims = tuple(broadcast_dim(m, n, fit) for m, n in zip(padded_a, padded_b))
+    dims = tuple(broadcast_dim(a_dim, b_dim, fit) for a_dim, b_dim in zip(padded_a, padded_b))
     return None if any(dim is None for dim in dims) else dims
 
 
@@ -269,7 +271,7 @@ def brackets(shape: Iterable[Any]) -> str:
     >>> brackets((2, 3)), brackets((None,))
     ('[2,3]', '[?]')
     """
-    return f"[{','.join('?' if d is None else str(d) for d in shape)}]"
+    return f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
 
 
 def show_shape(shape: Iterable[Dim]) -> str:
@@ -278,7 +280,7 @@ def show_shape(shape: Iterable[Dim]) -> str:
     >>> show_shape((2, 3)), show_shape((4,))
     ('(2, 3)', '(4,)')
     """
-    parts = [str(d) for d in shape]
+    parts = [str(dim) for dim in shape]
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
@@ -336,7 +338,10 @@ class TensorShape:
             return True
         if len(own_dims) != len(other_dims):
             return False
-        return all(a is None or b is None or a == b for a, b in zip(own_dims, other_dims))
+        return all(
+            own_dim is None or other_dim is None or own_dim == other_dim
+            for own_dim, other_dim in zip(own_dims, other_dims)
+        )
 
     def assert_is_compatible_with(self, other: Any) -> None:
         if not self.is_compatible_with(other):
@@ -382,14 +387,18 @@ class TensorShape:
             return other if self._dims is None else self
         if None not in self._dims:  # all dims are known already
             return self
-        return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])
+        return TensorShape(
+            [other_dim if own_dim is None else own_dim for own_dim, other_dim in zip(self._dims, other._dims)]
+        )
 
     def is_subtype_of(self, other: Any) -> bool:
         """Returns whether every concrete shape that matches this shape matches ``other``, too."""
         # Only a shape of unknown rank includes a shape of unknown rank, and it includes all shapes.
         if not isinstance(other, TensorShape) or self._dims is None or other._dims is None:
             return isinstance(other, TensorShape) and other._dims is None
-        return len(self) == len(other) and all(b is None or a == b for a, b in zip(self._dims, other._dims))
+        return len(self) == len(other) and all(
+            other_dim is None or own_dim == other_dim for own_dim, other_dim in zip(self._dims, other._dims)
+        )
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
         """Returns the most specific shape that includes this shape and all ``others``, or None for a non-shape among them.

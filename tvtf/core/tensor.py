@@ -508,7 +508,7 @@ def static_value(tensor: Any) -> np.ndarray | None:
         tensor._trace.note_static_use(tensor._var)
         return np.array(tensor._var.value.numpy(), tensor.dtype.np)
     known = tensor.known  # an AnyValue, not an array, where it depends on an unknown rank
-    if not isinstance(known, np.ndarray) or not all(isinstance(d, int) for d in known.flat):
+    if not isinstance(known, np.ndarray) or not all(isinstance(element, int) for element in known.flat):
         return None
     return known.astype(tensor.dtype.np)
 
@@ -871,7 +871,7 @@ def _starts_with_scalar(value: Any) -> bool:
     """Returns whether a list, at any depth, starts with a scalar and contains a list: TensorFlow calls that mixed types."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    are_lists = [isinstance(v, (list, tuple)) for v in value]
+    are_lists = [isinstance(item, (list, tuple)) for item in value]
     return (not are_lists[0] and any(are_lists)) or any(map(_starts_with_scalar, value))
 
 
@@ -884,9 +884,9 @@ def _string_array(value: Any, dtype: DType | None) -> np.ndarray:
         texts = np.array(value, dtype=object)
     except ValueError as error:
         raise ValueError(MSG_RAGGED) from error
-    if any(isinstance(v, (list, tuple)) for v in texts.ravel()):
+    if any(isinstance(text, (list, tuple)) for text in texts.ravel()):
         raise ValueError(MSG_RAGGED)
-    encoded = [_as_bytes(v) for v in texts.ravel()]
+    encoded = [_as_bytes(text) for text in texts.ravel()]
     result = np.empty(texts.shape, object)
     result.ravel()[:] = encoded
     return result

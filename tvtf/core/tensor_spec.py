@@ -32,8 +32,8 @@ class TensorSpec(TypeSpec):
     def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
         is_known = shape is not None and getattr(shape, "rank", 0) is not None
         named = list(_dims_or_names(shape)) if is_known else None
-        self.shape = TensorShape(None if named is None else [None if isinstance(d, str) else d for d in named])
-        self.dim_names = None if named is None else tuple(d if isinstance(d, str) else None for d in named)
+        self.shape = TensorShape(None if named is None else [None if isinstance(dim, str) else dim for dim in named])
+        self.dim_names = None if named is None else tuple(dim if isinstance(dim, str) else None for dim in named)
         self.dtype = dtypes.as_dtype(dtype)
         self.name = name
 
@@ -79,13 +79,19 @@ class TensorSpec(TypeSpec):
         if any(not isinstance(other, TensorSpec) or other.dtype is not self.dtype for other in others):
             return None
         name = self.name if all(other.name == self.name for other in others) else None
-        return TensorSpec(self.shape.most_specific_common_supertype([o.shape for o in others]), self.dtype, name)
+        return TensorSpec(
+            self.shape.most_specific_common_supertype([other.shape for other in others]), self.dtype, name
+        )
 
     def most_general(self, other: TensorSpec) -> TensorSpec | None:
         """Returns the spec with the dims that differ made unknown, or None where dtype or rank differ."""
         if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
             return None
-        return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)
+        return TensorSpec(
+            [own_dim if own_dim == other_dim else None for own_dim, other_dim in zip(self.shape, other.shape)],
+            self.dtype,
+            self.name,
+        )
 
     def trace_type(self) -> tuple[Any, ...]:
         """Returns what the trace of a function depends on: shape, dtype and names of dims, but not the argument's name."""

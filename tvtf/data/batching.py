@@ -172,7 +172,7 @@ class PaddedBatch(Batch):
 
     def value(self, handle: list[Any]) -> Element:
         """Pads the elements of a batch, given by their handles, and stacks each component."""
-        elements = [self.source.value(h) for h in handle]
+        elements = [self.source.value(each) for each in handle]
         columns = zip(*map(arrays, elements))
         padded = [_padded(column, shape, value) for column, shape, value in zip(columns, self.shapes, self.values)]
         return packer(self.source.element_spec)(padded)

@@ -87,7 +87,7 @@ def make_csv_dataset(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/make_csv_dataset
     """
     paths = matching(file_names(file_pattern))
-    names_of: Dataset = Slices(EagerTensor(np.array([p.encode() for p in paths], object)))
+    names_of: Dataset = Slices(EagerTensor(np.array([each.encode() for each in paths], object)))
     if shuffle:
         names_of = Shuffle(names_of, len(paths), shuffle_seed, True)
     probe = _ColumnProbe(paths, field_delim, use_quote_delim, header, compression_type, encoding)

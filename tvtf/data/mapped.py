@@ -281,7 +281,7 @@ def _spec(leaf: Any) -> Any:
 
 def _needs_values(specs: Any) -> bool:
     """Returns whether elements hold values other than tensors, such as datasets. Their functions can't be traced."""
-    return not all(isinstance(s, TypeSpec) and not isinstance(s, NumberedSpec) for s in nest.flatten(specs))
+    return not all(isinstance(leaf, TypeSpec) and not isinstance(leaf, NumberedSpec) for leaf in nest.flatten(specs))
 
 
 class Map(Dataset):

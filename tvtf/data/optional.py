@@ -172,7 +172,7 @@ def _blanks(spec: Any) -> list[np.ndarray]:
 
 def _blank(spec: TensorSpec) -> np.ndarray:
     """Returns zeros or empty strings in the shape of a spec, with unknown dims as 0."""
-    dims = [0] if spec.shape.rank is None else [d or 0 for d in spec.shape.as_list()]
+    dims = [0] if spec.shape.rank is None else [dim or 0 for dim in spec.shape.as_list()]
     return np.full(dims, b"", object) if spec.dtype is string else np.zeros(dims, spec.dtype.np)
 
 

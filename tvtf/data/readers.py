@@ -347,7 +347,7 @@ class Csv(Dataset):
                     yield self._row(row, name)
 
     def value(self, handle: tuple[Any, ...]) -> Element:
-        return tuple([EagerTensor(np.array(v, dtype.np)) for v, dtype in zip(handle, self.dtypes)])
+        return tuple([EagerTensor(np.array(value, dtype.np)) for value, dtype in zip(handle, self.dtypes)])
 
     def batch_value(self, handles: Sequence[tuple[Any, ...]]) -> Element:
         return tuple([EagerTensor(np.array(c, dtype.np)) for c, dtype in zip(zip(*handles), self.dtypes)])

@@ -81,7 +81,9 @@ class Slices(Dataset):
 
 
 def _consecutive(handles: Sequence[int]) -> bool:
-    return handles[-1] - handles[0] == len(handles) - 1 and all(b - a == 1 for a, b in zip(handles, handles[1:]))
+    return handles[-1] - handles[0] == len(handles) - 1 and all(
+        following - handle == 1 for handle, following in zip(handles, handles[1:])
+    )
 
 
 class Range(Dataset):

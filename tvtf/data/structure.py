@@ -78,7 +78,7 @@ def flat_shapes(form: Any, shapes: Any) -> list[TensorShape]:
     """Returns the shapes of the leaves of ``form``; ``shapes`` has the same structure, with lists as shapes."""
     if not nest.is_nested(form):
         return [TensorShape(shapes.tolist() if isinstance(shapes, np.ndarray) else shapes)]
-    parts = [(form[k], shapes[k]) for k in sorted(form)] if isinstance(form, dict) else _pairs(form, shapes)
+    parts = [(form[key], shapes[key]) for key in sorted(form)] if isinstance(form, dict) else _pairs(form, shapes)
     return [shape for part, part_shapes in parts for shape in flat_shapes(part, part_shapes)]
 
 
@@ -104,4 +104,4 @@ def packer(like: Any) -> Callable[[Sequence[np.ndarray]], Element]:
     if not nest.is_nested_or_composite(like):  # the common case, without the cost of packing a nest
         return lambda flat: EagerTensor(flat[0])
     form = nest.map_structure(lambda leaf: NoneTensorSpec() if leaf is None else leaf, like)
-    return lambda flat: nest.pack_sequence_as(form, [EagerTensor(a) for a in flat], expand_composites=True)
+    return lambda flat: nest.pack_sequence_as(form, [EagerTensor(leaf) for leaf in flat], expand_composites=True)

@@ -143,7 +143,7 @@ def _field_value(field: bytes, default: np.ndarray, missing_value: bytes, column
 
 @text_op(
     tf_name="DecodeCSV",
-    type=lambda records, *defaults, **_: tuple(TensorType(records.shape, d.dtype) for d in defaults),
+    type=lambda records, *defaults, **_: tuple(TensorType(records.shape, default.dtype) for default in defaults),
     numpy=_parse_csv,
 )
 def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool, na: str, columns: Any) -> Any:

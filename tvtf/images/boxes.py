@@ -199,7 +199,7 @@ def crop_and_resize(
     size = static_dims(convert_input(crop_size, int32, 3), "crop_size")
     if len(size) != 2:
         raise ArgumentError(f"crop_size must have two elements, but is {crop_size}")
-    if any(isinstance(d, int) and d <= 0 for d in size):
+    if any(isinstance(dim, int) and dim <= 0 for dim in size):
         raise ArgumentError("crop dimensions must be positive")
     corners = required(corners, _check_finite, bind.is_finite, _NOT_FINITE)
     rows = _sample_positions(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])

@@ -95,7 +95,7 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
         two - abs(angle - number(4, hue)),
     )
     rest = (one - saturation) * value
-    return bind.stack(*(clipped(p) * saturation * value + rest for p in pure), axis=hue.ndim)  # type: ignore[no-any-return]
+    return bind.stack(*(clipped(channel) * saturation * value + rest for channel in pure), axis=hue.ndim)  # type: ignore[no-any-return]
 
 
 def _apply_in_float32(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:

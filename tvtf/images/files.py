@@ -558,7 +558,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", nam
 @text_op(
     tf_name="Substr",
     type=lambda x: TensorType(x.shape, as_dtype("bool")),
-    numpy=lambda array: np.array([codecs.kind_of(v) == "jpeg" for v in array.ravel()], bool).reshape(array.shape),
+    numpy=lambda array: np.array([codecs.kind_of(text) == "jpeg" for text in array.ravel()], bool).reshape(array.shape),
 )
 def starts_as_jpeg(x: Tensor) -> Any:
     """Returns whether contents begin like those of a JPEG file."""

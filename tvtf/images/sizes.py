@@ -354,7 +354,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
         raise ValueError(f"'image' (shape {x.shape}) must be at least three-dimensional.")
     if x.ndim > 4:
         raise ValueError(f"`image` should either be a Tensor with rank = 3 or rank = 4. Had rank = {x.ndim}.")
-    height, width = (_static_dim(d) for d in x._type.shape[-3:-1])
+    height, width = (_static_dim(dim) for dim in x._type.shape[-3:-1])
     top, left = int((height - height * fraction) / 2), int((width - width * fraction) / 2)
     return crop_to_bounding_box(x, top, left, height - 2 * top, width - 2 * left)
 

@@ -121,8 +121,8 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
         )
     if isinstance(tensor_type.shape, AnyShape):  # of unknown rank
         return relax.TensorType(dtype=relax_dtype(tensor_type.dtype))
-    if any(not isinstance(d, int) for d in tensor_type.shape):
-        if any(d is None for d in tensor_type.shape):  # TVM would crash
+    if any(not isinstance(dim, int) for dim in tensor_type.shape):
+        if any(dim is None for dim in tensor_type.shape):  # TVM would crash
             raise TypeError(f"a tensor of the shape {TensorShape(tensor_type.shape)} needs its sizes")
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     cached = _types.get(tensor_type)
@@ -208,7 +208,7 @@ def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
     if isinstance(value, str) and value.startswith(_MARKS):
         return _TEXT + value
     if isinstance(value, (tuple, list)):
-        return tuple(_encode(v, dims, graphs) for v in value)
+        return tuple(_encode(item, dims, graphs) for item in value)
     if isinstance(value, ir.GlobalVar):
         graphs.append(value)
         return f"{_GRAPH}{len(graphs) - 1}"
@@ -262,7 +262,7 @@ def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
         return value
     if isinstance(value, tirx.IntImm):
         return int(value.value)
-    return tuple(_decode(v, dims, graphs) for v in value[:])  # an array of TVM, which a tuple was encoded as
+    return tuple(_decode(item, dims, graphs) for item in value[:])  # an array of TVM, which a tuple was encoded as
 
 
 def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:

@@ -46,7 +46,7 @@ def solved_equations(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]
 def is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
     """Returns whether a symbol is one of ``symbols``."""
     # `in` would compare by `==`, which builds an expression in TVM.
-    return any(symbol.same_as(s) for s in symbols)
+    return any(symbol.same_as(other) for other in symbols)
 
 
 def symbols_of(dim: Any) -> Sequence[tirx.Var]:

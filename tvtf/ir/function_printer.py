@@ -98,7 +98,7 @@ class FunctionPrinter:
 
     def is_donated(self, param: Any) -> bool:
         """Returns whether the function writes its result into a parameter's memory."""
-        by_attribute = any(param.same_as(p) for p in self._donated_params().values())
+        by_attribute = any(param.same_as(donated) for donated in self._donated_params().values())
         return by_attribute or (self.is_main and param.name in self.page.entry.donated)
 
     def _donated_params(self) -> dict[int, Any]:

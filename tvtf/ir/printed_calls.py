@@ -148,7 +148,7 @@ def _attribute(value: Any) -> str:
     if isinstance(value, dtypes.DType):
         return short_dtype(value.name)
     if isinstance(value, (tuple, list)) or hasattr(value, "__iter__") and not isinstance(value, (str, bytes, ir.Expr)):
-        parts = [_attribute(v) for v in value]
+        parts = [_attribute(item) for item in value]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     return cut(repr(str(value))) if isinstance(value, str) else _compact_text(value)
 

@@ -99,5 +99,5 @@ def numbers(value: Any, dtype: Any) -> str:
     For example, the float32 nearest to 0.1 is formatted as 0.1.
     """
     if isinstance(value, list):
-        return f"[{', '.join(numbers(v, dtype) for v in value)}]"
+        return f"[{', '.join(numbers(item, dtype) for item in value)}]"
     return str(np.asarray(value, dtype)[()]) if isinstance(value, float) else repr(value)

@@ -99,12 +99,14 @@ def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
       known: an object array of ints and symbolic dims.
       dtype: the integer dtype.
     """
-    if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
+    if dtype.size < int32.size and not all(isinstance(element, int) for element in known.flat):
         return None
     minimum = int(dtype.min)
     value_count = 1 << (8 * dtype.size)
-    if all(not isinstance(d, int) or 0 <= d - minimum < value_count for d in known.flat):
+    if all(not isinstance(element, int) or 0 <= element - minimum < value_count for element in known.flat):
         return known
-    wrapped = [(d - minimum) % value_count + minimum if isinstance(d, int) else d for d in known.flat]
+    wrapped = [
+        (element - minimum) % value_count + minimum if isinstance(element, int) else element for element in known.flat
+    ]
     # With None among them, NumPy makes an array of the objects without looking into them.
     return np.array([*wrapped, None], object)[:-1].reshape(known.shape)

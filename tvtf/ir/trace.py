@@ -262,6 +262,6 @@ def trace_graph(
     """
     with tracing(Trace(name, parent)) as trace:
         trace.is_in_branch |= is_branch
-        params = [trace.add_param(t) for t in types]
+        params = [trace.add_param(type_) for type_ in types]
         outputs = as_tuple(function(*params))
     return trace.finish(outputs)

@@ -147,4 +147,4 @@ def _has_zero(*dims: Any) -> bool:
 
 
 def _is_dim_among(dim: Any, dims: Iterable[Any]) -> bool:
-    return any(same_dim(dim, d) for d in dims)
+    return any(same_dim(dim, other) for other in dims)

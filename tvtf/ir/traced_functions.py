@@ -85,7 +85,9 @@ def _graph_of(
     types = prim.operands(name, operand_types, attrs) if prim.operands else operand_types[first_argument:]
     with tracing(trace.inner(function.name)) as inner:
         inner.is_in_branch |= name not in ALWAYS_RUN
-        outputs = function(*[inner.add_param(t, p.name) for t, p in zip(with_readable_dims(types), params)])
+        outputs = function(
+            *[inner.add_param(type_, param.name) for type_, param in zip(with_readable_dims(types), params)]
+        )
     return inner.finish(outputs)
 
 

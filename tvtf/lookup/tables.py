@@ -98,7 +98,7 @@ class _Table(AutoTrackable):
           types: the types of the results.
         """
         if state.trace is None:
-            return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
+            return [EagerTensor(np.asarray(result)) for result in function(*(x.eager_array() for x in inputs))]
         constants = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
         symbolic = [x for i, x in enumerate(inputs) if i not in constants]
 

@@ -94,7 +94,7 @@ def _loop_body(
     _iteration, _condition, *carried = input_names  # ``while`` has no iteration number, and computes its own condition
     new_carried = program.emit_function(bound.attrs["body"], [*carried, *invariants], body_emitter)[: len(types)]
     (continues,) = program.emit_function(bound.attrs["condition"], [*new_carried, *invariants], body_emitter)
-    infos = [body_emitter.info(n, t) for n, t in zip(input_names, input_types)]
+    infos = [body_emitter.info(input_name, type_) for input_name, type_ in zip(input_names, input_types)]
     return _graph_with_results(body_emitter, name, infos, [continues, *new_carried], [bool_type, *types])
 
 

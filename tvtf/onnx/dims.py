@@ -48,7 +48,7 @@ class Dims:
         """
         if isinstance(dim, int):
             return dim
-        symbols = {v: tirx.Var(self._name(v), "int64") for v in tirx.analysis.undefined_vars(dim)}
+        symbols = {var: tirx.Var(self._name(var), "int64") for var in tirx.analysis.undefined_vars(dim)}
         return _TYPED_INT.sub(r"\1", str(substitute_dim(dim, symbols)))  # TVM prints the constant 2 as T.int64(2)
 
     def _name(self, symbol: tirx.Var) -> str:
@@ -110,13 +110,13 @@ class DimValues:
 
         A static shape becomes a constant. Otherwise nodes compute the vector at run time, once per scope.
         """
-        if all(isinstance(d, int) for d in shape):
+        if all(isinstance(dim, int) for dim in shape):
             return self.emitter.const(np.array(shape, np.int64))
         return self._cached(f"({', '.join(map(self._key, shape))})", lambda: self._concatenated(shape))
 
     def _concatenated(self, shape: Sequence[Any]) -> str:
         """Emits nodes that concatenate the dims of a shape to a vector; returns the vector's name."""
-        parts = [self.single(d) for d in shape]
+        parts = [self.single(dim) for dim in shape]
         return parts[0] if len(parts) == 1 else self.emitter.computed("Concat", parts, axis=0)
 
     def single(self, dim: Any) -> str:

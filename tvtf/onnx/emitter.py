@@ -321,7 +321,7 @@ class Emitter:
 
         Only the ``outermost`` graph contains the initializers (constants). The graphs inside it read them by name.
         """
-        nodes = live_nodes(self.nodes, [o.name for o in outputs])
+        nodes = live_nodes(self.nodes, [output.name for output in outputs])
         initializers = live_initializers(self.model.initializers, nodes) if outermost else []
         return helper.make_graph(nodes, name, list(inputs), list(outputs), initializers)
 
@@ -337,7 +337,7 @@ class Emitter:
                 name,
                 f"ONNX export: {name} is {tensor_type.dtype.name}, and ONNX's operators take no such tensors",
             )
-        dims = [self.model.dims.text(d) for d in tensor_type.shape]
+        dims = [self.model.dims.text(dim) for dim in tensor_type.shape]
         return helper.make_tensor_value_info(name, ELEMENT[tensor_type.dtype], dims)
 
 

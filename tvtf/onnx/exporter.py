@@ -155,7 +155,7 @@ class _ModelBuilder:
     def params(self) -> list[str]:
         """Adds the function's arguments as inputs of the model, and the captured values; returns the names of all."""
         graph = self.concrete.graph
-        arguments = [self.input(spec, p._type) for spec, p in zip(self.names(), graph.params)]
+        arguments = [self.input(spec, param._type) for spec, param in zip(self.names(), graph.params)]
         return arguments + [self.captured(outer, inner._type) for outer, inner in graph.captures]
 
     def names(self) -> list[str]:
@@ -212,6 +212,6 @@ def output_names(structure: Any) -> list[str]:
     """
     if not nest.is_nested(structure):
         return ["output"]
-    if isinstance(structure, Mapping) and not any(nest.is_nested(v) for v in structure.values()):
-        return [str(k) for k in nest.sorted_keys(structure)]
+    if isinstance(structure, Mapping) and not any(nest.is_nested(value) for value in structure.values()):
+        return [str(key) for key in nest.sorted_keys(structure)]
     return [f"output_{i}" for i in range(len(nest.flatten(structure)))]

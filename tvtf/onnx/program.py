@@ -66,9 +66,9 @@ class Program:
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
         bound = dialect.read(expr)
-        types = [dialect.from_relax_type(t) for t in _fields(expr.ty)]
+        types = [dialect.from_relax_type(field) for field in _fields(expr.ty)]
         inputs = [self.value(x, None) for x in bound.inputs]
-        outputs = [self.result(bound.primitive.name if var is None else var.name, t) for t in types]
+        outputs = [self.result(bound.primitive.name if var is None else var.name, type_) for type_ in types]
         self.emit(bound, inputs, outputs, types, expr.span)
         return tuple(outputs) if isinstance(expr.ty, relax.TupleType) else outputs[0]
 
@@ -112,12 +112,12 @@ class Program:
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
         input_types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
-        for dtype in {t.dtype for t in (*input_types, *types)} - ELEMENT.keys():
+        for dtype in {type_.dtype for type_ in (*input_types, *types)} - ELEMENT.keys():
             if dtype.kind != "s":  # strings
                 type_name = "complex" if dtype.is_complex else dtype.name
                 raise UnimplementedError(None, prim.tf_name, f"ONNX's operators take no {type_name} tensors")
         # Runtimes disagree on ops whose results have no elements.
-        if prim.pure and all(0 in t.shape for t in types) and all_static(types):
+        if prim.pure and all(0 in type_.shape for type_ in types) and all_static(types):
             self.empty_results(outputs, types)
             return
         if isinstance(prim.onnx, str):
@@ -127,8 +127,8 @@ class Program:
 
     def empty_results(self, outputs: list[str], types: list[TensorType]) -> None:
         """Emits results without elements as constants, because runtimes disagree on the ops that produce them."""
-        for output, t in zip(outputs, types):
-            self.emitter.node("Identity", [self.emitter.const(np.zeros(t.shape, t.dtype.np))], [output])
+        for output, type_ in zip(outputs, types):
+            self.emitter.node("Identity", [self.emitter.const(np.zeros(type_.shape, type_.dtype.np))], [output])
 
     def emit_function(self, function: ir.GlobalVar, names: Sequence[str], emitter: Emitter) -> tuple[str, ...]:
         """Emits another function of the module with ``emitter``, and returns the names of the results.

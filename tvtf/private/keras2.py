@@ -153,7 +153,7 @@ def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[An
         raise ValueError(message)
     assertions = []
     for splits in remaining:
-        assertions += [tvtf.debugging.assert_equal(a, b, message) for a, b in zip(expected, splits)]
+        assertions += [tvtf.debugging.assert_equal(wanted, split, message) for wanted, split in zip(expected, splits)]
     return assertions
 
 

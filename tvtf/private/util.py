@@ -168,7 +168,10 @@ def _warn_of_argument(called: Any, name: str, passed: str, date: str | None, ins
 
 def _takes_more(signature: inspect.Signature) -> bool:
     """Returns whether a function accepts arguments that the signature doesn't name, as ``*args`` or ``**kwargs``."""
-    return any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values())
+    return any(
+        parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        for parameter in signature.parameters.values()
+    )
 
 
 def _is_exempt(declared: Any, value: Any) -> bool:

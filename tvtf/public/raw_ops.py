@@ -128,12 +128,15 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
     """
     tf = public_names()
     # An empty list would be a float32 tensor.
-    shapes = [tf["cast"](s, "int32") if isinstance(s, list) and not s else convert_to_tensor(s) for s in (s0, s1)]
-    rank = max(int(s.shape[0]) for s in shapes)
+    shapes = [
+        tf["cast"](shape, "int32") if isinstance(shape, list) and not shape else convert_to_tensor(shape)
+        for shape in (s0, s1)
+    ]
+    rank = max(int(shape.shape[0]) for shape in shapes)
     static_axes = _static_reduction_axes(_dims_of(shapes[0]), _dims_of(shapes[1]), name)
     if static_axes is not None:
         return _Reduced(*(convert_to_tensor(np.array(axes, shapes[0].dtype.np)) for axes in static_axes))
-    first, second = (tf["pad"](s, [[rank - int(s.shape[0]), 0]], constant_values=1) for s in shapes)
+    first, second = (tf["pad"](shape, [[rank - int(shape.shape[0]), 0]], constant_values=1) for shape in shapes)
     one = number(1, first)
     # Between equal shapes nothing is broadcast, not even an axis of size 1.
     differ = shapes[0].shape != shapes[1].shape or tf["reduce_any"](tf["not_equal"](first, second))

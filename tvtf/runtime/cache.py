@@ -114,10 +114,10 @@ def sources_digest() -> str:
     The digest is a part of cache keys, because code that another version of the sources compiled must not be used.
     """
     if not _digest:
-        roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (core, ir, ops, passes))]
-        files = sorted(f for root in roots for f in root.rglob("*.py"))
+        roots = [Path(__file__).parent, *(Path(package.__file__ or "").parent for package in (core, ir, ops, passes))]
+        files = sorted(file for root in roots for file in root.rglob("*.py"))
         # Sizes and times of change tell versions from one another, and take less time than reading the files.
-        stamps = [f"{f.name}:{f.stat().st_size}:{f.stat().st_mtime_ns}" for f in files]
+        stamps = [f"{file.name}:{file.stat().st_size}:{file.stat().st_mtime_ns}" for file in files]
         text = "\n".join(stamps)
         _digest.append(hashlib.sha256(text.encode()).hexdigest())
     return _digest[0]

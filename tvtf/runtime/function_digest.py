@@ -55,4 +55,9 @@ def _file_stamp(module: str) -> bytes:
 def foreign_kernels(structure: str | None = None) -> list[Callable[..., Any]]:
     """Returns the functions of users' primitives that compile a module, given as JSON; of all their primitives for None."""
     used = [p for name, p in table.items() if not p.is_own and (structure is None or f"tvtf.{name}" in structure)]
-    return [f for p in used for f in (p.front, p.type, p.lower, p.guard) if f is not None]
+    return [
+        function
+        for primitive in used
+        for function in (primitive.front, primitive.type, primitive.lower, primitive.guard)
+        if function is not None
+    ]

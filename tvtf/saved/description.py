@@ -72,7 +72,7 @@ class Value:
 
     def _dims(self, known: Mapping[str, int]) -> str:
         """Returns the shape as text; ``known`` has sizes of named dims. For example, "(batch=3, 2)"."""
-        listed = [f"{d}={known[d]}" if isinstance(d, str) and d in known else str(d) for d in self.shape]
+        listed = [f"{dim}={known[dim]}" if isinstance(dim, str) and dim in known else str(dim) for dim in self.shape]
         return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 

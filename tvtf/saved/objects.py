@@ -203,7 +203,7 @@ class _UserObject(AutoTrackable):
     @property
     def variables(self) -> tuple[Any, ...]:
         """All Variables reachable from it, breadth first."""
-        return tuple(t for t in View(self).objects() if isinstance(t, Variable))
+        return tuple(trackable for trackable in View(self).objects() if isinstance(trackable, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ def describe(concrete: ConcreteFunction, index_of: Callable[[Any], int]) -> dict
         "captures": [index_of(_checked_capture(concrete, capture)) for capture in concrete.captures],
         "structure": encode(results.structure, _form),
         "results": [_result(kind, reference, index_of) for kind, reference in results.leaves],
-        "outputs": [_spec_of(t) for t in nest.flatten(results.traced, expand_composites=True)],
+        "outputs": [_spec_of(leaf) for leaf in nest.flatten(results.traced, expand_composites=True)],
         "updates": [[_capture_index(concrete, variable), index] for variable, index in results.updates],
         "waiting": _deferred_calls(concrete),
         "sha256": checksum(program),

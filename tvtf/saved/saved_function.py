@@ -52,7 +52,7 @@ class SavedFunction:
 
     def _specs(self) -> list[TensorSpec]:
         """Returns the specs of the inputs, for tracing; unknown dims have names."""
-        return [TensorSpec(list(v.shape), v.dtype, name=v.name) for v in self.description.inputs]
+        return [TensorSpec(list(input_.shape), input_.dtype, name=input_.name) for input_ in self.description.inputs]
 
     def _python(self) -> Any:
         """Returns a Python function that calls the signature with tensors by position, and returns a tensor or a tuple.
@@ -85,7 +85,7 @@ class SavedFunction:
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Calls the function on arrays, and returns the outputs as arrays, in the order of the description."""
         results = self(*arrays)
-        return [r.numpy() for r in (results if isinstance(results, tuple) else (results,))]
+        return [result.numpy() for result in (results if isinstance(results, tuple) else (results,))]
 
     def self_contained_module(self) -> ir.IRModule:
         """Returns the function's program as an IR module of its inputs alone, to compile it as a library.
@@ -111,5 +111,5 @@ class SavedFunction:
 
 def _value(name: str, tensor_type: TensorType) -> Value:
     """Describes an input or output of a saved function; a symbolic dim becomes a name."""
-    dims = tuple(d if isinstance(d, int) else str(d) for d in tensor_type.shape)
+    dims = tuple(dim if isinstance(dim, int) else str(dim) for dim in tensor_type.shape)
     return Value(name, tensor_type.dtype, dims)

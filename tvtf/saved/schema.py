@@ -247,7 +247,9 @@ def check(program: Any) -> set[str]:
     # Not by `isinstance`, as a bool is an int, too.
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
         raise SchemaError(f"its root is node {root!r:.40}, which is not a module")
-    if not isinstance(program["metadata"], dict) or not all(isinstance(v, str) for v in program["metadata"].values()):
+    if not isinstance(program["metadata"], dict) or not all(
+        isinstance(value, str) for value in program["metadata"].values()
+    ):
         raise SchemaError("its metadata must be strings")
     return graph.ops
 
@@ -396,7 +398,7 @@ _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
 
 def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
     """Checks that a type's dtype is one that traced programs may have."""
-    if data["dtype"] not in PAIRS and data["dtype"] not in {d.name for d in dtypes.TRACED}:
+    if data["dtype"] not in PAIRS and data["dtype"] not in {dtype.name for dtype in dtypes.TRACED}:
         raise SchemaError(f"{data['dtype']!r:.40} is not a dtype")
 
 

@@ -38,7 +38,7 @@ class TensorInfo:
     @classmethod
     def of(cls, spec: TensorSpec, name: str) -> TensorInfo:
         """Describes a tensor by its spec, with TensorFlow's texts for dtype and shape; an unknown dim is -1."""
-        dims = spec.shape.rank is not None and ", ".join(str(-1 if d is None else d) for d in spec.shape)
+        dims = spec.shape.rank is not None and ", ".join(str(-1 if dim is None else dim) for dim in spec.shape)
         dtype_name = spec.dtype.name
         enum_name = f"DT_{_ENUM_NAMES.get(dtype_name, dtype_name.upper())}"
         return cls(enum_name, "unknown_rank" if dims is False else f"({dims})", name)

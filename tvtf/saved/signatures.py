@@ -107,7 +107,11 @@ def _only_one(functions: Mapping[str, Any]) -> Any:
     """
     if DEFAULT_FUNCTION in functions:
         return functions[DEFAULT_FUNCTION]
-    candidates = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_signature(c)]
+    candidates = [
+        concrete
+        for concrete in map(_concrete, functions.values())
+        if concrete is not None and _can_be_signature(concrete)
+    ]
     return candidates[0] if len(candidates) == 1 else {}
 
 

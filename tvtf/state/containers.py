@@ -94,7 +94,7 @@ def _holds_trackable(values: tuple[Any, ...]) -> bool:
 def _same_objects(left: Iterable[Any], right: Iterable[Any]) -> bool:
     """Returns whether two iterables yield identical objects in the same order."""
     left, right = list(left), list(right)
-    return len(left) == len(right) and all(a is b for a, b in zip(left, right))
+    return len(left) == len(right) and all(old is new for old, new in zip(left, right))
 
 
 class TrackableDataStructure(Trackable):

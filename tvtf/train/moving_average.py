@@ -112,4 +112,4 @@ class ExponentialMovingAverage:
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
         """Returns the given Variables, or all averaged ones, by the names of their shadows."""
         chosen = [v for v, _ in self._averages.values()] if moving_avg_variables is None else moving_avg_variables
-        return {self.average_name(v): v for v in chosen}
+        return {self.average_name(variable): variable for variable in chosen}

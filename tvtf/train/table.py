@@ -85,7 +85,9 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
         raise _damaged(source, f"the footer's padding {footer.data[footer.position :].hex()} isn't zero")
     blocks = (Cursor(value, f"{source}, index block").handle() for _, value in index)
     entries = (
-        e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")
+        entry
+        for number, handle in enumerate(blocks)
+        for entry in _read_block(table, handle, f"{source}, block {number}")
     )
     return dict(_checked_order(entries, source))
 

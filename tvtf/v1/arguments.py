@@ -344,7 +344,7 @@ def _effect_op(make_op: Any, side_effect: Any, tensors: Any) -> Any:
 def _first_elements(array: Any, limit: int) -> str:
     """Returns the first elements of an array as text."""
     flat = array.reshape(-1)
-    texts = [_as_text(v) for v in (flat if limit < 0 else flat[:limit])]
+    texts = [_as_text(element) for element in (flat if limit < 0 else flat[:limit])]
     return " ".join(texts) + ("..." if 0 <= limit < flat.size else "")
 
 
@@ -536,7 +536,7 @@ def sparse_to_dense(
 @v1("setdiff1d")
 def setdiff1d(x: Any, y: Any, index_dtype: Any = "int32", name: Any = None) -> Any:
     """Returns the values of ``x`` that are not in ``y``, and their positions."""
-    x, y = (tf_("reshape")(v, [-1]) for v in operands(x, y))
+    x, y = (tf_("reshape")(operand, [-1]) for operand in operands(x, y))
     all_pairs_equal = tf_("equal")(x[:, None], y[None, :])
     is_missing = tf_("math.logical_not")(tf_("reduce_any")(all_pairs_equal, axis=1))
     positions = tf_("reshape")(tf_("where")(is_missing), [-1])

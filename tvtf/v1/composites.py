@@ -92,7 +92,7 @@ class RaggedTensorValue:
 
     def to_list(self) -> list[Any]:
         values = self.values.to_list() if isinstance(self.values, RaggedTensorValue) else self.values.tolist()
-        return [values[a:b] for a, b in zip(self.row_splits[:-1], self.row_splits[1:])]
+        return [values[start:stop] for start, stop in zip(self.row_splits[:-1], self.row_splits[1:])]
 
     def components(self) -> list[Any]:
         return [self.flat_values, *self.nested_row_splits]

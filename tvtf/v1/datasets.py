@@ -106,12 +106,12 @@ def _covering_spec(a: Any, b: Any) -> Any:
     """Returns the spec that covers two specs: dims that differ are unknown."""
     if not isinstance(a, TensorSpec) or a.shape.rank is None or b.shape.rank != a.shape.rank:
         return a
-    return TensorSpec([m if m == n else None for m, n in zip(a.shape, b.shape)], a.dtype)
+    return TensorSpec([a_dim if a_dim == b_dim else None for a_dim, b_dim in zip(a.shape, b.shape)], a.dtype)
 
 
 def _example(tensor: SymbolicTensor, size: int) -> EagerTensor:
     """Returns an example value with ``size`` for unknown dims, and for elements, which may be sizes, too."""
-    shape = [] if tensor.shape.rank is None else [size if d is None else d for d in tensor.shape]
+    shape = [] if tensor.shape.rank is None else [size if dim is None else dim for dim in tensor.shape]
     if tensor.dtype is string:
         return EagerTensor(np.full(shape, b"", object))
     return EagerTensor(np.full(shape, size, tensor.dtype.np))

@@ -95,7 +95,7 @@ class Operation(AnyOperation):
     @property
     def effects(self) -> Sequence[Effect]:
         """The effects that must run for this op."""
-        return [*self._effects, *(e for output in self.outputs for e in self.graph.trace.required_by(output))]
+        return [*self._effects, *(effect for output in self.outputs for effect in self.graph.trace.required_by(output))]
 
     @property
     def values(self) -> Any:
@@ -205,7 +205,7 @@ class GraphTrace(Trace):
             if isinstance(leaf, SymbolicTensor) and leaf._trace is self and leaf._var not in self.names
         ]
         if tensors:
-            inputs = [t for t in _leaves(arguments) if isinstance(t, SymbolicTensor)]
+            inputs = [leaf for leaf in _leaves(arguments) if isinstance(leaf, SymbolicTensor)]
             Operation(kind, name, self.graph, outputs=tensors, inputs=inputs)
 
     def known_value(self, tensor: SymbolicTensor) -> Any:
@@ -250,7 +250,11 @@ class GraphTrace(Trace):
         name = self.names.get(binding.var)
         if name is not None:
             return self.graph.operations[name.partition(":")[0]]
-        effects = (op for op in self.graph.operations.values() if any(e.var.same_as(binding.var) for e in op._effects))
+        effects = (
+            operation
+            for operation in self.graph.operations.values()
+            if any(effect.var.same_as(binding.var) for effect in operation._effects)
+        )
         return next(effects, None)
 
     def evaluate(self, tensor: SymbolicTensor, feed_dict: Any, session: Any) -> Any:
@@ -332,7 +336,7 @@ class GraphTrace(Trace):
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """Returns the variable's value before the run, or the new value where its assignment is visible."""
-        pending = {id(e.variable): e.value for e in self._pending if e.value is not None}
+        pending = {id(effect.variable): effect.value for effect in self._pending if effect.value is not None}
         for values_by_id in reversed([*self._visible, pending]):  # the innermost block first
             if id(variable) in values_by_id:
                 return values_by_id[id(variable)].alias()
@@ -367,7 +371,7 @@ class GraphTrace(Trace):
 
     def waits_for(self, control_inputs: Sequence[Any]) -> None:
         """Makes the ops of a traced branch or body, and the op that it belongs to, run after these."""
-        self._pending += [e for x in control_inputs for e in self._required_outside(x)]
+        self._pending += [effect for x in control_inputs for effect in self._required_outside(x)]
 
     def _required_outside(self, value: Any) -> Sequence[Effect]:
         inner = isinstance(value, SymbolicTensor) and value._trace is not self
@@ -401,7 +405,7 @@ class GraphTrace(Trace):
 
         Yields the assigned values by the Variables' ids.
         """
-        self._visible.append({id(e.variable): e.value for e in effects if e.value is not None})
+        self._visible.append({id(effect.variable): effect.value for effect in effects if effect.value is not None})
         try:
             yield self._visible[-1]
         finally:
@@ -440,7 +444,9 @@ class GraphTrace(Trace):
         collected += self.effects[first_effect:]
 
     def operation(self, kind: str, name: str | None, inputs: Any) -> Operation:
-        return Operation(kind, name, self.graph, [e for x in nest.flatten(inputs) for e in self.required_by(x)])
+        return Operation(
+            kind, name, self.graph, [effect for x in nest.flatten(inputs) for effect in self.required_by(x)]
+        )
 
     def doing(self, kind: str, name: str | None, work: Callable[[], Any]) -> Operation:
         with self.without_op_names(), self.one_operation() as effects:
@@ -451,7 +457,7 @@ class GraphTrace(Trace):
         """Returns the effects of running a tensor or an op, besides computing it."""
         if isinstance(value, AnyOperation):
             return getattr(value, "effects", ())
-        return [*(e for e in self.effects if e.var == value._var), *self.implied.get(value._var, ())]
+        return [*(effect for effect in self.effects if effect.var == value._var), *self.implied.get(value._var, ())]
 
     def required_by(self, value: Any) -> Sequence[Effect]:
         """Returns the effects that must run before an op with a control dependency on a tensor or op.
@@ -677,7 +683,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """
         graph_def = proto("compat.proto.graph_pb2").GraphDef()
         for operation in self.operations.values():
-            inputs = [t.name.removesuffix(":0") for t in operation.inputs]  # GraphDef omits the index 0
+            inputs = [input_.name.removesuffix(":0") for input_ in operation.inputs]  # GraphDef omits the index 0
             graph_def.node.add(name=operation.name, op=operation.type, input=inputs, device=operation.device)
         return graph_def
 
@@ -813,7 +819,7 @@ def _dims(shape: Any, name: str) -> Any:
     """Returns the dims of a placeholder: symbolic if unknown; for an unknown rank, example dims."""
     if shape.rank is None:
         return argument_shape(name, None)
-    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(shape))
+    return tuple(fresh_dim(f"{name}_{i}") if dim is None else dim for i, dim in enumerate(shape))
 
 
 def current_graph() -> Graph:

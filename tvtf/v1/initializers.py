@@ -20,7 +20,7 @@ class Initializer:
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         return self._value(
-            [int(d) for d in shape] if not isinstance(shape, int) else [shape], as_dtype(dtype or self.dtype)
+            [int(dim) for dim in shape] if not isinstance(shape, int) else [shape], as_dtype(dtype or self.dtype)
         )
 
     def _value(self, shape: list[int], dtype: Any) -> Any:

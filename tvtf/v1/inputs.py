@@ -131,7 +131,7 @@ def slice_input_producer(
       shared_name: not used.
       name: the name of the queue.
     """
-    tensors = [convert_to_tensor(t) for t in tensor_list]
+    tensors = [convert_to_tensor(tensor) for tensor in tensor_list]
     if not tensors:
         raise ValueError("Expected at least one tensor in slice_input_producer().")
     rows = _row_queue(tensors, num_epochs, shuffle, seed, capacity, name).dequeue()
@@ -176,8 +176,8 @@ def _batched(
     keys = sorted(tensors) if isinstance(tensors, dict) else None
     flat = [convert_to_tensor(each) for each in ([tensors[key] for key in keys] if keys else _as_list(tensors))]
     if element_shapes is None:
-        element_shapes = [t.shape[1:] if enqueue_rows else t.shape for t in flat]
-    queue = make_queue([t.dtype for t in flat], element_shapes)
+        element_shapes = [leaf.shape[1:] if enqueue_rows else leaf.shape for leaf in flat]
+    queue = make_queue([leaf.dtype for leaf in flat], element_shapes)
     enqueue = queue.enqueue_many if enqueue_rows else queue.enqueue
     add_queue_runner(QueueRunner(queue, [enqueue(flat) for _ in range(threads)]))
     batches = queue.dequeue_up_to(batch_size) if allow_smaller else queue.dequeue_many(batch_size)

@@ -48,7 +48,7 @@ class _Metric:
         graph = current_graph()
         with variable_scope(name, default_name), graph.trace.without_op_names():
             variables = {key: _local(key, batch_sum.shape.as_list()) for key, batch_sum in batch_sums.items()}
-            current_value = value(*(v._as_tensor() for v in variables.values()))
+            current_value = value(*(variable._as_tensor() for variable in variables.values()))
             new_sums = [variables[key].assign_add(batch_sum) for key, batch_sum in batch_sums.items()]
             updated_value = value(*new_sums)
         graph.trace.name_results(current_value, f"{name or default_name}/value", "Identity")
@@ -372,7 +372,7 @@ def mean_tensor(
 
 
 def _confusion_matrix(labels: Any, predictions: Any, num_classes: int, weights: Any) -> Any:
-    labels, predictions = (_tf("reshape", convert_to_tensor(t), [-1]) for t in (labels, predictions))
+    labels, predictions = (_tf("reshape", convert_to_tensor(tensor), [-1]) for tensor in (labels, predictions))
     weights = None if weights is None else _tf("reshape", _floats(weights), [-1])
     return _tf("math.confusion_matrix", labels, predictions, num_classes, weights, "float32")
 

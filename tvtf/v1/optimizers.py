@@ -187,7 +187,7 @@ class Optimizer:
 
     def variables(self) -> list[Any]:
         """Returns all slots."""
-        return [v for by_variable in self._slots.values() for v in by_variable.values()]
+        return [slot for by_variable in self._slots.values() for slot in by_variable.values()]
 
     def _as_scalar(self, value: Any, dtype: Any) -> Any:
         """Returns a setting as a tensor; it is a number, a tensor, or a function that returns one."""
@@ -507,7 +507,7 @@ class AdamOptimizer(Optimizer):
             power.assign(power._as_tensor() * self._as_scalar(beta, power.dtype))
 
     def variables(self) -> list[Any]:
-        return [*(v for pair in self._powers.values() for v in pair), *super().variables()]
+        return [*(slot for pair in self._powers.values() for slot in pair), *super().variables()]
 
 
 @v1("train.FtrlOptimizer")

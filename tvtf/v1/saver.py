@@ -105,7 +105,7 @@ class Saver:
 
     def _keep(self, path: str) -> None:
         """Records a checkpoint as the latest, and deletes the oldest ones beyond ``max_to_keep``."""
-        self._paths = [*(p for p in self._paths if p != path), path]
+        self._paths = [*(other for other in self._paths if other != path), path]
         while self._max_to_keep and len(self._paths) > self._max_to_keep:
             _delete(self._paths.pop(0))
         update_checkpoint_state(os.path.dirname(path) or ".", path, self._paths)
@@ -119,7 +119,7 @@ class Saver:
         if filename is None:
             return
         graph = graph or get_default_graph()
-        lines = [f"{op.name} {op.type}" for op in graph.get_operations()]
+        lines = [f"{operation.name} {operation.type}" for operation in graph.get_operations()]
         atomic_file.replace(filename, "\n".join(lines).encode())
         _graphs[os.path.abspath(filename)] = graph
 
@@ -223,5 +223,5 @@ v1("train.latest_checkpoint")(latest_checkpoint)
 v1("train.update_checkpoint_state")(update_checkpoint_state)
 v1("train.remove_checkpoint")(lambda checkpoint_prefix, *_, **__: _delete(os.fspath(checkpoint_prefix)))
 v1("train.get_checkpoint_mtimes")(
-    lambda checkpoint_prefixes: [os.path.getmtime(bundle.index_name(p)) for p in checkpoint_prefixes]
+    lambda checkpoint_prefixes: [os.path.getmtime(bundle.index_name(prefix)) for prefix in checkpoint_prefixes]
 )

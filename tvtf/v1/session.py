@@ -59,7 +59,9 @@ class _PrunedGraph:
         self.graph, self.tensors, self.fed = graph, tensors, fed
         self._effects_to_run: set[Effect] = set()
         self.needed = self._reachable([tensor._var for tensor in tensors], effects)
-        self.effects = [e for e in trace.effects if e in self._effects_to_run and e.variable is not None]
+        self.effects = [
+            effect for effect in trace.effects if effect in self._effects_to_run and effect.variable is not None
+        ]
         self._params_of_constants = {var: _param_for(t) for var, t in fed.items() if isinstance(var, ir.Constant)}
         self.feeds = [t for var, t in fed.items() if var in self.needed or var in self._params_of_constants]
         self.captures = [
@@ -81,8 +83,8 @@ class _PrunedGraph:
         trace = self.graph.trace
         values = {binding.var: binding.value for binding in trace.bindings}
         inputs = trace.all_params
-        makers = defining_vars((p._var for p in inputs), trace.bindings)
-        effect_of = {e.var: e for e in trace.effects}
+        makers = defining_vars((input_._var for input_ in inputs), trace.bindings)
+        effect_of = {effect.var: effect for effect in trace.effects}
         needed: set[relax.Var] = set()
         stack = [*fetched, *self._run(effects)]
         while stack := stack or self._inputs_of_sizes(needed, inputs, values):
@@ -130,7 +132,7 @@ class _PrunedGraph:
     def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
         """Adds effects to those that run, and returns their bindings."""
         self._effects_to_run.update(effects)
-        return [e.var for e in effects]
+        return [effect.var for effect in effects]
 
     @cached_property
     def function(self) -> GraphFunction:
@@ -185,8 +187,8 @@ class _PrunedGraph:
     @cached_property
     def read_at_once(self) -> set[relax.Var]:
         """The tensors whose values are used whichever branches the run takes."""
-        used = (v for b in self._bindings() if not _is_control(b.value) for v in _read(b.value))
-        return {*used, *(t._var for t in self.tensors)}
+        used = (var for binding in self._bindings() if not _is_control(binding.value) for var in _read(binding.value))
+        return {*used, *(tensor._var for tensor in self.tensors)}
 
     @cached_property
     def read(self) -> set[relax.Var]:
@@ -218,7 +220,7 @@ class _PrunedGraph:
         Raises:
           FailedPreconditionError: the run reads one of the variables.
         """
-        types = [p._type for p in self.function.graph.all_params]
+        types = [param._type for param in self.function.graph.all_params]
         if any(isinstance(each.shape, AnyShape) for each in types):
             types = [x._type for x in inputs]
         key = (*types, *unset)
@@ -234,7 +236,10 @@ class _PrunedGraph:
     @cached_property
     def calls_python_of_any_rank(self) -> bool:
         functions = {var.name_hint: function for var, function in self.function.graph.reachable().items()}
-        return any(_is_python(b.value) or _needs_sizes(b.value) for b in _with_inner(self._bindings(), functions))
+        return any(
+            _is_python(binding.value) or _needs_sizes(binding.value)
+            for binding in _with_inner(self._bindings(), functions)
+        )
 
     def _run_uncompiled(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Same as ``run``, without compiling: for graphs whose Python functions return tensors of unknown rank."""
@@ -243,7 +248,7 @@ class _PrunedGraph:
 
     def _specialized(self, inputs: Sequence[Any]) -> GraphFunction:
         """Returns the function for inputs of these ranks. The function is traced on the first call with them."""
-        ranks = tuple(t.ndim for t in inputs)
+        ranks = tuple(input_.ndim for input_ in inputs)
         if ranks not in self._by_ranks:
             module = self.function.graph.module()
             types = [x._type for x in inputs]
@@ -280,7 +285,7 @@ def _is_control(call: Any) -> bool:
 def _read(call: Any) -> list[relax.Var]:
     """Returns the variables that a call reads; an assignment reads only the new value."""
     if is_dialect(call) and (bound := read(call)).primitive.name == "assign":
-        return [v for each in bound.inputs[1:] for v in relax.analysis.free_vars(each)]
+        return [var for each in bound.inputs[1:] for var in relax.analysis.free_vars(each)]
     return list(relax.analysis.free_vars(call))
 
 
@@ -604,7 +609,11 @@ class Session:
             return [(self._fed(key), value)]
         tensors = nest.flatten(key, expand_composites=True)
         # Components that are constants, such as a static dense shape, can't be fed.
-        return [(tensor, v) for tensor, v in zip(tensors, _components(value)) if isinstance(tensor, SymbolicTensor)]
+        return [
+            (tensor, component)
+            for tensor, component in zip(tensors, _components(value))
+            if isinstance(tensor, SymbolicTensor)
+        ]
 
     def _fed(self, key: Any) -> SymbolicTensor:
         """Returns the tensor for a key of ``feed_dict``, which is a tensor, a variable or a name.

@@ -125,7 +125,7 @@ def start_queue_runners(
     if session is None:
         raise ValueError("Cannot start queue runners: No default session is registered.")
     runners = session.graph.get_collection(collection)
-    return [t for runner in runners for t in runner.create_threads(session, coord, daemon, start)]
+    return [thread for runner in runners for thread in runner.create_threads(session, coord, daemon, start)]
 
 
 # -- hooks

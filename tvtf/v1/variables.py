@@ -218,7 +218,7 @@ def variable_scope(
     op_scope = label.rpartition("/")[2] if entered is not None else label
     counts = dict(graph.scope_counts)
     graph.scope_counts[name] = graph.scope_counts.get(name, 0) + 1
-    for nested in [n for n in graph.scope_counts if n.startswith(f"{name}/")]:
+    for nested in [other for other in graph.scope_counts if other.startswith(f"{name}/")]:
         graph.scope_counts.pop(nested)
     graph.variable_scope = scope
     try:

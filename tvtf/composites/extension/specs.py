@@ -38,7 +38,7 @@ class Immutable:
         del self.__dict__[name]
 
     def _require_constructing(self, name: str) -> None:
-        if CONSTRUCTING not in self.__dict__ or name not in {f.name for f in self._tf_extension_type_fields()}:
+        if CONSTRUCTING not in self.__dict__ or name not in {field.name for field in self._tf_extension_type_fields()}:
             raise AttributeError(
                 f"Cannot mutate attribute `{name}` outside the custom constructor of {self._kind_name}."
             )
@@ -94,7 +94,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return cls.value_type._tf_extension_type_fields()  # type: ignore[no-any-return]
 
     def _fields(self) -> dict[str, Any]:
-        return {f.name: self.__dict__[f.name] for f in self._tf_extension_type_fields()}
+        return {field.name: self.__dict__[field.name] for field in self._tf_extension_type_fields()}
 
     def _serialize(self) -> tuple[Any, ...]:
         return tuple((name, _convert_mappings(value, dict)) for name, value in self._fields().items())

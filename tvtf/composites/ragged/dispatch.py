@@ -202,7 +202,7 @@ def reduction(name: str) -> Handler:
             result = function(input_tensor.flat_values, None, False, **kwargs)
             return bind.reshape(result, shape=(1,) * rank) if keepdims else result
         axes = axis if isinstance(axis, (list, tuple)) else [axis]
-        requested = {_nonnegative_axis(static_int(a, "axis"), rank) for a in axes}
+        requested = {_nonnegative_axis(static_int(each, "axis"), rank) for each in axes}
         result = input_tensor
         for reduced_axis in sorted(requested, reverse=True):
             result = _reduced(name, function, result, reduced_axis, keepdims)

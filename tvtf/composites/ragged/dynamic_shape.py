@@ -344,7 +344,10 @@ class DynamicRaggedShapeSpec(TypeSpec):
     def with_dtype(self, dtype: Any) -> DynamicRaggedShapeSpec:
         """Returns a copy with another dtype."""
         kind = as_dtype(dtype)
-        parts = [RowPartitionSpec(p.nrows, p.nvals, p.uniform_row_length, kind) for p in self._row_partitions]
+        parts = [
+            RowPartitionSpec(partition.nrows, partition.nvals, partition.uniform_row_length, kind)
+            for partition in self._row_partitions
+        ]
         return DynamicRaggedShapeSpec(parts, self._static_inner_shape, kind)
 
     @property

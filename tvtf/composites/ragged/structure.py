@@ -68,7 +68,7 @@ def _expand_dims(function: Any, input: Any, axis: Any, name: Any = None) -> Any:
 
 
 def _reverse(function: Any, tensor: Any, axis: Any, name: Any = None) -> Any:
-    reversed_axes = {static_int(a, "axis") % (tensor.shape.rank or 1) for a in axis}
+    reversed_axes = {static_int(each, "axis") % (tensor.shape.rank or 1) for each in axis}
     keys = [slice(None, None, -1) if i in reversed_axes else slice(None) for i in range(max(reversed_axes) + 1)]
     return tensor[tuple(keys)]
 

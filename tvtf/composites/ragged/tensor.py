@@ -319,7 +319,7 @@ class RaggedTensor(CompositeTensor):
 
     def is_eager(self) -> bool:
         """Returns whether all components are eager tensors."""
-        return all(isinstance(t, EagerTensor) for t in (self.flat_values, *self.nested_row_splits))
+        return all(isinstance(tensor, EagerTensor) for tensor in (self.flat_values, *self.nested_row_splits))
 
     # -- Python
 

@@ -68,7 +68,7 @@ def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> Spars
         raise ValueError(f"Dimensions {len(axes)} and {rank_of(sp)} are not compatible")
     indices = bind.gather(sp.indices, vector(axes), axis=1, batch_dims=0)
     dense_shape = bind.gather(sp.dense_shape, vector(axes), axis=0, batch_dims=0)
-    permuted = of_shape(SparseTensor(indices, sp.values, dense_shape), [sp.shape[a] for a in axes])
+    permuted = of_shape(SparseTensor(indices, sp.values, dense_shape), [sp.shape[axis] for axis in axes])
     return reorder(permuted)
 
 
@@ -254,9 +254,9 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
     concat_axis %= rank
     offsets, total = _offsets(inputs, concat_axis)
     common_shape = _elementwise_max_shape(inputs) if expand_nonconcat_dims else _equal_shapes(inputs, concat_axis)
-    parts = [bind.add(sp.indices, one_hot(concat_axis, offset, rank)) for sp, offset in zip(inputs, offsets)]
+    parts = [bind.add(input_.indices, one_hot(concat_axis, offset, rank)) for input_, offset in zip(inputs, offsets)]
     shape = bind.add(common_shape, one_hot(concat_axis, bind.subtract(total, common_shape[concat_axis]), rank))
-    values = bind.concat(*(sp.values for sp in inputs), axis=0)
+    values = bind.concat(*(input_.values for input_ in inputs), axis=0)
     joined = SparseTensor(bind.concat(*parts, axis=0), values, shape)
     return reorder(of_shape(joined, _static_concat_shape(inputs, concat_axis, expand_nonconcat_dims)))
 
@@ -264,16 +264,16 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
 def _offsets(inputs: list[SparseTensor], axis: int) -> tuple[list[Tensor], Tensor]:
     """Returns where each input of a concatenation starts along the axis, and the total size."""
     ends: list[Any] = [EagerTensor(np.zeros((), np.int64))]
-    for sp in inputs:
-        ends.append(bind.add(ends[-1], sp.dense_shape[axis]))
+    for input_ in inputs:
+        ends.append(bind.add(ends[-1], input_.dense_shape[axis]))
     return ends[:-1], ends[-1]
 
 
 def _elementwise_max_shape(inputs: list[SparseTensor]) -> Tensor:
     """Returns the smallest shape that holds every input."""
     result = inputs[0].dense_shape
-    for sp in inputs[1:]:
-        result = bind.maximum(result, sp.dense_shape)
+    for input_ in inputs[1:]:
+        result = bind.maximum(result, input_.dense_shape)
     return result
 
 
@@ -315,7 +315,7 @@ def _static_concat_shape(inputs: list[SparseTensor], axis: int, is_expanded: boo
     With ``is_expanded``, the inputs may differ in the other axes, and the largest size counts.
     """
     result: list[Any] = []
-    for i, sizes in enumerate(zip(*(sp.shape for sp in inputs))):  # the sizes of all inputs along axis i
+    for i, sizes in enumerate(zip(*(input_.shape for input_ in inputs))):  # the sizes of all inputs along axis i
         if None in sizes:
             result.append(None)
         elif i == axis:

@@ -190,7 +190,7 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     if new is None or old is None:
         fits = all_of(bind.less_equal(sp.dense_shape, shape))
         shape = bind.checked(shape, fits, message="Requested new_shape should have dimension sizes >= sp_input.shape.")
-    elif any(a < b for a, b in zip(new, old)):
+    elif any(new_dim < old_dim for new_dim, old_dim in zip(new, old)):
         result = f"Found new_shape ({np.array(old)}), sp_input.shape ({np.array(new)})."
         raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape.  {result}")
     return SparseTensor(sp.indices, sp.values, shape)
@@ -296,7 +296,7 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTenso
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/map_values
     """
-    sparse_args = [v for v in nest.flatten((args, kwargs)) if isinstance(v, SparseTensor)]
+    sparse_args = [leaf for leaf in nest.flatten((args, kwargs)) if isinstance(leaf, SparseTensor)]
     if not sparse_args:
         raise ValueError("No SparseTensor in argument list of map_values")
     for other in sparse_args[1:]:

@@ -84,7 +84,7 @@ def to_dense(
 
 def _wrong_default(expected: DType, found: DType) -> BaseException:
     """Returns TensorFlow's error for a default value of another dtype than the sparse tensor's."""
-    names = [type_name(d) for d in (expected, found)]
+    names = [type_name(dtype) for dtype in (expected, found)]
     message = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
     return ArgumentError(message, TypeError).for_op("SparseToDense")
 

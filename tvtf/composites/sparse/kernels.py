@@ -75,9 +75,9 @@ def strides(dense_shape: Tensor) -> Tensor:
 def known_vector(x: Tensor) -> list[int] | None:
     """Returns the ints of a vector, or None unless all are statically known."""
     if isinstance(x, EagerTensor):
-        return [int(v) for v in x.eager_array()]
+        return [int(dim) for dim in x.eager_array()]
     known = x.known if isinstance(x, SymbolicTensor) else None
-    return list(known) if known is not None and all(isinstance(v, int) for v in known) else None
+    return list(known) if known is not None and all(isinstance(dim, int) for dim in known) else None
 
 
 def linear_indices(indices: Tensor, dense_shape: Tensor) -> Tensor:

@@ -222,7 +222,7 @@ def _combine_elementwise(a: SparseTensor, b: SparseTensor, function: Callable[..
     An element that one tensor lacks counts as zero.
     """
     require_dtypes(a, b, op)
-    shape_of_a, shape_of_b = (" ".join(map(str, sp.shape)) for sp in (a, b))
+    shape_of_a, shape_of_b = (" ".join(map(str, operand.shape)) for operand in (a, b))
     rank_message = f"Operands do not have the same ranks; got shapes: {shape_of_a} and {shape_of_b}"
     shape = _common_shape(a, b, op, rank_message)
     indices, positions = distinct_indices(bind.concat(a.indices, b.indices, axis=0))

@@ -19,8 +19,8 @@ from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, dims_of
 
 DTYPES: tuple[DType, ...] = (
-    *(as_dtype(f"int{n}") for n in (8, 16, 32, 64)),
-    *(as_dtype(f"uint{n}") for n in (8, 16)),
+    *(as_dtype(f"int{bits}") for bits in (8, 16, 32, 64)),
+    *(as_dtype(f"uint{bits}") for bits in (8, 16)),
     string,
 )
 
@@ -322,5 +322,5 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
         message = f"Expected truth and hypothesis to have matching ranks, but got {rank_of(b)} and {rank_of(a)}"
         raise ArgumentError(message).for_op("EditDistance")
     dims = dims_of(bind.maximum(a.dense_shape, b.dense_shape)[:-1])
-    parts = [p for sp in (a, b) for p in (sp.indices, sp.values, sp.dense_shape)]
+    parts = [part for operand in (a, b) for part in (operand.indices, operand.values, operand.dense_shape)]
     return bind.distances(*parts, normalize=bool(normalize), dims=dims)  # type: ignore[no-any-return]

@@ -254,7 +254,7 @@ class SparseTensorSpec(ShapedSpec, BatchableTypeSpec):
 
     def _blanks(self) -> list[np.ndarray]:
         """Returns the arrays of a value without elements; unknown dims have size 0."""
-        dims = np.array([] if self._shape.rank is None else [d or 0 for d in self._shape.as_list()], np.int64)
+        dims = np.array([] if self._shape.rank is None else [dim or 0 for dim in self._shape.as_list()], np.int64)
         return [np.zeros((0, dims.size), np.int64), np.zeros(0, self._dtype.np), dims]
 
     def _to_components(self, value: Any) -> list[Tensor]:
