@@ -107,22 +107,22 @@ def _grouped_product(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
     return np.einsum("...gc,cgo->...go", x_groups, w_groups).reshape(*x.shape[:-1], w.shape[1])
 
 
-def _grouped_product_input_grad(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+def _grouped_product_input_grad(cotangent: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
     """Returns the cotangent of ``_grouped_product``'s ``x``."""
     if groups == 1:
-        return product(dy, w.T)
-    dy_groups = dy.reshape(*dy.shape[:-1], groups, dy.shape[-1] // groups)
-    dx = np.einsum("...go,cgo->...gc", dy_groups, w.reshape(w.shape[0], groups, -1))
-    return dx.reshape(*dy.shape[:-1], groups * w.shape[0])
+        return product(cotangent, w.T)
+    cotangent_groups = cotangent.reshape(*cotangent.shape[:-1], groups, cotangent.shape[-1] // groups)
+    dx = np.einsum("...go,cgo->...gc", cotangent_groups, w.reshape(w.shape[0], groups, -1))
+    return dx.reshape(*cotangent.shape[:-1], groups * w.shape[0])
 
 
-def _grouped_product_filter_grad(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
+def _grouped_product_filter_grad(x: np.ndarray, cotangent: np.ndarray, groups: int) -> np.ndarray:
     """Returns the cotangent of ``_grouped_product``'s ``w``, summed over all leading axes."""
     x_groups = x.reshape(-1, groups, x.shape[-1] // groups)
-    dy_groups = dy.reshape(-1, groups, dy.shape[-1] // groups)
+    cotangent_groups = cotangent.reshape(-1, groups, cotangent.shape[-1] // groups)
     if groups == 1:
-        return product(x_groups[:, 0].T, dy_groups[:, 0])
-    return np.einsum("ngc,ngo->cgo", x_groups, dy_groups).reshape(x_groups.shape[2], dy.shape[-1])
+        return product(x_groups[:, 0].T, cotangent_groups[:, 0])
+    return np.einsum("ngc,ngo->cgo", x_groups, cotangent_groups).reshape(x_groups.shape[2], cotangent.shape[-1])
 
 
 def _conv_array(
@@ -148,30 +148,44 @@ def _conv_array(
 
 
 def _input_grad_array(
-    dy: np.ndarray, w: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+    cotangent: np.ndarray,
+    w: np.ndarray,
+    *,
+    shape: Sizes,
+    strides: Sizes,
+    padding: Padding,
+    dilations: Sizes,
+    groups: int,
 ) -> np.ndarray:
     """Computes a convolution's gradient with respect to its input.
 
     For each tap (a tap: a position in the filter), a matrix product is added to the elements that the tap reads.
 
     Args:
-      dy: the cotangent of the result.
+      cotangent: the cotangent of the result.
       w: the filter.
       shape: the shape of the input.
       strides, padding, dilations, groups: as for the convolution.
     """
-    dy = upcast(dy)
+    cotangent = upcast(cotangent)
     w = upcast(w)
     batch, *sizes, depth = shape
     padded_sizes = [size + low + high for size, (low, high) in zip(sizes, padding)]
-    total = np.zeros((batch, *padded_sizes, depth), dy.dtype)
-    for tap, inputs_of_tap in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
-        total[inputs_of_tap] += _grouped_product_input_grad(dy, w[tap], groups)
+    total = np.zeros((batch, *padded_sizes, depth), cotangent.dtype)
+    for tap, inputs_of_tap in taps(w.shape[:-2], cotangent.shape[1:-1], strides, dilations):
+        total[inputs_of_tap] += _grouped_product_input_grad(cotangent, w[tap], groups)
     return cropped(total, padding)
 
 
 def _filter_grad_array(
-    x: np.ndarray, dy: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+    x: np.ndarray,
+    cotangent: np.ndarray,
+    *,
+    shape: Sizes,
+    strides: Sizes,
+    padding: Padding,
+    dilations: Sizes,
+    groups: int,
 ) -> np.ndarray:
     """Computes a convolution's gradient with respect to its filter.
 
@@ -179,44 +193,46 @@ def _filter_grad_array(
 
     Args:
       x: the input.
-      dy: the cotangent of the result.
+      cotangent: the cotangent of the result.
       shape: the shape of the filter.
       strides, padding, dilations, groups: as for the convolution.
     """
     padded_x = padded(upcast(x), padding)
-    dy = upcast(dy)
+    cotangent = upcast(cotangent)
     total = np.zeros(shape, padded_x.dtype)
-    for tap, inputs_of_tap in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
-        total[tap] = _grouped_product_filter_grad(padded_x[inputs_of_tap], dy, groups)
+    for tap, inputs_of_tap in taps(shape[:-2], cotangent.shape[1:-1], strides, dilations):
+        total[tap] = _grouped_product_filter_grad(padded_x[inputs_of_tap], cotangent, groups)
     return total
 
 
-def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
-    """Checks the cotangent ``dy`` of a convolution's result, and returns the type of the gradient by the input.
+def _input_grad_type(cotangent: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
+    """Checks the ``cotangent`` of a convolution's result, and returns the type of the gradient by the input.
 
     ``shape`` is the input's shape. Axes with a stride above 1 must be static, because several input sizes give the same
     result size.
     """
-    y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
-    _require_gradient(dy, y_type)
+    y_type = _conv_type(TensorType(shape, cotangent.dtype), w, **attrs)
+    _require_gradient(cotangent, y_type)
     required_sizes = [shape[-1]]  # the depth and the sizes of strided axes
-    for input_size, result_size, stride in zip(shape[1:-1], dy.shape[1:-1], attrs["strides"]):
+    for input_size, result_size, stride in zip(shape[1:-1], cotangent.shape[1:-1], attrs["strides"]):
         if stride > 1:
             required_sizes += [input_size, result_size]
     if not is_static_shape(required_sizes):
         message = f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
         raise unknown_size(ArgumentError(message))
-    return TensorType(shape, dy.dtype)
+    return TensorType(shape, cotangent.dtype)
 
 
-def _filter_grad_type(x: TensorType, dy: TensorType, *, shape: Sizes, **attrs: Any) -> TensorType:
-    _require_gradient(dy, _conv_type(x, TensorType(shape, dy.dtype), **attrs))
+def _filter_grad_type(x: TensorType, cotangent: TensorType, *, shape: Sizes, **attrs: Any) -> TensorType:
+    _require_gradient(cotangent, _conv_type(x, TensorType(shape, cotangent.dtype), **attrs))
     return TensorType(shape, x.dtype)
 
 
-def _require_gradient(dy: TensorType, y_type: TensorType) -> None:
-    if len(dy.shape) != len(y_type.shape) or not all(map(agree_dim, dy.shape, y_type.shape)):
-        raise ArgumentError(f"out_backprop must have shape {show_shape(y_type.shape)}, but got {show_shape(dy.shape)}")
+def _require_gradient(cotangent: TensorType, y_type: TensorType) -> None:
+    if len(cotangent.shape) != len(y_type.shape) or not all(map(agree_dim, cotangent.shape, y_type.shape)):
+        raise ArgumentError(
+            f"out_backprop must have shape {show_shape(y_type.shape)}, but got {show_shape(cotangent.shape)}"
+        )
 
 
 # -- batching: a batch axis of the input is merged into its own; filters with one are convolved one by one
@@ -249,13 +265,13 @@ def _input_grad_batch(
     The new axis is merged into the batch axis of the input. If each item has its own filter, each item needs its own
     convolution.
     """
-    dy, w = inputs
+    cotangent, w = inputs
     _, is_filter_batched = batched
     if is_filter_batched:
         return _for_each_item("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
     batch, *other_dims = shape
     merged_shape = (simplify_dim(size * batch), *other_dims)
-    merged_grad = bind.conv_input_grad(merged(size, dy), w, shape=merged_shape, **attrs)
+    merged_grad = bind.conv_input_grad(merged(size, cotangent), w, shape=merged_shape, **attrs)
     return split_batch(size, merged_grad, batch)
 
 
@@ -347,11 +363,11 @@ def _input_grad_onnx(
 
     The input's last elements that no window reached become output padding.
     """
-    dy, w = inputs
+    cotangent, w = inputs
     (_, w_type), _ = types
     rank = len(strides)
     output_padding = _unreached(shape, w_type.shape, strides, padding, dilations)
-    operands = [_channels_first(emitter, dy, rank), _filter_channels_first(emitter, w, rank)]
+    operands = [_channels_first(emitter, cotangent, rank), _filter_channels_first(emitter, w, rank)]
     y = emitter.computed(
         "ConvTranspose", operands, strides=list(strides), pads=_pads(padding), dilations=list(dilations),
         group=groups, output_padding=output_padding,
@@ -376,16 +392,16 @@ def _filter_grad_onnx(
 
     Args:
       emitter: adds the nodes to the ONNX graph.
-      inputs, outputs: the names of the values ``x`` and ``dy``, and of the filter's cotangent.
+      inputs, outputs: the names of the values ``x`` and ``cotangent``, and of the filter's cotangent.
       types: the types of the inputs and of the outputs.
       shape: the filter's shape.
       strides, padding, dilations, groups: the attributes of the convolution that is differentiated.
     """
-    x, dy = inputs
-    (x_type, dy_type), _ = types
+    x, cotangent = inputs
+    (x_type, cotangent_type), _ = types
     rank = len(strides)
     sizes = x_type.shape[1:-1]
-    window_params = zip(dy_type.shape[1:-1], strides, _extents(shape, dilations))
+    window_params = zip(cotangent_type.shape[1:-1], strides, _extents(shape, dilations))
     # The extent of x that each axis's windows span.
     spanned = [(count - 1) * stride + extent for count, stride, extent in window_params]
     # The padding needed after the last element; negative: trailing elements that no window reads.
@@ -393,7 +409,7 @@ def _filter_grad_onnx(
     pads = [low for low, _ in padding] + [max(0, after) for after in pad_after]
     x = _shortened(emitter, x, [size + min(0, after) for size, after in zip(sizes, pad_after)], sizes)
     attrs = {"strides": list(dilations), "dilations": list(strides), "pads": pads}
-    parts = [_filter_grad_group(emitter, [x, dy], group, groups, shape, rank, attrs) for group in range(groups)]
+    parts = [_filter_grad_group(emitter, [x, cotangent], group, groups, shape, rank, attrs) for group in range(groups)]
     filter_grad = parts[0]
     if groups > 1:
         filter_grad = emitter.computed("Concat", parts, axis=0)
@@ -436,16 +452,16 @@ def _filter_grad_group(
       rank: the number of spatial axes.
       attrs: the attributes of the Conv node.
     """
-    x, dy = inputs
+    x, cotangent = inputs
     channel_axis = rank + 1
     input_channels, result_channels = shape[-2], shape[-1] // groups  # of one group
     group_x = _sliced(emitter, x, channel_axis, group * input_channels, input_channels, groups)
-    group_dy = _sliced(emitter, dy, channel_axis, group * result_channels, result_channels, groups)
+    group_cotangent = _sliced(emitter, cotangent, channel_axis, group * result_channels, result_channels, groups)
     # A convolution sums over channels, and this one must sum over the batch.
     batch_as_channels = [channel_axis, 0, *range(1, rank + 1)]
     transposed_x = _transposed(emitter, group_x, batch_as_channels)
-    transposed_dy = _transposed(emitter, group_dy, batch_as_channels)
-    grad = emitter.computed("Conv", [transposed_x, transposed_dy], **attrs)
+    transposed_cotangent = _transposed(emitter, group_cotangent, batch_as_channels)
+    grad = emitter.computed("Conv", [transposed_x, transposed_cotangent], **attrs)
     return _transposed(emitter, grad, [1, 0, *range(2, rank + 2)])
 
 
@@ -527,10 +543,12 @@ def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Size
     tf_name="ConvBackpropInput",
     type=_input_grad_type,
     numpy=_input_grad_array,
-    lower=lambda dy, w, *, shape, **attrs: kernel("conv.conv_nd_input_grad")(dy, w, x_shape=shape, **attrs),
-    vjp=lambda c, g, dy, w, *, shape, **attrs: (
+    lower=lambda cotangent, w, *, shape, **attrs: kernel("conv.conv_nd_input_grad")(
+        cotangent, w, x_shape=shape, **attrs
+    ),
+    vjp=lambda c, g, cotangent, w, *, shape, **attrs: (
         partial(bind.conv, c, w, **attrs),
-        partial(bind.conv_filter_grad, c, dy, shape=w._type.shape, **attrs),
+        partial(bind.conv_filter_grad, c, cotangent, shape=w._type.shape, **attrs),
     ),
     batch=_input_grad_batch,
     onnx=_input_grad_onnx,
@@ -538,19 +556,33 @@ def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Size
     heavy="always",
 )
 def conv_input_grad(
-    dy: Tensor, w: Tensor, shape: tuple[Dim, ...], strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+    cotangent: Tensor,
+    w: Tensor,
+    shape: tuple[Dim, ...],
+    strides: Sizes,
+    padding: Padding,
+    dilations: Sizes,
+    groups: int,
 ) -> Any:
     """Returns the cotangent of ``conv``'s input of that ``shape``; also the transposed convolution."""
-    return (dy, w), {"shape": shape, "strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
+    return (cotangent, w), {
+        "shape": shape,
+        "strides": strides,
+        "padding": padding,
+        "dilations": dilations,
+        "groups": groups,
+    }
 
 
 @primitive(
     tf_name="ConvBackpropFilter",
     type=_filter_grad_type,
     numpy=_filter_grad_array,
-    lower=lambda x, dy, *, shape, **attrs: kernel("conv.conv_nd_filter_grad")(x, dy, w_shape=shape, **attrs),
-    vjp=lambda c, g, x, dy, *, shape, **attrs: (
-        partial(bind.conv_input_grad, dy, c, shape=x._type.shape, **attrs),
+    lower=lambda x, cotangent, *, shape, **attrs: kernel("conv.conv_nd_filter_grad")(
+        x, cotangent, w_shape=shape, **attrs
+    ),
+    vjp=lambda c, g, x, cotangent, *, shape, **attrs: (
+        partial(bind.conv_input_grad, cotangent, c, shape=x._type.shape, **attrs),
         partial(bind.conv, x, c, **attrs),
     ),
     batch=_filter_grad_batch,
@@ -559,7 +591,13 @@ def conv_input_grad(
     heavy="always",
 )
 def conv_filter_grad(
-    x: Tensor, dy: Tensor, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+    x: Tensor, cotangent: Tensor, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> Any:
     """Returns the cotangent of ``conv``'s filter of that ``shape``."""
-    return (x, dy), {"shape": shape, "strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
+    return (x, cotangent), {
+        "shape": shape,
+        "strides": strides,
+        "padding": padding,
+        "dilations": dilations,
+        "groups": groups,
+    }

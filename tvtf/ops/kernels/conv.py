@@ -77,7 +77,7 @@ def conv_nd(
 
 
 def conv_nd_input_grad(
-    dy: te.Tensor,
+    cotangent: te.Tensor,
     w: te.Tensor,
     x_shape: Sequence[Extent],
     strides: Sequence[int],
@@ -88,10 +88,10 @@ def conv_nd_input_grad(
     """Computes the gradient of `conv_nd` by its input, which is also the transposed convolution.
 
     A strided convolution's gradient is computed per phase (input position modulo stride), so that no product has an
-    inserted zero as a factor. With both strides and dilations, zeros are inserted into `dy` first.
+    inserted zero as a factor. With both strides and dilations, zeros are inserted into `cotangent` first.
 
     Args:
-        dy: gradient for the result, `[n, *results_spatial, results]`.
+        cotangent: gradient for the result, `[n, *results_spatial, results]`.
         w: the filter, `[*window, channels / groups, results]`.
         x_shape: shape of the input, `[n, *spatial, channels]`; channels and spatial dims with strides constant.
         strides: as for `conv_nd`.
@@ -100,7 +100,7 @@ def conv_nd_input_grad(
         groups: as for `conv_nd`.
 
     Returns:
-        `[n, *spatial, channels]` in the dtype of `dy`.
+        `[n, *spatial, channels]` in the dtype of `cotangent`.
 
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
     """
@@ -108,7 +108,7 @@ def conv_nd_input_grad(
     channels = int(x_shape[-1])
     paddings_before = [padding_before for padding_before, _high in padding]
     if any(stride > 1 and dilation > 1 for stride, dilation in zip(strides, dilations, strict=True)):
-        dy, strides = _insert_zeros(dy, strides), [1] * len(strides)
+        cotangent, strides = _insert_zeros(cotangent, strides), [1] * len(strides)
     phases = [stride if dilation == 1 else 1 for stride, dilation in zip(strides, dilations, strict=True)]
     axes = [
         _PhaseAxis(size, padding_before, stride, dilation, extent)
@@ -118,11 +118,13 @@ def conv_nd_input_grad(
     ]
     shape = [x_shape[0], *spatial, channels]
     if all(axis.phases == 1 for axis in axes):
-        (y,) = _sums_by_phase(dy, w, axes, channels, groups).values()
-        return cast(y, str(dy.dtype))
+        (y,) = _sums_by_phase(cotangent, w, axes, channels, groups).values()
+        return cast(y, str(cotangent.dtype))
     if _stage_per_phase_pays(axes, is_depthwise=groups == channels > 1):
-        return cast(_select_by_phase(_sums_by_phase(dy, w, axes, channels, groups), axes, shape), str(dy.dtype))
-    return cast(_read_phase_axes(_phase_sums(dy, w, axes, channels, groups), axes, shape), str(dy.dtype))
+        sums = _sums_by_phase(cotangent, w, axes, channels, groups)
+        return cast(_select_by_phase(sums, axes, shape), str(cotangent.dtype))
+    sums_with_phase_axes = _phase_sums(cotangent, w, axes, channels, groups)
+    return cast(_read_phase_axes(sums_with_phase_axes, axes, shape), str(cotangent.dtype))
 
 
 def _int_if_static(extent: Extent) -> Extent:
@@ -154,11 +156,11 @@ class _PhaseAxis:
 
     @property
     def reach(self) -> int:
-        """Returns how far back in `dy` the last tap reads."""
+        """Returns how far back in `cotangent` the last tap reads."""
         return (self.taps - 1) * self.dilation
 
     def padding(self, extent: Extent) -> tuple[int, Extent]:
-        """Returns how many zeros to pad before and after this dim of `dy`, which has ``extent`` elements.
+        """Returns how many zeros to pad before and after this dim of `cotangent`, which has ``extent`` elements.
 
         With the padding, each tap of each quotient reads inside the padded tensor.
         """
@@ -184,7 +186,7 @@ class _PhaseAxis:
         return (self.taps - 1 - step) * self.phases + phase
 
 
-def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
+def _phase_sums(cotangent: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
     """Computes a strided convolution's input gradient for all phases (positions modulo stride) in one stage.
 
     The result has one axis for each spatial dim's quotients, then one for each dim's phases. The filter is padded with
@@ -193,8 +195,9 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
     rank = len(axes)
     results = int(w.shape[-1])
     per_group = results // groups
-    dtype = accumulator_dtype(str(dy.dtype))
-    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)])
+    dtype = accumulator_dtype(str(cotangent.dtype))
+    padding = [axis.padding(extent) for axis, extent in zip(axes, cotangent.shape[1:-1], strict=True)]
+    padded_cotangent = padded(cotangent, padding)
     whole_filter = _filter_of_whole_phases(w, axes)
     tap_steps = [reduce_axis(axis.taps, "k") for axis in axes]
     result = reduce_axis(per_group, "o")
@@ -211,12 +214,12 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: i
             taps.append(axis.tap(tap_step, phase))
         result_index = group * per_group + result
         channel_in_group = channel - group * (channels // groups)
-        gradient = padded_dy(batch, *source, result_index)
+        gradient = padded_cotangent(batch, *source, result_index)
         weight = whole_filter(*taps, channel_in_group, result_index)
         return te.sum(as_dtype(gradient, dtype) * as_dtype(weight, dtype), axis=[*tap_steps, result])
 
     place_extents = [axis.quotients for axis in axes] + [axis.phases for axis in axes]
-    return _compute_per_group(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
+    return _compute_per_group(cotangent.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
 
 
 def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
@@ -236,30 +239,31 @@ def _stage_per_phase_pays(axes: list[_PhaseAxis], is_depthwise: bool) -> bool:
 
 
 def _sums_by_phase(
-    dy: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int
+    cotangent: te.Tensor, w: te.Tensor, axes: list[_PhaseAxis], channels: int, groups: int
 ) -> dict[tuple[int, ...], te.Tensor]:
     """Computes a strided convolution's input gradient with one stage for each phase (position modulo stride).
 
     Returns a dict from the phase of each spatial dim to its gradients. Phases without taps are left out: they are zero.
 
     Args:
-      dy: the gradient of the convolution's result.
+      cotangent: the gradient of the convolution's result.
       w: the filter.
       axes: the spatial axes of the input, each split into phases.
       channels: the number of channels of the input.
       groups: the number of groups of channels.
     """
-    padding = [axis.padding(extent) for axis, extent in zip(axes, dy.shape[1:-1], strict=True)]
-    padded_dy = padded(dy, padding)
+    padding = [axis.padding(extent) for axis, extent in zip(axes, cotangent.shape[1:-1], strict=True)]
+    padded_cotangent = padded(cotangent, padding)
     phases_with_taps = [range(min(axis.phases, axis.window)) for axis in axes]
     return {
-        phase: _sums_of_phase(padded_dy, dy, w, axes, phase, channels, groups) for phase in product(*phases_with_taps)
+        phase: _sums_of_phase(padded_cotangent, cotangent, w, axes, phase, channels, groups)
+        for phase in product(*phases_with_taps)
     }
 
 
 def _sums_of_phase(
-    padded_dy: te.Tensor,
-    dy: te.Tensor,
+    padded_cotangent: te.Tensor,
+    cotangent: te.Tensor,
     w: te.Tensor,
     axes: list[_PhaseAxis],
     phase: tuple[int, ...],
@@ -271,7 +275,7 @@ def _sums_of_phase(
     Only those taps of the filter are summed that reach the phase.
     """
     per_group = int(w.shape[-1]) // groups
-    dtype = accumulator_dtype(str(dy.dtype))
+    dtype = accumulator_dtype(str(cotangent.dtype))
     counts = [ceil_div(axis.window - own, axis.phases) for axis, own in zip(axes, phase, strict=True)]
     ranges = [axis.own_quotients(own) for axis, own in zip(axes, phase, strict=True)]
     tap_steps = [reduce_axis(count, "k") for count in counts]
@@ -291,12 +295,12 @@ def _sums_of_phase(
             taps.append((counts[i] - 1 - tap_steps[i]) * axis.phases + phase[i])
         result_index = group * per_group + result
         channel_in_group = channel - group * (channels // groups)
-        gradient = padded_dy(batch, *source, result_index)
+        gradient = padded_cotangent(batch, *source, result_index)
         weight = w(*taps, channel_in_group, result_index)
         return te.sum(as_dtype(gradient, dtype) * as_dtype(weight, dtype), axis=[*tap_steps, result])
 
     extents = [count for _start, count in ranges]
-    return _compute_per_group(dy.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
+    return _compute_per_group(cotangent.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
 
 
 def _quotients_and_phases(
@@ -360,27 +364,29 @@ def _read_phase_axes(y: te.Tensor, axes: list[_PhaseAxis], shape: Sequence[Exten
     return compute(shape, element_at, "phases")
 
 
-def _insert_zeros(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
-    """Inserts stride - 1 zeros between neighbours along each spatial dim of `dy`.
+def _insert_zeros(cotangent: te.Tensor, strides: Sequence[int]) -> te.Tensor:
+    """Inserts stride - 1 zeros between neighbours along each spatial dim of `cotangent`.
 
     The gradient of a strided convolution then is that of a convolution with strides of 1.
     """
-    spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(dy.shape[1:-1], strides, strict=True)]
+    spatial = [(int(extent) - 1) * stride + 1 for extent, stride in zip(cotangent.shape[1:-1], strides, strict=True)]
 
     def element_at(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:
-        """Reads an element of ``dy`` at a multiple of the strides, and returns zero in between."""
+        """Reads an element of ``cotangent`` at a multiple of the strides, and returns zero in between."""
         *spatial_index, channel = position
         axes = list(zip(spatial_index, strides, strict=True))
         source = [tirx.floordiv(index, long(stride)) for index, stride in axes]
         conditions = [tirx.floormod(index, long(stride)) == 0 for index, stride in axes if stride > 1]
-        return tirx.if_then_else(tirx.all(*conditions), dy(batch, *source, channel), tirx.const(0, str(dy.dtype)))
+        return tirx.if_then_else(
+            tirx.all(*conditions), cotangent(batch, *source, channel), tirx.const(0, str(cotangent.dtype))
+        )
 
-    return compute([dy.shape[0], *spatial, dy.shape[-1]], element_at, "spread")
+    return compute([cotangent.shape[0], *spatial, cotangent.shape[-1]], element_at, "spread")
 
 
 def conv_nd_filter_grad(
     x: te.Tensor,
-    dy: te.Tensor,
+    cotangent: te.Tensor,
     w_shape: Sequence[int],
     strides: Sequence[int],
     padding: Padding,
@@ -391,7 +397,7 @@ def conv_nd_filter_grad(
 
     Args:
         x: the input, `[n, *spatial, channels]`.
-        dy: gradient for the result, `[n, *results_spatial, results]`.
+        cotangent: gradient for the result, `[n, *results_spatial, results]`.
         w_shape: shape of the filter, `[*window, channels / groups, results]`.
         strides: as for `conv_nd`.
         padding: as for `conv_nd`.
@@ -406,8 +412,8 @@ def conv_nd_filter_grad(
     *window, per_group, results = constant_extents(w_shape)
     padded_x = padded(x, padding)
     dtype = accumulator_dtype(str(x.dtype))
-    batch = reduce_axis(dy.shape[0], "n")
-    positions = [reduce_axis(extent, "s") for extent in dy.shape[1:-1]]
+    batch = reduce_axis(cotangent.shape[0], "n")
+    positions = [reduce_axis(extent, "s") for extent in cotangent.shape[1:-1]]
     rank = len(window)
     results_per_group = results // groups
 
@@ -422,7 +428,7 @@ def conv_nd_filter_grad(
             for position, stride, tap, dilation in zip(positions, strides, taps, dilations, strict=True)
         ]
         value = padded_x(batch, *source, group * per_group + channel)
-        gradient = dy(batch, *positions, group * results_per_group + result)
+        gradient = cotangent(batch, *positions, group * results_per_group + result)
         return te.sum(as_dtype(value, dtype) * as_dtype(gradient, dtype), axis=[batch, *positions])
 
     return cast(_compute_filter(window, per_group, groups, results_per_group, term), str(x.dtype))

@@ -48,12 +48,12 @@ def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
 
 
 def max_pool_nd_grad(
-    dy: te.Tensor, x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
+    cotangent: te.Tensor, x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
     """Computes the gradient of `max_pool_nd`: each window's gradient goes to its first largest value.
 
     Args:
-        dy: gradient for the result, `[n, *results_spatial, channels]`.
+        cotangent: gradient for the result, `[n, *results_spatial, channels]`.
         x: the input, `[n, *spatial, channels]`.
         y: the result, `[n, *results_spatial, channels]`.
         window: as for `max_pool_nd`.
@@ -61,13 +61,13 @@ def max_pool_nd_grad(
         padding: as for `max_pool_nd`.
 
     Returns:
-        `[n, *spatial, channels]` in the dtype of `dy`.
+        `[n, *spatial, channels]` in the dtype of `cotangent`.
 
     Source: tf.raw_ops.MaxPoolGrad.
     """
     winners = _first_largest(x, y, window, strides, padding)
     if all(step == 1 for step in strides):
-        return _max_grad_for_unit_strides(dy, winners, x, window, padding)
+        return _max_grad_for_unit_strides(cotangent, winners, x, window, padding)
 
     def sum_over_windows(windows: _Windows, gradient: te.Tensor, padded_winners: te.Tensor) -> Callable[..., ir.Expr]:
         """Returns a function that computes the gradient of the input element at an index.
@@ -87,32 +87,31 @@ def max_pool_nd_grad(
 
         return element_at
 
-    windows = _Windows.of(x, dy, window, strides, padding)
-    padded_dy = padded(dy, windows.padding)
-    y_grad = compute(
-        x.shape, sum_over_windows(windows, padded_dy, padded(winners, windows.padding, -1)), "max_pool_grad"
-    )
-    return cast(y_grad, str(dy.dtype))
+    windows = _Windows.of(x, cotangent, window, strides, padding)
+    padded_cotangent = padded(cotangent, windows.padding)
+    padded_winners = padded(winners, windows.padding, -1)
+    y_grad = compute(x.shape, sum_over_windows(windows, padded_cotangent, padded_winners), "max_pool_grad")
+    return cast(y_grad, str(cotangent.dtype))
 
 
 def _max_grad_for_unit_strides(
-    dy: te.Tensor, winners: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
+    cotangent: te.Tensor, winners: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
 ) -> te.Tensor:
     """Computes max pooling's gradient for strides of one.
 
-    Each position of ``x`` sums the gradients ``dy`` of the windows in which the position is the first maximum. With
-    strides of one, these windows begin at consecutive positions: the sum is a reduction over a window of ``dy``, in
-    which the taps (positions in a window) run backwards.
+    Each position of ``x`` sums the cotangents of the windows in which the position is the first maximum. With strides
+    of one, these windows begin at consecutive positions: the sum is a reduction over a window of ``cotangent``. Its
+    taps (positions in a window) run backwards.
 
     Args:
-        dy: the gradient for the result.
+        cotangent: the gradient for the result.
         winners: for each window, the row-major index of its first maximum's tap.
         x: the input, of which only the shape is used.
         window: the extents of the window.
         padding: the positions before and after each spatial dim of ``x``.
     """
     steps = [reduce_axis(extent, "t") for extent in window]
-    dtype = accumulator_dtype(str(dy.dtype))
+    dtype = accumulator_dtype(str(cotangent.dtype))
     # The further right a window begins, the further left in it is the position.
     taps = [extent - 1 - step for extent, step in zip(window, steps, strict=True)]
     gradient_padding = [
@@ -129,13 +128,13 @@ def _max_grad_for_unit_strides(
             for position, step, (before, _after) in zip(spatial_index, steps, gradient_padding, strict=True)
         ]
         is_winner = winners(batch, *source, channel) == _tap_index(taps, window)
-        value = as_dtype(dy(batch, *source, channel), dtype)
+        value = as_dtype(cotangent(batch, *source, channel), dtype)
         # Near the edge, some of the windows would lie outside of the padded input: they don't exist.
         return te.sum(
-            _select_inside(source, dy, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=steps
+            _select_inside(source, cotangent, gradient_padding, tirx.Select(is_winner, value, zero), zero), axis=steps
         )
 
-    return cast(compute(x.shape, element_at, "max_pool_grad"), str(dy.dtype))
+    return cast(compute(x.shape, element_at, "max_pool_grad"), str(cotangent.dtype))
 
 
 def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
@@ -170,25 +169,27 @@ def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
 
 
 def avg_pool_nd_grad(
-    dy: te.Tensor, x_shape: Sequence[Extent], window: Sequence[int], strides: Sequence[int], padding: Padding
+    cotangent: te.Tensor, x_shape: Sequence[Extent], window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
     """Computes the gradient of `avg_pool_nd`: each window's gradient is divided among its values.
 
     Args:
-        dy: gradient for the result, `[n, *results_spatial, channels]`.
+        cotangent: gradient for the result, `[n, *results_spatial, channels]`.
         x_shape: shape of the input, `[n, *spatial, channels]`.
         window: as for `avg_pool_nd`.
         strides: as for `avg_pool_nd`.
         padding: as for `avg_pool_nd`.
 
     Returns:
-        `[n, *spatial, channels]` in the dtype of `dy`.
+        `[n, *spatial, channels]` in the dtype of `cotangent`.
 
     Source: tf.raw_ops.AvgPoolGrad.
     """
-    input_like = te.placeholder(tuple(long(extent) for extent in x_shape), str(dy.dtype), "x")
-    windows = _Windows.of(input_like, dy, window, strides, padding)
-    padded_shares = padded(_divide_by_counts(dy, input_like, window, strides, padding, windows.dtype), windows.padding)
+    input_like = te.placeholder(tuple(long(extent) for extent in x_shape), str(cotangent.dtype), "x")
+    windows = _Windows.of(input_like, cotangent, window, strides, padding)
+    padded_shares = padded(
+        _divide_by_counts(cotangent, input_like, window, strides, padding, windows.dtype), windows.padding
+    )
 
     def element_at(batch: ir.Expr, *index: ir.Expr) -> ir.Expr:
         """Computes an element's gradient: the sum of the shares of all windows that cover the element."""
@@ -198,7 +199,7 @@ def avg_pool_nd_grad(
             return te.sum(value, axis=windows.axes)
         return te.sum(tirx.Select(tirx.all(*is_in_window), value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
-    return cast(compute(x_shape, element_at, "avg_pool_grad"), str(dy.dtype))
+    return cast(compute(x_shape, element_at, "avg_pool_grad"), str(cotangent.dtype))
 
 
 @dataclass(frozen=True)
@@ -218,8 +219,10 @@ class _Windows:
     dtype: str
 
     @staticmethod
-    def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
-        """Returns the pooling windows that cover an element of the input ``x``. ``dy`` is the result's gradient.
+    def of(
+        x: te.Tensor, cotangent: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
+    ) -> _Windows:
+        """Returns the pooling windows that cover an element of the input ``x``. ``cotangent`` is the result's gradient.
 
         The gradient is padded so that windows beyond the existing ones read zeros.
         """
@@ -227,7 +230,7 @@ class _Windows:
         counts = [ceil_div(extent, stride) for extent, stride in zip(window, strides, strict=True)]
         befores = [before for before, _after in padding]
         gradient_padding: list[tuple[int, Extent]] = []
-        spatial = zip(x.shape[1:-1], dy.shape[1:-1], befores, strides, counts, strict=True)
+        spatial = zip(x.shape[1:-1], cotangent.shape[1:-1], befores, strides, counts, strict=True)
         for size, results, before, stride, count in spatial:
             padding_after = _windows_beyond(size, results, before, stride)
             gradient_padding.append((count - 1, padding_after))
@@ -238,7 +241,7 @@ class _Windows:
             strides=list(strides),
             padding=gradient_padding,
             overhang=any(extent % stride for extent, stride in zip(window, strides, strict=True)),
-            dtype=accumulator_dtype(str(dy.dtype)),
+            dtype=accumulator_dtype(str(cotangent.dtype)),
         )
 
     def window_indices(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
