@@ -160,6 +160,7 @@ def _as_map_over_indices(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable
     elements = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
 
     def with_rows_at(rows_or_indices: Any) -> Any:
+        """Calls ``fn`` on the rows at an index; an index in place of a composite row is replaced by the row."""
         rows = nest.flatten(rows_or_indices)
         for i, (spec, leaf) in enumerate(zip(specs, leaves)):
             if spec is not None:

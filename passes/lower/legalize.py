@@ -602,6 +602,7 @@ def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[t
 
 
 def _symbols(ty: ir.Type) -> set[tirx.Var]:
+    """Returns the symbolic sizes in the shapes of a type's tensors."""
     return {
         var
         for tensor_type in _tensor_types(ty)

@@ -76,6 +76,7 @@ class TensorSpec(TypeSpec):
         return self.dtype is other.dtype and self.shape.is_subtype_of(other.shape)
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorSpec | None:
+        """Returns the narrowest spec that accepts the values of this and of all other specs, or None."""
         if any(not isinstance(other, TensorSpec) or other.dtype is not self.dtype for other in others):
             return None
         name = self.name if all(other.name == self.name for other in others) else None

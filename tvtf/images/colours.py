@@ -119,6 +119,7 @@ def _colour_in_sector(sector: Tensor, maximum: Tensor, middle: Tensor, minimum: 
     """
 
     def channel(*value_by_sector: Tensor) -> Tensor:
+        """Selects one channel's value by the sector."""
         *others, selected = value_by_sector  # the last value, unless the sector is one of the others
         for sector_number in reversed(range(len(others))):
             is_sector = bind.equal(sector, number(sector_number, sector))

@@ -93,6 +93,7 @@ def _lanczos_kernel(radius: int) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the Lanczos kernel, ``sinc(x) sinc(x / radius)``, as a function of distances in pixels."""
 
     def kernel(x: np.ndarray) -> np.ndarray:
+        """Evaluates the Lanczos kernel. It is zero beyond the radius."""
         is_near_zero = x <= 1e-3  # where the kernel is 1, and the quotient would be 0 / 0
         angle = np.where(is_near_zero, 1.0, x) * np.pi
         product = radius * np.sin(angle) * np.sin(angle / radius) / (angle * angle)

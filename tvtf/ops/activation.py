@@ -32,6 +32,7 @@ def _relu_grad_kernel(t: Any, cotangent: Any, y: Any, *, slope: float | None, mo
 def _relu_grad_onnx(
     emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, slope: float | None, most: float | None
 ) -> None:
+    """Emits ONNX nodes that select the cotangent where ReLU's result rises, and a scaled or zero one elsewhere."""
     above: tuple[Any, ...] = ("Greater", 1, 0.0)
     rising = above if most is None else ("And", above, ("Less", 1, float(most)))
     nodes(("Where", rising, 0, 0.0 if slope is None else ("Mul", 0, slope)))(emitter, inputs, outputs, types)

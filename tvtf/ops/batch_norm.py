@@ -70,6 +70,7 @@ def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 def _variance_onnx(
     emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axis: tuple[int, ...]
 ) -> None:
+    """Emits ONNX nodes for the mean square of the differences from given means."""
     difference = emitter.computed("Sub", inputs)
     square = emitter.computed("Mul", [difference, difference])
     emitter.reduce("ReduceMean", [square], outputs, axis, True)

@@ -83,6 +83,7 @@ def _cast_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleT
 
 
 def _cast_samples() -> list[Sample]:
+    """Returns test samples: casts of a matrix to each dtype, and of other shapes to float32."""
     shapes = ((3,), (), (2, 0), (2, 3))
     targets = [
         Sample((draw(0, (2, 3), -3, 3),), {"dtype": dtype}, COMPILED, gradient=dtype.is_floating) for dtype in COMPILED

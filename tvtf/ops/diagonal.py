@@ -33,6 +33,7 @@ def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
 
 
 def _put_array(x: np.ndarray, *, first: int, second: int) -> np.ndarray:
+    """Turns the axis ``first`` into the diagonal of a matrix, whose other axis is inserted at ``second``."""
     size = x.shape[first]
     wide = np.expand_dims(x, second)
     shape = [1] * wide.ndim

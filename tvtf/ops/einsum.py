@@ -310,6 +310,7 @@ def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
 
 
 def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
+    """Contracts two operands to the labels ``result`` by one ``contract`` op, with letters for the labels."""
     letters = dict(zip(dict.fromkeys((*a.labels, *b.labels)), string.ascii_letters))
     left = "".join(letters[label] for label in a.labels)
     right = "".join(letters[label] for label in b.labels)

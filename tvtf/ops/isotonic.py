@@ -47,6 +47,7 @@ def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the isotonic regression of each row, and each element's segment of equal results."""
     result = np.empty_like(x)
     segments = np.empty(x.shape, np.int32)
     for index in np.ndindex(x.shape[:-1]):

@@ -90,6 +90,7 @@ def _swapped(x: np.ndarray, swap: bool) -> np.ndarray:
 def _matmul_array(
     a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> np.ndarray:
+    """Multiplies batches of matrices in NumPy, in the dtype ``output_type`` if it is given."""
     if output_type is not None:
         a, b = a.astype(output_type.np), b.astype(output_type.np)
     return blas.product(_swapped(upcast(a), transpose_a), _swapped(upcast(b), transpose_b))

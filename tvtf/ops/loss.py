@@ -121,6 +121,7 @@ def _dense_sample_not_finite() -> Sample:
 
 
 def _dense_grad_samples() -> list[Sample]:
+    """Returns test samples for the gradient of softmax cross entropy, for logits of several shapes."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     return [
         Sample((draw(i + 30, shape[:-1]), _distributions(i, shape), draw(i + 9, shape)), {}, FLOATING)

@@ -451,6 +451,7 @@ def _scatter_nodes(mode: str) -> Any:
     """
 
     def onnx_rule(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
+        """Emits ONNX's ScatterND with the reduction ``mode``."""
         x, indices, updates = inputs
         (x_type, *_), _ = types
         scatter_inputs = [x, emitter.cast(indices, int64), updates]

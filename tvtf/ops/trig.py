@@ -43,6 +43,7 @@ def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], *
     """
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the function ``front`` as an elementwise op."""
         name = front.__name__
         columns.setdefault("public", (name, f"math.{name}"))
         columns["lower"] = lambda t, x: getattr(t, name)(x)

@@ -85,6 +85,7 @@ def cached(
     """
 
     def load_once(path: Path) -> Executable:
+        """Returns the executable of a library; one that is loaded already is shared."""
         # Other keys may lead to the same file, as the store is addressed by content.
         executable = _files.get((path, device))
         if executable is None:

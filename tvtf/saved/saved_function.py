@@ -61,6 +61,7 @@ class SavedFunction:
         """
 
         def run(*args: Any) -> Any:
+            """Calls the signature with tensors in the order of the description."""
             argument_at = dict(zip(self.signature.positions, args))  # by position in the signature
             signature_args = [argument_at[position] for position in range(len(args))]
             results = self.signature.call_flat(signature_args)

@@ -222,6 +222,7 @@ class RunningFunction:
         return self._stream(("inlined", None, 0, occurrence), inlined.start)
 
     def _stream(self, key: StreamKey, start: np.ndarray | None) -> Stream:
+        """Returns the stream of an op, which is created with the state ``start`` if it is new."""
         with _lock:
             known = self.function.streams.get(key)
             if known is None:

@@ -252,6 +252,7 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
         existing = iter(list(variables))  # in the order in which each call of the function creates them
 
         def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:
+            """Returns the next Variable of the first call, or creates one in the first call."""
             variable = next(existing, None)
             if variable is None:
                 variable = create(**kwargs)

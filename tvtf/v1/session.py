@@ -235,6 +235,7 @@ class _PrunedGraph:
 
     @cached_property
     def calls_python_of_any_rank(self) -> bool:
+        """Whether a call runs Python that determines its result's rank, or was deferred until sizes are known."""
         functions = {var.name_hint: function for var, function in self.function.graph.reachable().items()}
         return any(
             _is_python(binding.value) or _needs_sizes(binding.value)

@@ -313,6 +313,8 @@ class Border:
         channel_spans = emit.vector_spans(int(channel.extent), target.lanes(4))
 
         def fill_vector(row_index: ir.Expr, border_column: int, first_channel: int, lanes: int) -> Stmt:
+            """Emits the store of the border value to consecutive channels of one border column."""
+
             def fill_lane(lane: ir.Expr) -> Stmt:
                 indices = [row_index, index(border_column), lane + first_channel]
                 return emit.store(self.copy.buffer, border_value, indices)
@@ -320,6 +322,7 @@ class Border:
             return emit.vectorized(lanes, fill_lane)
 
         def fill_row(indices: list[ir.Expr]) -> Stmt:
+            """Emits the stores of the border value to all border columns of a row."""
             (row_index,) = indices
             vectors: list[Stmt | None] = []
             for border_column in border_columns:

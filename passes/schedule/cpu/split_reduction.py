@@ -238,6 +238,7 @@ def _sum_by_blocks(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.
     are_equal_blocks = (emit.static(range_.extent) or 1) % block_size == 0
 
     def sum_block(block: ir.Expr) -> Stmt:
+        """Emits the sum of one block of terms."""
         offset = block * block_size
         extent = index(block_size)
         if not are_equal_blocks:  # the last block may be shorter

@@ -155,6 +155,7 @@ def with_int64_numbers(stmt: Stmt) -> Stmt:
     """
 
     def widened(node: ir.Call) -> ir.Call:
+        """Casts the numbers of a subroutine call to int64; returns other calls unchanged."""
         if not is_call(node):
             return node
         _name, _array_elements, numbers = arguments(node)

@@ -288,6 +288,8 @@ def emit_row_tile(
             """
 
             def add_to_row(row: ir.Expr, result_indices: AxisIndices) -> Stmt:
+                """Emits the addition of the terms to one row of accumulators."""
+
                 def add_term(offset: ir.Expr) -> Stmt:
                     lane = first_lane + offset
                     axis_indices = {**result_indices, **outer_indices, term_var: first_term + offset}

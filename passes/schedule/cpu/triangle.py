@@ -71,6 +71,7 @@ def _needed_ends(
     ends, zeros = _zero_columns(stages, rows, last_row)
 
     def end_of_result(stage: Stage, dim: int) -> int | None:
+        """Returns the end of the needed part of a result along a dim, or None if all of it is needed."""
         if any(stage.buffer.same_as(buffer) for buffer in added):
             return zeros.get((stage.buffer, dim))
         if any(stage.buffer.same_as(buffer) for buffer in local):

@@ -285,6 +285,7 @@ class _TileKernel:
             """Emits the addition of one term to all accumulators of a thread."""
 
             def add_product(indices: list[ir.Expr]) -> Stmt:
+                """Emits the addition of one product to one accumulator."""
                 row_of_thread, column_of_thread = indices
                 index = row_of_thread * tile.own_columns + column_of_thread
                 left = emit.load(self.shared, self.left.indices_of(stage, row + row_of_thread, term))

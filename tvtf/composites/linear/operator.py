@@ -54,6 +54,7 @@ def of_any_rank(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def run(*args: Any, **kwargs: Any) -> Any:
+        """Calls the method, or defers the call until ranks are known."""
         try:
             return method(*args, **kwargs)
         except UnknownRank as signal:

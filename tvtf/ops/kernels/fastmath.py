@@ -267,6 +267,8 @@ def log1p(x: ir.Expr) -> ir.Expr:
     one = like(1, x)
 
     def of_sum(total: ir.Expr) -> ir.Expr:
+        """Computes log(1 + x) from the rounded sum of 1 and x, corrected by the sum's rounding error."""
+
         def rounding_error(recovered: ir.Expr) -> ir.Expr:
             """Returns what the sum lacks, given the part of x that it contains."""
             return (one - rounded(total - recovered)) + (x - recovered)

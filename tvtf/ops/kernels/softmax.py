@@ -108,6 +108,7 @@ def softmax_grad(cotangent: te.Tensor, y: te.Tensor, *, axis: int) -> te.Tensor:
 
 
 def log_softmax(x: te.Tensor, *, axis: int) -> te.Tensor:
+    """Computes ``x - max - log(sum(exp(x - max)))`` along an axis."""
     rows = Rows(x, axis)
     largest = rows.maximum()
     log_sum = rows.log_sum_exp(largest)
