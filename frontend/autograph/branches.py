@@ -97,6 +97,10 @@ class _Branching:
         """Traces one branch ("main" or "else"), and returns the user's variables after the branch as tensors.
 
         After "else", the second branch, checks that both branches gave each variable the same structure, dtype and rank.
+
+        Args:
+          branch_name: "main" or "else".
+          run: runs the branch's statements on the user's variables.
         """
         self.set_state(self.before)
         run()
@@ -115,6 +119,10 @@ class _Branching:
         """Returns zeros, by variable name, for return values that only one branch sets.
 
         In a loop, one branch may return while the other continues the loop. A ``cond`` needs a value from both.
+
+        Args:
+          body: runs the statements of the main branch.
+          orelse: runs the statements of the other branch.
         """
         is_in_loop = status.scopes and status.scopes[-1].loops
         if not is_in_loop or not any(map(_is_unset_return, self.before[: self.nouts])):
@@ -173,6 +181,10 @@ def _require_same_leaf(name: str, main: Any, other: Any) -> None:
     """Checks that a variable's leaf has the same dtype and rank after both branches of an ``if``.
 
     Raises an error otherwise, also if the leaf is None after one branch only.
+
+    Args:
+      name: the name of the variable.
+      main, other: the leaf after the main branch and after the other one.
     """
     if main is None and other is None:
         return

@@ -92,7 +92,10 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
 def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
     """Implements ``sorted`` in converted code. A vector's elements are returned in order, as a tensor.
 
-    ``key`` maps an element to the value to sort by.
+    Args:
+      iterable: the elements.
+      key: maps an element to the value to sort by, or None.
+      reverse: whether the largest element comes first.
 
     Raises:
       ValueError: the elements of a tensor, or the results of ``key``, are not scalars.

@@ -204,7 +204,12 @@ class _Loop:
         self.claimed = claimed_names(body, names)
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
-        """Traces the loop, and sets the user's variables to the values after the loop."""
+        """Traces the loop, and sets the user's variables to the values after the loop.
+
+        Args:
+          test: returns the loop's condition.
+          body: runs an iteration on the user's variables.
+        """
         scope = status.scopes[-1]
         scope.loops += 1
         try:
@@ -229,6 +234,10 @@ class _Loop:
 
         Two things are assumed first: TensorArrays need only the reserved rows, and variables have the shapes that
         ``set_shape`` claims. The loop is traced again without an assumption that doesn't hold.
+
+        Args:
+          test: returns the loop's condition.
+          body: runs an iteration on the user's variables.
         """
         try:
             return self.bind_loop(test, body)
@@ -559,7 +568,13 @@ def for_stmt(
 
 
 def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None]) -> None:
-    """Runs a ``for`` statement in Python. ``extra_test`` returns False after a ``break`` or ``return``."""
+    """Runs a ``for`` statement in Python.
+
+    Args:
+      iter_: the object to iterate over.
+      extra_test: returns False after a ``break`` or ``return``; None if the loop has none.
+      body: runs the loop's statements for an element.
+    """
     if extra_test is not None and not _python_truth(extra_test(), MSG_FOR_BREAK):
         return
     for target in iter_:

@@ -246,6 +246,10 @@ def _transformed(node: Any, ctx: Any) -> Any:
     """Converts a function's syntax tree with malt's passes, in malt's order, and returns the new tree.
 
     Passes that have nothing to do are left out: each takes 1 to 5 ms, which is more than tracing most functions takes.
+
+    Args:
+      node: the function's definition.
+      ctx: malt's context of the conversion.
     """
     unsupported_features_checker.verify(node)
     node = _ExceptNames().visit(node)

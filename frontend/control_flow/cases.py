@@ -193,7 +193,13 @@ def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
 
 
 def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool) -> Any:
-    """Runs a ``tf.case`` eagerly: calls the function of the first predicate that holds, else the default."""
+    """Runs a ``tf.case`` eagerly: calls the function of the first predicate that holds, else the default.
+
+    Args:
+      pairs: pairs of a predicate and a function.
+      default: the function to call if no predicate holds, or None.
+      exclusive: whether only one predicate may hold.
+    """
     # All predicates are evaluated: with `exclusive`, a second one that holds is an error.
     chosen = [fn for pred, fn in pairs if pred]
     if exclusive and len(chosen) > 1:

@@ -382,7 +382,12 @@ class _WhileWithEffects:
         return outputs, effects
 
     def _stacks_of_effects(self, loop_vars: Sequence[Tensor], invariants: Sequence[Tensor]) -> Any:
-        """Returns the stacks for the results of the effects, whose types a traced iteration shows."""
+        """Returns the stacks for the results of the effects, whose types a traced iteration shows.
+
+        Args:
+          loop_vars: the initial values of the loop variables.
+          invariants: the tensors that the loop only reads.
+        """
         types = [x._type for x in loop_vars]
         invariant_types = [x._type for x in invariants]
         with tracing(temporary_trace()) as abstract:

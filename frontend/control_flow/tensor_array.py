@@ -318,6 +318,10 @@ class Growth:
         """Replaces parameters of the loop's body in the recorded writes, after the body was traced again.
 
         A write is a pair of the parameter that the index is computed from, and a constant that is added.
+
+        Args:
+          params: the parameters of the body that was traced before.
+          new_params: those of the body that was traced again.
         """
         new_vars = {param._var: new_param._var for param, new_param in zip(params, new_params)}
         writes = state.trace.root.array_writes
@@ -332,6 +336,10 @@ class Growth:
         The attribute has a triple for each growing buffer: the buffer's position, the number of rows to add per
         iteration, and the positions of the counters from which indices of rows are computed. It is empty if a write has
         no reserved row, because the body then extends the arrays.
+
+        Args:
+          params: the parameters of the loop's body.
+          results: the body's results.
         """
         writes = state.trace.root.array_writes[self.before :]
         if BEYOND in writes:

@@ -116,6 +116,10 @@ def _limit(condition: TracedFunction, var: Any) -> Dim | None:
     """Returns the limit with which a loop's counter is compared: an int, or a symbolic dim if it is a tensor's size.
 
     Returns None for a limit that is computed at run time.
+
+    Args:
+      condition: the loop's traced condition.
+      var: the variable of the limit in the condition's trace.
     """
     value = condition.trace.computed_constants.value(var)
     if value is not None:

@@ -17,6 +17,10 @@ def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
     """Emits a call that reads a Variable's memory when the compiled program runs, and returns the value read.
 
     Python that the program called before may have assigned the Variable.
+
+    Args:
+      variable: the Variable.
+      trace: the trace of the compiled program.
     """
     with tracing(trace):
         function = HostFunction(lambda: (variable._array,), is_nonblocking=True, of_variable=True)
@@ -28,6 +32,11 @@ def store(variable: Variable, value: Tensor, trace: Trace) -> None:
     """Emits a call that writes ``value`` to a Variable's memory when the compiled program runs.
 
     Python that the program calls afterwards then reads this value.
+
+    Args:
+      variable: the Variable.
+      value: the value to write.
+      trace: the trace of the compiled program.
     """
 
     def write(array: np.ndarray) -> tuple[()]:

@@ -59,6 +59,11 @@ def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str
     """Applies a primitive to all elements of a vectorized map at once, and returns batched results.
 
     In nested maps, the elements are those of the innermost map (the highest level) that has batched an input.
+
+    Args:
+      prim: the primitive.
+      inputs: the primitive's inputs, of which at least one is batched.
+      attrs: the primitive's attributes.
     """
     level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
     # Values of outer maps are the same for all elements of this one.

@@ -251,6 +251,11 @@ class Call:
         """Returns the value of the integer result at ``index`` for arguments of any rank, or None if tracing can't tell it.
 
         For example, the result of ``tf.rank`` is known while tracing, but is another value in each example.
+
+        Args:
+          index: the position of the result.
+          first: the results of the traced function for one example of ranks.
+          second: the results for another example, or None if there is none.
         """
         value = first.known[index]
         if value is None:
@@ -303,7 +308,13 @@ class Call:
             raise needed.error from None
 
     def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, is_refinable: bool = False) -> Example:
-        """Traces the function in a temporary trace, for inputs of these types and known values."""
+        """Traces the function in a temporary trace, for inputs of these types and known values.
+
+        Args:
+          inputs: the type and the known value of each input.
+          example: the number of the example.
+          is_refinable: whether the function can be traced again with more known.
+        """
         specialization = Specialization(example=example, is_refinable=is_refinable)
         with tracing(Trace("example", specialization=specialization)) as trace:
             params = [trace.add_param(tensor_type) for tensor_type, _ in inputs]

@@ -35,6 +35,11 @@ def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], att
     """Returns whether an eager op should run as compiled code rather than in NumPy.
 
     Compilation takes longer than a few calls in NumPy, so it is worthwhile for large operands and repeated calls.
+
+    Args:
+      prim: the primitive.
+      inputs: its inputs.
+      attrs: its attributes.
     """
     if debug_settings.verify:  # verification compares compiled code with what NumPy computes in eager calls
         return False

@@ -604,6 +604,11 @@ class Compiled:
 
         The code overwrites the donated memory of Variables. No other thread may read or write a Variable until the
         Variable has its new value.
+
+        Args:
+          leading_results: the results of the Python call that runs before the code.
+          tensors: the tensor arguments.
+          variables: the Variable arguments.
         """
         if variables:
             return self._call_bound(leading_results, tensors, variables)

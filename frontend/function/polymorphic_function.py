@@ -345,6 +345,10 @@ class Function(PolymorphicFunction):
         """Logs why a trace was made, and caches the trace.
 
         A trace that captures tensors of an enclosing trace is cached in the enclosing trace.
+
+        Args:
+          arguments: the arguments that the trace was made for.
+          concrete: the trace.
         """
         if self.granularity.by_dataset:
             self._nested.clear()  # these keys don't tell one dataset from another

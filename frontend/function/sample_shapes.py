@@ -84,7 +84,12 @@ def samples_that_work(
 
 
 def _samples_with_one_change(base: Sizes, attempt: Callable[[Sizes], Any]) -> Iterator[tuple[Sizes, Any]]:
-    """Yields, for each unknown size, up to two samples in which it alone is changed."""
+    """Yields, for each unknown size, up to two samples in which it alone is changed.
+
+    Args:
+      base: the size of each symbol in the first sample.
+      attempt: returns the result for sizes, or a false value if they are rejected.
+    """
     for symbol, size in base.items():
         accepted = 0
         for other_size in (size + BIG_STEP, size + 1, 2 * size + 1, size + 2, size - 1):
@@ -121,6 +126,10 @@ def _common_dim(sample_dims: Sequence[Any], are_all_varied: bool) -> Any:
     """Returns a result's dim for any sizes, given the dim in all samples.
 
     It is their common value if each unknown size was also changed alone; else a new symbol.
+
+    Args:
+      sample_dims: the result's dim in each sample.
+      are_all_varied: whether each unknown size was changed alone in a sample.
     """
     first = sample_dims[0]
     is_constant = are_all_varied and isinstance(first, int) and all(same_dim(first, dim) for dim in sample_dims)

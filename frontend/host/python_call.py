@@ -332,6 +332,11 @@ def _with_gradient(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[
 
     The function returns the results of ``func``, and a function for the backward pass. The latter takes the results'
     cotangents, and returns the cotangents of the floating-point inputs.
+
+    Args:
+      func: the user's function of tensors.
+      specs: the specs of its results.
+      op: the name of the op in error messages.
     """
 
     def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:

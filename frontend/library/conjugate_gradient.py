@@ -77,7 +77,12 @@ def conjugate_gradient(
         return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
 
     def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
-        """Moves along the search direction to the minimum, and computes the next conjugate direction."""
+        """Moves along the search direction to the minimum, and computes the next conjugate direction.
+
+        Args:
+          i: the number of iterations so far.
+          state: the current solution and search direction.
+        """
         image = operator.matvec(state.p)
         step_length = column(state.gamma / _dot(state.p, image))
         residual = state.r - step_length * image

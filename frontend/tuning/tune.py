@@ -202,6 +202,11 @@ def _tuning_tasks(code: Any, tensors: Sequence[Any], variables: Sequence[Variabl
     """Returns the kernels that take at least ``MIN_SHARE`` of a call's time, those of the largest share first.
 
     Kernels of the same structure are tuned once, as they use the same record. Their shares are added.
+
+    Args:
+      code: the compiled program.
+      tensors: the example arguments.
+      variables: the Variables that the program uses.
     """
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
     seconds = {kernel.name: kernel.seconds for kernel in times.kernels}
@@ -252,6 +257,10 @@ def _kernel_and_record(task: TuningTask, found: Found) -> tuple[TunedKernel, tun
     """Returns the result of a kernel's search for the user, and the record to keep.
 
     The record is None if the best schedule isn't reliably faster than the default.
+
+    Args:
+      task: the kernel that was tuned.
+      found: the result of the search.
     """
     name = task.isolated.name
     if not found.is_significant:
@@ -336,6 +345,11 @@ class Bench:
         """Waits for the compilation of a candidate, and returns the candidate, or None if the compilation failed.
 
         The first candidate is the default. Its results are kept, because the others must compute the same results.
+
+        Args:
+          decisions: the choices of the candidate's schedule.
+          path: the file of the compiled library.
+          job: the compilation, which runs in another thread.
         """
         self.budget.spend(1)
         try:

@@ -88,6 +88,10 @@ def defining_vars(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[
     """Returns the variable that defines each symbolic dim: the first variable with this dim in its type.
 
     Dims of parameters are left out.
+
+    Args:
+      params: the parameters of the function.
+      bindings: the bindings of its body, in order.
     """
     dims_of_params = {dim for param in params for dim in _dims_of_type(param.ty)}
     defining: dict[Any, relax.Var] = {}

@@ -163,6 +163,11 @@ def _fold_reinterpret(call: ir.Call) -> ir.Expr:
 def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
     """Compiles CUDA source to a ``fatbin`` (machine code, and PTX for later GPUs), a ``cubin`` or ``ptx``.
 
+    Args:
+      source: the CUDA source of the kernels.
+      arch: the GPU architecture, such as "sm_90".
+      form: "fatbin", "cubin" or "ptx".
+
     Raises:
         CudaError: there is no nvcc, or it rejects the code.
     """

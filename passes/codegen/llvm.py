@@ -373,6 +373,10 @@ class _Objects:
         """Schedules, lowers and compiles functions, and returns the object code that runs on the host (the CPU).
 
         Code for a GPU becomes a runtime module, which is later linked into the library.
+
+        Args:
+          part: the functions by name.
+          cost: records the time that each step takes.
         """
         kernels = IRModule(part)
         with cost.step("schedule"):

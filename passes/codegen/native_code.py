@@ -39,6 +39,10 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
 
     Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that LLVM's own verifier rejects, such as
     float16 sums on AVX2. Such functions are compiled again with one optimization level less.
+
+    Args:
+      part: the lowered functions.
+      host: the CPU to compile for.
     """
     level = LEVEL_WITHOUT_STORES if _stores_nothing(part) else LEVEL
     try:
@@ -64,6 +68,10 @@ def native_code(part: IRModule, host: Target) -> bytes:
     instruction. Compiling them takes 7 ms, longer than a kernel that adds two tensors. To avoid this, a linked module
     defines their names as aliases of a byte, which LLVM prefers to weak functions. The definitions are removed from the
     object afterwards. If the code calls the functions, it is compiled again with them.
+
+    Args:
+      part: the lowered functions.
+      host: the CPU to compile for.
     """
     if HAS_ELF and part.functions:
         linked = object_code(native(_without_conversions(part), host))

@@ -131,7 +131,12 @@ def archive_for(host: Target) -> zipfile.ZipFile | None:
 
 @lru_cache(maxsize=16)
 def _open_archive(host: str, folder: Path) -> zipfile.ZipFile | None:
-    """Opens the archive for a processor, or returns None if it is missing, damaged, or of other sources."""
+    """Opens the archive for a processor, or returns None if it is missing, damaged, or of other sources.
+
+    Args:
+      host: the text of the processor's target.
+      folder: the folder of the archives.
+    """
     model = _model_of(Target(host))
     path = None if model is None else _path(model, folder)
     if path is None or not path.exists():

@@ -120,6 +120,11 @@ def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -
 
     Both forms of the kernel run on the same random inputs. A wrong schedule would give wrong numbers without an error.
 
+    Args:
+      before: the kernels as they were lowered.
+      after: the scheduled kernels, by the same names.
+      target: the device for which they are scheduled.
+
     Raises:
       InternalError: the results differ; the text names the kernel.
     """

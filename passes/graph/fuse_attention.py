@@ -209,6 +209,10 @@ def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
     """Returns the offset of a causal mask, or None for any other mask.
 
     In a causal mask, query i attends to keys up to i + offset, and later keys have a large negative score.
+
+    Args:
+      constants: the values of tensors that are known at compile time.
+      scores: the attention scores, with their mask.
     """
     mask = constants.of(scores.masks[0]) if scores.masks else None
     # The mask must cover the complete matrix of scores: a broadcast one isn't a triangle.

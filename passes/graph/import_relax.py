@@ -142,6 +142,10 @@ def _matmul(importer: Imported, call: relax.Call) -> Tensor:
     """Translates ``relax.matmul``. As in NumPy, a left vector is a row, and a right vector is a column.
 
     The matrix product of tvtf takes no vectors.
+
+    Args:
+      importer: holds the translated values.
+      call: the call to translate.
     """
     x, y = (importer.value(arg) for arg in call.args)
     if x.ndim > 1 and y.ndim > 1:
@@ -214,6 +218,10 @@ def _convolution(importer: Imported, call: relax.Call) -> Tensor:
 
     The data is transposed to channels last (NHWC) and the filter to HWIO, which tvtf's convolution takes. The result is
     transposed back to the layout that Relax expects.
+
+    Args:
+      importer: holds the translated values.
+      call: the call to translate.
     """
     attrs = call.attrs
     x, w = (importer.value(arg) for arg in call.args)
@@ -247,6 +255,10 @@ def _padding_pairs(padding: Any) -> list[tuple[int, int]]:
 
 def _max_pool(importer: Imported, call: relax.Call) -> Tensor:
     """Translates Relax's max pooling in any layout, by transposing the tensor to channels last.
+
+    Args:
+      importer: holds the translated values.
+      call: the call to translate.
 
     Raises:
       UnimplementedError: the window is dilated.

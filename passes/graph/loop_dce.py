@@ -85,6 +85,11 @@ class _Trimmer:
         """Emits a while loop that carries only the needed values.
 
         Returns each remaining result by the index that it had in the original loop.
+
+        Args:
+          out: collects the new bindings.
+          binding: the binding of the old loop.
+          loop: the loop without unneeded values.
         """
         attrs = loop.bound.attrs
         condition = self.add(attrs["condition"], loop.condition())

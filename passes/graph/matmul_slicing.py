@@ -59,6 +59,10 @@ class _SlicedProducts(SiteRewrite):
         """Emits the part of a matrix product that is read, and splits this part into its pieces.
 
         Returns the tuple of all pieces, with None for the pieces that nothing reads.
+
+        Args:
+          site: the product, and the range of its pieces that are read.
+          binding: the binding of the product.
         """
         sizes = site.sizes[site.first : site.end]
         product = self.sliced_product(site, begin=sum(site.sizes[: site.first]), size=sum(sizes))

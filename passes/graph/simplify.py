@@ -198,7 +198,12 @@ def _subtract_zero(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _drop_reshape_to_same_shape(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Drops a reshape or broadcast that keeps the operand's shape, and merges ``reshape(reshape(x))`` to one."""
+    """Drops a reshape or broadcast that keeps the operand's shape, and merges ``reshape(reshape(x))`` to one.
+
+    Args:
+      rewriter: emits new operations, and knows which operation computes a tensor.
+      op: the reshape or broadcast.
+    """
     (x,) = op.inputs
     if same_shape(x._type.shape, op.attrs["shape"]):
         return x
@@ -224,6 +229,10 @@ def _merge_transposes(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Drops a transpose that permutes no axes, and merges ``transpose(transpose(x))`` to one.
 
     Each transpose would pass over memory.
+
+    Args:
+      rewriter: emits new operations, and knows which operation computes a tensor.
+      op: the transpose.
     """
     (x,) = op.inputs
     perm = op.attrs["perm"]
@@ -241,6 +250,10 @@ def _contract_without_reshapes(rewriter: Simplified, op: Operation) -> Tensor | 
 
     The gradient of a dense layer's weights has this form. ``contract`` needs no reshaped copies of the operands. For
     operands of shapes (batch, time, m) and (batch, time, n), the equation is ``abm,abn->mn``.
+
+    Args:
+      rewriter: emits new operations, and knows which operation computes a tensor.
+      op: the matrix product.
     """
     # Only the product over the rows of both operands has this form.
     if op.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
@@ -266,6 +279,10 @@ def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Merges the zero padding of an image into the ``padding`` of the convolution that reads the image.
 
     This saves a padded copy of the image. It also applies to the gradient of a convolution's filter.
+
+    Args:
+      rewriter: emits new operations, and knows which operation computes a tensor.
+      op: the convolution.
     """
     image, filter_or_cotangent = op.inputs
     pad = rewriter.operation_of(image)
@@ -302,6 +319,10 @@ def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
 
     Such a crop is the gradient of zero padding, which `_merge_padding` merges in the forward convolution. The crop must
     keep the complete batch (the first dim) and all channels (the last dim).
+
+    Args:
+      rewriter: emits new operations, and knows which operation computes a tensor.
+      op: the slice.
     """
     grad = rewriter.operation_of(op.inputs[0])
     if grad is None or grad.name != "conv_input_grad" or any(stride != 1 for stride in op.attrs["strides"]):
@@ -350,6 +371,10 @@ def _fold_product_of_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Rewrites the product of all dims of a shape, ``reduce_prod(shape(x))``, to a single dim: the size of ``x``.
 
     The dim has the overflow check that sizes have.
+
+    Args:
+      rewriter: emits new operations, and knows which operation computes a tensor.
+      op: the product.
     """
     (x,) = op.inputs
     if op.attrs["axis"] == ():

@@ -71,7 +71,12 @@ def _lower_empty_results(mod: tvm.IRModule) -> tvm.IRModule:
     kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def lower_if_empty(out: Bindings, binding: relax.VarBinding) -> None:
-        """Binds the variable to the call of a kernel if its value has no elements, or else to the same value."""
+        """Binds the variable to the call of a kernel if its value has no elements, or else to the same value.
+
+        Args:
+          out: collects the new bindings.
+          binding: the variable and its value.
+        """
         call = binding.value
         if not (dialect.is_dialect(call) and is_empty(call.ty) and _has_kernel(call, dialect.read(call))):
             out.rebind(binding, call)
@@ -181,6 +186,11 @@ class _Legalizer:
 
         Symbolic dims are numbered in the order of their first occurrences: calls with differently named dims share a
         kernel. Returns None if a dim is an expression, or an operand is a shape.
+
+        Args:
+          bound: the primitive and its operands.
+          attrs: the primitive's attributes.
+          call: the call to lower.
         """
         if len(call.args) > 0 and isinstance(call.args[-1], relax.ShapeExpr):
             return None

@@ -130,6 +130,11 @@ class _FunctionRewriter:
         """Replaces a loop by a call of one kernel, and by allocations of the memory that the kernel writes.
 
         A loop that no kernel can compute stays as it is.
+
+        Args:
+          out: collects the new bindings.
+          var: the variable of the loop's results.
+          call: the call of the loop.
         """
         # Each read of an item uses the tuple once.
         uses_tuple = self.uses[var] > len(self.items[var])

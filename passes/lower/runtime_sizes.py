@@ -174,6 +174,11 @@ def _elementwise_matrices(stages: list[Stage], buffers: list[Var], lanes: int) -
 
     Returns None if they aren't, if a stage reads other elements than those that belong to the one it stores, or if the
     rows aren't enough full vectors of ``lanes`` elements.
+
+    Args:
+      stages: the kernel's loop nests.
+      buffers: the kernel's parameters.
+      lanes: the number of elements of a vector.
     """
     element_counts = element_counts_of(stages)
     matrices = None if element_counts is None else matrices_of(element_counts)

@@ -127,6 +127,10 @@ def _is_reorderable(sums: Stage, combine: Combine) -> bool:
     """Returns whether a reduction may be reassociated to reduce blocks of rows first: a sum, max, min, any or all.
 
     A product isn't: with a zero in one block and an overflow in another, the product of the blocks' results is NaN.
+
+    Args:
+      sums: the reduction.
+      combine: the function that combines two partial results.
     """
     left, right = (tirx.Var(name, sums.dtype) for name in ("left", "right"))
     combined = combine(left, right)
@@ -159,7 +163,12 @@ def _matrices_in(stages: Sequence[Stage], sums: Stage, column_axes: Sequence[Axi
 
 
 def _is_over_all_rows(column_sums: _ColumnSums, column_axes: Sequence[Axis]) -> bool:
-    """Returns whether the terms of each reduction are the elements of its column, from the first row to the last."""
+    """Returns whether the terms of each reduction are the elements of its column, from the first row to the last.
+
+    Args:
+      column_sums: the reduction of columns.
+      column_axes: the axes over which columns are counted.
+    """
     sums, matrices = column_sums.sums, column_sums.matrices
     row_and_column_vars = {axis.var for axis in sums.axes if axis is not column_sums.sum_axis}
     # The value may depend on the index of the reduction, but on rows and columns only by what is loaded.

@@ -155,6 +155,11 @@ def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
     """Estimates the cycles of stages on one core as `parallel_threshold.stage_cycles` does, as if they were one stage.
 
     Results between the stages then are in registers. The estimate is 0 for an unknown number of iterations.
+
+    Args:
+      kernel: the kernel of the stages.
+      stages: the loop nests.
+      lanes: the number of elements of a vector.
     """
     iterations = max((access.iteration_count(stage.axes) or 0 for stage in stages), default=0)
     operations = sum(access.operations(stage.value) for stage in stages)

@@ -175,7 +175,13 @@ class Optimizer(AutoTrackable):
     def add_variable_from_reference(
         self, reference_variable: Variable, name: str | None = None, initializer: float = 0.0
     ) -> Variable:
-        """Creates a slot, the optimizer's state of one trained variable, with that variable's shape and dtype."""
+        """Creates a slot, the optimizer's state of one trained variable, with that variable's shape and dtype.
+
+        Args:
+          reference_variable: the trained variable.
+          name: the name of the slot; "var" if it is None.
+          initializer: the slot's initial value, or an initializer.
+        """
         reference_variable = of_library(reference_variable)
         reference_name = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
         return self.add_variable(
@@ -189,6 +195,11 @@ class Optimizer(AutoTrackable):
 
         For a list of names, returns a list for each name. Slots are created variable by variable, because checkpoints
         refer to them by their position in the order of creation.
+
+        Args:
+          trainable_variables: the trained variables.
+          name: the name of the slots, or a list of names.
+          initializer: the slots' initial value.
         """
         names = [name] if isinstance(name, str) else list(name)
         slots_by_name: list[list[Variable]] = [[] for _ in names]
@@ -304,7 +315,12 @@ class Optimizer(AutoTrackable):
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
     def _update(self, grads: list[Any], variables: list[Variable]) -> None:
-        """Updates each variable by its gradient: divides by the loss scale, clips, applies weight decay, then steps."""
+        """Updates each variable by its gradient: divides by the loss scale, clips, applies weight decay, then steps.
+
+        Args:
+          grads: a gradient for each variable.
+          variables: the variables to train.
+        """
         grads = [self._unscaled(grad) for grad in grads]
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
         # A schedule or function is evaluated once per step.

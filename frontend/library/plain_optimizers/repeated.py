@@ -58,6 +58,10 @@ def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
     """Returns whether an optimizer's step may be compiled: an eager step that no tape records, dense and large enough.
 
     A tape needs the single ops. For a small step, starting compiled code takes longer than the step itself.
+
+    Args:
+      grads: the gradients.
+      variables: the variables to train.
     """
     is_observed = state.tapes or state.observers or state.batches
     if state.trace is not None or is_observed or precision.compute is not None:

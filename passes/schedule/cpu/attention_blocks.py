@@ -208,6 +208,11 @@ def _versions_of_blocks(blocks: Blocks, rows_per_block: int, stored_buffers: set
     """Yields the versions of code for a block of rows: for full blocks, then for a shorter last block.
 
     With a causal mask there are several versions for full blocks, since later blocks need more columns.
+
+    Args:
+        blocks: the stages, in blocks of rows.
+        rows_per_block: the number of rows of a full block.
+        stored_buffers: the buffers that the kernel stores.
     """
     row_vars = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
     unstored = [stage.buffer for stage in blocks.stages if stage.buffer not in stored_buffers]

@@ -71,6 +71,10 @@ def _new_terms(stage: Stage) -> list[ir.Expr]:
         """Collects a subexpression that doesn't read the old value, and descends into any other.
 
         A load of the old value itself is skipped.
+
+        Args:
+            node: the expression to visit.
+            visitor: the walk, which descends into expressions.
         """
         if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
             return None

@@ -211,6 +211,10 @@ def _band_bytes(bands: Bands, kernel: Kernel) -> int:
     """Returns the bytes of the intermediate results of one band (a block of an image's rows).
 
     A contraction needs no bytes if the next stage is its epilogue, which runs on values in registers.
+
+    Args:
+        bands: the stages, in bands of rows.
+        kernel: the kernel, which has the intermediate results.
     """
     total = 0
     next_stages = (*bands.stages[1:], None)
@@ -313,7 +317,14 @@ class Border:
         channel_spans = emit.vector_spans(int(channel.extent), target.lanes(4))
 
         def fill_vector(row_index: ir.Expr, border_column: int, first_channel: int, lanes: int) -> Stmt:
-            """Emits the store of the border value to consecutive channels of one border column."""
+            """Emits the store of the border value to consecutive channels of one border column.
+
+            Args:
+                row_index: the row.
+                border_column: the column.
+                first_channel: the first of the channels.
+                lanes: the number of channels.
+            """
 
             def fill_lane(lane: ir.Expr) -> Stmt:
                 indices = [row_index, index(border_column), lane + first_channel]

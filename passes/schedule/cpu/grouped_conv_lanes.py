@@ -33,6 +33,11 @@ def with_groups_in_lanes(stages: Sequence[Stage | Opaque], kernel: Kernel, targe
     """Rewrites grouped convolutions with few channels per group so that a vector spans several groups.
 
     All output channels become one axis. Each input is broadcast to the lanes of the results of its own group.
+
+    Args:
+        stages: the kernel's loop nests.
+        kernel: the kernel.
+        target: the processor, which determines the vector size.
     """
     new_stages = list(stages)
     for merge in axis_merges(stages, kernel):
@@ -112,6 +117,10 @@ def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, li
     """Merges the axes of groups and of channels within a group of a grouped convolution into one channel axis.
 
     Vectors along this axis span several groups, whose few channels wouldn't fill one.
+
+    Args:
+        sums: the grouped convolution.
+        group_size: the number of output channels per group.
 
     Returns:
         The convolution on the merged axis, and the stages that copy the filter if it isn't contiguous; (None, [])

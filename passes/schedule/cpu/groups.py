@@ -84,6 +84,11 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffe
     """Returns the buffers that a kernel allocates.
 
     These are intermediate results that must be stored, and buffers that opaque nests (which aren't parsed) write.
+
+    Args:
+        stages: the kernel's loop nests.
+        kernel: the kernel.
+        stored_buffers: the buffers that aren't kept in registers.
     """
     has_opaque_nests = any(isinstance(stage, Opaque) for stage in stages)
 

@@ -29,7 +29,13 @@ def inline_stages(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 
 
 def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
-    """Returns whether a stage (loop nest) can profitably be inlined into all of its readers."""
+    """Returns whether a stage (loop nest) can profitably be inlined into all of its readers.
+
+    Args:
+        stage: the stage.
+        stages: all loop nests of the kernel.
+        kernel: the kernel.
+    """
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]

@@ -169,6 +169,11 @@ def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Ker
 
     `inline_stages` keeps the two apart where the last stage uses a result twice, as relu does: it would choose twice. In
     a phase nothing is left of the choice but a load. Other calls, such as `exp`, would be computed twice.
+
+    Args:
+        stages: the loop nests, of which ``last`` is the last.
+        last: the last stage.
+        kernel: the kernel.
     """
     before = stages[-2] if len(stages) > 1 else None
     if not isinstance(before, Stage) or before.reduce or not kernel.is_local(before.buffer):

@@ -323,6 +323,10 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
 
     The block's iteration variables become the axes of the stage. Data-parallel variables are result axes, reduction
     variables are reduction axes.
+
+    Args:
+        loops: the loops around the block, from outer to inner.
+        realize: the block, with the values of its iteration variables.
     """
     block, store = realize.block, realize.block.body
     if not _is_perfect_nest(loops, realize) or not isinstance(store, BufferStore):
@@ -353,6 +357,10 @@ def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
     """Returns whether a block is in a perfect serial nest with one loop per axis, without a predicate or own buffers.
 
     Other nests become opaque.
+
+    Args:
+        loops: the loops around the block, from outer to inner.
+        realize: the block, with the values of its iteration variables.
     """
     block = realize.block
     has_predicate = not isinstance(realize.predicate, tirx.IntImm)

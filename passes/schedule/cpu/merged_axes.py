@@ -95,6 +95,11 @@ def _merges_by_readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Ke
 
     Returns an empty list if a reader merges no axes. Epilogues finish the sums in registers, so that these are never
     stored.
+
+    Args:
+        sums: the contraction.
+        stages: all loop nests of the kernel.
+        kernel: the kernel.
     """
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
@@ -114,6 +119,11 @@ def _as_axis_merge(sums: Stage, result: Stage, kernel: Kernel) -> AxisMerge | No
 
     Each sum is then finished where it is computed, and needs no memory. Returns None unless the stage merges two axes
     and reads each sum once.
+
+    Args:
+        sums: the contraction.
+        result: the stage that reads the sums.
+        kernel: the kernel.
     """
     if result.reduce or kernel.is_local(result.buffer) or len(sums.spatial) != len(result.spatial) + 1:
         return None

@@ -164,6 +164,10 @@ def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Exp
 
     Rows at the same position in several panels would then share the few lines of one set of the level-1 cache, and evict
     each other.
+
+    Args:
+        extents: the extents of a panel.
+        row_bytes: the bytes of a row.
     """
     row_count = emit.static(emit.volume(extents))
     if not extents or row_count is None or row_count * row_bytes % PAGE_BYTES:

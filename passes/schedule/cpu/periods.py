@@ -157,6 +157,10 @@ def _repeats_values(periods: Periods, lanes: int) -> bool:
     """Returns whether all elements of each period, which is short, have the same value.
 
     One vector of values then gives several vectors of results, by shuffles. A period must divide a vector exactly.
+
+    Args:
+        periods: the stages, and the length of a period.
+        lanes: the number of elements of a vector.
     """
     stage, *other_stages = periods.stages
     if other_stages or stage.dtype == "bool":

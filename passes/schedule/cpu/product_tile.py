@@ -185,6 +185,11 @@ def _calls_take_long(column: ColumnTile, ranges: Sequence[Range], epilogue: Epil
     """Returns whether the calls of all tiles take noticeably longer than the tiles' loops would.
 
     The tiles are counted by the arrays that they store to: the stage may be only a part of the kernel, such as one image.
+
+    Args:
+        column: the register tile.
+        ranges: the ranges of terms that a call adds.
+        epilogue: the stages that run on the tile's results.
     """
     term_count = _term_count(ranges)
     if not term_count or term_count >= MIN_TERMS:

@@ -120,6 +120,10 @@ def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
     """Returns whether two neighbouring reduction axes can be merged: every operand moves as along one axis.
 
     Axes with bounds checks at an image's border can't be merged.
+
+    Args:
+        stage: the reduction.
+        outer, inner: the two axes.
     """
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):

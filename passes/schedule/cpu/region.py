@@ -245,6 +245,11 @@ class Region:
 
         An access that no array has at a constant distance adds an array. Returns False for an access that a subroutine
         can't have: another dtype than float32, or an offset that isn't linear in the variables of the loops.
+
+        Args:
+            node: the load or store.
+            source: its buffer.
+            loops: the loops around it.
         """
         access = linear_access(source, node.indices, [loop.loop_var for loop in loops])
         if access is None or str(source.ty.dtype.dtype) != DTYPE:
@@ -505,6 +510,10 @@ class _Body:
 
         The index is the distance from the array's first element plus ``variable * stride`` for each loop around the
         access. Distances and strides are arguments of the subroutine, or else constants.
+
+        Args:
+            node: the load or store.
+            source: its buffer.
         """
         array, distance, loops = self.region.locations[node]
         offset = self.distances.get((id(array), distance), emit.index(distance))

@@ -133,6 +133,11 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
     """Emits a block of stages in strips (groups of rows that run one after another).
 
     First the sums over rows are cleared. All strips add to the sums. Stages that need complete sums come last.
+
+    Args:
+        strips: the stages, in strips of rows.
+        kernel: the kernel.
+        emit_all: emits stages of a kernel.
     """
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
     rows_per_strip = min(MAX_ROWS, max(MIN_ROWS, emit.ceil_div(strips.extent, MIN_STRIPS)))

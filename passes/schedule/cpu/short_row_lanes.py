@@ -52,6 +52,11 @@ def _can_be_stacked(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
 
     Each operand must be contiguous along or across rows, so that it can be loaded in vectors. The value must have no
     branches, which the lanes might take differently.
+
+    Args:
+        stage: the stage.
+        stages: all stages that are computed together.
+        depth: the number of axes up to the axis of rows.
     """
     if has_branch(stage.value):
         return False

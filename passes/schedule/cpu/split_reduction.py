@@ -265,6 +265,10 @@ def _initialize(partials: Stage, slice_index: ir.Expr) -> Stmt:
     """Emits stores of the reduction's initial value to the partial results of one slice.
 
     The sums of blocks or steps of the slice are then added to them.
+
+    Args:
+        partials: the stage of the partial results.
+        slice_index: the index of the slice.
     """
     extents = [axis.extent for axis in partials.spatial[1:]]
 

@@ -261,6 +261,10 @@ def _loop_over_tiles(count: ir.Expr, emit_tile: Callable[[ir.Expr], Stmt]) -> St
 
     LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory. Where a subroutine sums, they
     are in memory anyway, and a loop is half the code.
+
+    Args:
+        count: the number of tiles.
+        emit_tile: emits the tile of an index.
     """
     if static(count) != 2:
         return emit.loop(count, emit_tile)
@@ -332,6 +336,10 @@ def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> Ten
     """Returns the operand to prefetch: the only one that vectors are loaded from, if it exceeds the cache; else None.
 
     Tiles must read the operand in memory order: only then is it known which elements are needed soon.
+
+    Args:
+        planned: the reduction and its plan.
+        ranges: the ranges of the loops over terms, from outer to inner.
     """
     stage, vector_axis = planned.stage, planned.plan.vector
     vector_operands = [term for term in operands_of(stage) if access.load_stride(term, vector_axis.var) != 0]

@@ -56,7 +56,13 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
     """Makes the subroutine that transposes a tile, and returns its name.
 
     Its integer arguments are the strides between written columns and between read rows. With the strides as arguments,
-    all transposes of a tile's shape share one subroutine. The parameters are those of `transposed_copy`.
+    all transposes of a tile's shape share one subroutine.
+
+    Args:
+        shape: the numbers of rows and columns of the tile.
+        lanes: the number of elements of a vector.
+        dtype: the dtype of the elements.
+        is_padded: whether the vectors of a narrow tile are padded, as in `transposed_copy`.
     """
 
     def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:

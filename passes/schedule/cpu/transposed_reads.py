@@ -107,7 +107,12 @@ def emit_transposed(
             base.update(loop.axis_indices(loop_index))
 
         def emit_row_of_tiles(first_row: ir.Expr, height: int) -> Stmt:
-            """Emits the tiles of one row of tiles within the strip."""
+            """Emits the tiles of one row of tiles within the strip.
+
+            Args:
+                first_row: the index of the first row.
+                height: the number of rows.
+            """
 
             def emit_tile(first_column: ir.Expr, width: int) -> Stmt:
                 tile = _TransposedTile(transposed, base, first_row, first_column, height, width)

@@ -235,6 +235,11 @@ def vector_result_axis(stage: Stage, operands: list[TensorLoad], lanes: int) -> 
     """Returns the result axis for vectors to run along.
 
     It is the last axis, or another contiguous axis if the last one fills no half vector.
+
+    Args:
+        stage: the reduction.
+        operands: the loads of its operands.
+        lanes: the number of elements of a vector.
     """
     last = last_non_unit_axis(stage.spatial)
     if last is None or last.size is None:

@@ -429,6 +429,10 @@ class _WinogradEmitter:
         """Emits the Winograd transform of the complete filter: a loop over panels of output channels and input channels.
 
         All tiles use the result, which is stored in `filter_buffer`.
+
+        Args:
+            filter_load: the load of an element of the filter.
+            parallel: whether the panels are parallel tasks.
         """
 
         def transform_window(indices: list[ir.Expr]) -> Stmt:
@@ -741,6 +745,11 @@ class _WinogradEmitter:
 
         There are three ways: store the transformed sums directly, run the epilogue on each tile in registers, or run it on
         some tiles in a buffer.
+
+        Args:
+            block: the index of the block of tiles.
+            panel: the index of the panel of output channels.
+            tile_row: the index of the row of tiles.
         """
         has_epilogue = len(self.stores) != 1 or self.stores[0] is not self.conv.convolution
         if not has_epilogue and not self._tiles_exceed_image:

@@ -317,6 +317,11 @@ class _FilterGradientEmitter:
             """Returns an element of the operand, or zero where the last tiles reach beyond the images.
 
             Such tiles then add nothing to the sums outside of the images.
+
+            Args:
+                position_in_image: the indices of image, row and column.
+                first_channel: the first channel of a vector.
+                lane: the lane of the channel in the vector.
             """
             indices = list(substitute(load, self._operand_indices(position_in_image, first_channel, lane)).indices)
             value = emit.load(load.source, indices) if source is None else source.at(indices)

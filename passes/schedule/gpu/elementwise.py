@@ -59,6 +59,11 @@ def _lane_count(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
 
     The number is as large as the vector types allow, but small enough to leave work for ``ENOUGH_THREADS`` threads. A
     vector is loaded or stored by one instruction.
+
+    Args:
+      stages: the kernel's loop nests.
+      needed: the buffers that are stored.
+      axis: the axis of the elements.
     """
     total = access.iteration_count(stages[0].spatial)
     if total is None or axis.size is None:

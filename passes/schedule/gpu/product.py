@@ -291,7 +291,13 @@ class TileLayout:
         return [tirx.bitwise_xor(vector, line) * self.vector_width + index % self.vector_width]
 
     def indices_before_swizzling(self, stage: ir.Expr, row_or_column: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns where in shared memory a tile has an element before the vectors of each segment are permuted."""
+        """Returns where in shared memory a tile has an element before the vectors of each segment are permuted.
+
+        Args:
+          stage: the index of the tile's buffer, of which there are several in a pipeline.
+          row_or_column: the row of the left operand, or the column of the right one.
+          term: the index of the term.
+        """
         line, offset = (row_or_column, term) if self.along_terms else (term, row_or_column)
         if not self.is_swizzled:
             return [self.start + (stage * self.line_count + line) * self.line_stride + offset]

@@ -157,7 +157,13 @@ class Instruction:
         ]
 
     def _emulate(self, tile: Tile, accumulators: Registers, operands: WarpOperands) -> Stmt:
-        """Emits the emulation of the tensor-core instruction on a CPU: a thread's accumulators, one term after another."""
+        """Emits the emulation of the tensor-core instruction on a CPU: a thread's accumulators, one term after another.
+
+        Args:
+          tile: the sizes of the tile.
+          accumulators: the accumulators of a thread.
+          operands: the tiles of the operands that a warp multiplies.
+        """
         thread = operands.thread
 
         def add_product(indices: list[ir.Expr]) -> Stmt:
@@ -197,6 +203,10 @@ class Instruction:
 
         All sizes are constants in the source, and CUDA's compiler unrolls all loops. The name has the sizes: kernels
         with the same sizes share the function.
+
+        Args:
+          tile: the sizes of the tile.
+          left, right: where the tiles of the operands lie in shared memory.
         """
         constants = {
             "DOWN": tile.own_rows // ROWS,

@@ -67,6 +67,10 @@ class WarpgroupInstruction(Instruction):
         """Returns the name and the CUDA source of the function that multiplies two tiles; the name has its sizes.
 
         Kernels with equal sizes share the function.
+
+        Args:
+          tile: the sizes of the tile.
+          left, right: where the tiles of the operands lie in shared memory.
         """
         ptx_type = HALF_PTX[self.dtype]
         sizes = f"{tile.rows}_{tile.own_columns}_{tile.terms}_{int(left.along_terms)}_{int(right.along_terms)}"
