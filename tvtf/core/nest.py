@@ -218,6 +218,11 @@ def _packed(structure: Any, flat: Sequence[Any], expand_composites: bool) -> Any
     """Packs as many leaves as ``structure`` had into its form, as `pack_sequence_as` does after counting them again.
 
     If the structure was changed since, that function raises its error.
+
+    Args:
+      structure: the structure.
+      flat: the leaves.
+      expand_composites: whether composite tensors are structures of their components.
     """
     leaves = iter(flat)
     try:

@@ -200,7 +200,13 @@ class Primitive(Generic[P]):
 
 
 def quietly(kernel: Rule, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    """Runs a NumPy kernel without NumPy's floating-point warnings."""
+    """Runs a NumPy kernel without NumPy's floating-point warnings.
+
+    Args:
+      kernel: the NumPy function.
+      arrays: its operands.
+      attrs: its attributes.
+    """
     quiet_context = state.quiet
     try:
         return quiet_context.run(kernel, *arrays, **attrs)

@@ -61,6 +61,9 @@ def relaxed(first: Any, second: Any) -> Any:
 
     For example, shapes ``(2, 3)`` and ``(4, 3)`` give ``(None, 3)``.
 
+    Args:
+      first, second: the element specs.
+
     Raises:
       TypeError: the structures or dtypes differ.
     """

@@ -85,6 +85,10 @@ class ComputedConstants:
         """Evaluates a Relax variable: runs the call bound to it or, for a parameter, evaluates the captured tensor.
 
         Returns None if the value isn't constant or has too many elements.
+
+        Args:
+          var: the variable.
+          depth: the number of recursive calls that led here.
         """
         expression = self._bound_expression(var)
         if expression is None:
@@ -98,6 +102,10 @@ class ComputedConstants:
         """Evaluates the tensor that a parameter of the trace captures from outside the traced function.
 
         Returns None for a parameter that is an argument, and if the tensor isn't constant or has too many elements.
+
+        Args:
+          var: the parameter.
+          depth: the number of recursive calls that led here.
         """
         captures = self.trace.captures.values()
         captured: Any = next((tensor for tensor, param in captures if param._var.same_as(var)), None)

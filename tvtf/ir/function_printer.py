@@ -112,7 +112,10 @@ class FunctionPrinter:
     def _print_bindings(self, bindings: Sequence[Any], result: Any, depth: int) -> None:
         """Prints a line for each binding. A tuple is unpacked in the line of its binding, as in ``a, b = call(x)``.
 
-        ``result`` is the expression that the function or branch returns.
+        Args:
+          bindings: the bindings, in order.
+          result: the expression that the function or branch returns.
+          depth: the depth of indentation.
         """
         unpacked_items = unpacked(bindings, result)
         for binding in bindings:
@@ -175,7 +178,10 @@ class FunctionPrinter:
     def _print_function(self, label: str, var: ir.GlobalVar, depth: int) -> None:
         """Prints a function below the binding that uses it, or a reference if the function is printed already.
 
-        ``label`` says what the binding uses the function for, as ``body``; it is empty for the callee itself.
+        Args:
+          label: what the binding uses the function for, such as "body"; empty for the callee itself.
+          var: the variable of the function.
+          depth: the depth of indentation.
         """
         name = var.name_hint
         if name not in self.page.printed:

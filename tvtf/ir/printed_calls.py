@@ -130,6 +130,11 @@ def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
 
     For a parameter without a default, None and False count as defaults. For an attribute that isn't a parameter, () does,
     too.
+
+    Args:
+      prim: the primitive.
+      key: the name of the attribute.
+      value: its value.
     """
     parameter = inspect.signature(prim.front).parameters.get(key)
     if parameter is not None and parameter.default is not parameter.empty:

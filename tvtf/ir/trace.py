@@ -166,6 +166,11 @@ class Trace(GraphBuilder):
 
         Attributes that are functions, such as a loop's body, are traced to graphs first. The Relax call refers to these
         graphs by GlobalVars.
+
+        Args:
+          prim: the primitive.
+          inputs: its inputs.
+          attrs: its attributes.
         """
         operands = [self.own(x) for x in inputs]
         graphs, captured = traced_functions(self, prim, operands, attrs)

@@ -96,6 +96,10 @@ def _captured_by(graphs: Mapping[str, Graph], attrs: Mapping[str, Any]) -> list[
 
     The call's operands hold what was captured when the functions were first traced. Tracing them again may capture
     more: a deferred call in a loop's body may become a call of Python, which is a parameter of the program.
+
+    Args:
+      graphs: the graphs of the call's functions, by the names of their attributes.
+      attrs: the call's attributes.
     """
     captured_by_id: dict[int, Any] = {}
     for name, graph in graphs.items():

@@ -41,6 +41,10 @@ def _uses(value: Any, var: Any) -> bool:
 def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
     """Finds tuples that can be printed as ``a, b = call(x)``: only their items are used, and are bound right after them.
 
+    Args:
+      bindings: the bindings of a function or branch, in order.
+      result: the expression that it returns.
+
     Returns:
       A mapping from a tuple's variable to the variables of its items; None stands for an item that nothing uses.
     """

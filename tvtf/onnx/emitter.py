@@ -359,6 +359,11 @@ def _attribute_dtype(op: str, variable: str | None, attrs: dict[str, Any]) -> DT
     """Returns the dtype of an operator's output if the inputs don't determine the dtype.
 
     An attribute of the node may determine it, or the standard allows only one dtype. Otherwise returns None.
+
+    Args:
+      op: the name of the operator.
+      variable: the standard's name for the output's type, or None.
+      attrs: the attributes of the node.
     """
     for key in ("to", "dtype"):
         if key in attrs:

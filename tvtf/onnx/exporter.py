@@ -174,6 +174,10 @@ class _ModelBuilder:
 
         A Variable that the function updates becomes an input of the model. Other captured values become initializers
         (constants in the model).
+
+        Args:
+          outer: the Variable or tensor.
+          tensor_type: its type in the function.
         """
         name = outer.name.partition(":")[0] if isinstance(outer, Variable) else "constant"  # without the ":0"
         if id(outer) in self.updated_variables:

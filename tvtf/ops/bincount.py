@@ -153,6 +153,10 @@ def _computed_bin_count(numbers: Tensor, low: Tensor | None, high: Tensor | None
     """Returns the number of bins of bincount, if the numbers or the bounds are computed at run time.
 
     It is a symbolic dim. The program checks that no number is negative.
+
+    Args:
+      numbers: the numbers to count.
+      low, high: the least and the largest number of bins, or None.
     """
     # Without the -1, the maximum of no numbers would be the lowest of the dtype.
     extended = bind.concat(number([-1], numbers), flattened(numbers), axis=0)

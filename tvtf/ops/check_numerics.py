@@ -138,6 +138,10 @@ class _NumericsWatch:
         """Checks that the floating outputs of an op have no NaN or infinity.
 
         Eager outputs are checked at once. Outputs of traced ops are checked when the program runs.
+
+        Args:
+          prim: the primitive of the op.
+          inputs, outputs, attrs: the op's inputs, its output or outputs, and its attributes.
         """
         if prim.tf_name in _COPYING_OPS:  # such an op creates no NaN
             return

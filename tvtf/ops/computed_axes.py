@@ -191,7 +191,14 @@ def _expanded(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dic
 
 
 def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: dict[str, Any]) -> Tensor:
-    """Transposes ``x`` by a permutation that is computed at run time, after the checks of ``tf.transpose``."""
+    """Transposes ``x`` by a permutation that is computed at run time, after the checks of ``tf.transpose``.
+
+    Args:
+      function: the op; not used, like ``arguments``.
+      x: the tensor.
+      perm: the permutation.
+      arguments: the other arguments.
+    """
     rank = x.ndim
     if perm.ndim != 1:
         raise ArgumentError(f"perm must be rank 1, got shape {brackets(perm.shape)}", ValueError).for_op("Transpose")

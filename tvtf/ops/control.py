@@ -208,7 +208,13 @@ def _with_unknown_sizes(entry: TensorType, end: TensorType) -> TensorType:
 
 
 def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
-    """Returns the axes of a carried value whose size may change from one iteration to the next."""
+    """Returns the axes of a carried value whose size may change from one iteration to the next.
+
+    Args:
+      entry: the type of the carried value before the loop.
+      shapes: the declared shape of each carried value; empty if no size changes.
+      index: the position of the carried value.
+    """
     if not shapes:
         return set()
     return {

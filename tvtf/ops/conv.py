@@ -344,6 +344,10 @@ def _conv_onnx(
     """Emits ONNX's Conv for a convolution, between transposes of input, filter and result.
 
     ONNX has the channels before the spatial axes, and the op has the channels last.
+
+    Args:
+      strides, padding, dilations: an item for each spatial axis.
+      groups: the number of groups of channels.
     """
     # ``types`` isn't needed here, but all ONNX rules receive it
     x, w = inputs
@@ -362,6 +366,11 @@ def _input_grad_onnx(
     """Emits ONNX's ConvTranspose for a convolution's gradient with respect to its input.
 
     The input's last elements that no window reached become output padding.
+
+    Args:
+      shape: the shape of the input.
+      strides, padding, dilations: an item for each spatial axis.
+      groups: the number of groups of channels.
     """
     cotangent, w = inputs
     (_, w_type), _ = types
@@ -564,7 +573,14 @@ def conv_input_grad(
     dilations: Sizes,
     groups: int,
 ) -> Any:
-    """Returns the cotangent of ``conv``'s input of that ``shape``; also the transposed convolution."""
+    """Returns the cotangent of ``conv``'s input of that ``shape``; also the transposed convolution.
+
+    Args:
+      cotangent: the cotangent of the convolution's result.
+      w: the filter.
+      shape: the shape of the input.
+      strides, padding, dilations, groups: as for ``conv``.
+    """
     return (cotangent, w), {
         "shape": shape,
         "strides": strides,
@@ -593,7 +609,14 @@ def conv_input_grad(
 def conv_filter_grad(
     x: Tensor, cotangent: Tensor, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> Any:
-    """Returns the cotangent of ``conv``'s filter of that ``shape``."""
+    """Returns the cotangent of ``conv``'s filter of that ``shape``.
+
+    Args:
+      x: the input.
+      cotangent: the cotangent of the convolution's result.
+      shape: the shape of the filter.
+      strides, padding, dilations, groups: as for ``conv``.
+    """
     return (x, cotangent), {
         "shape": shape,
         "strides": strides,

@@ -28,7 +28,13 @@ def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
     """Converts a convolution's input and filter to tensors of the same dtype, and checks their ranks.
 
-    ``rank`` is the number of spatial axes. The input may have more than one batch axis.
+    The input may have more than one batch axis.
+
+    Args:
+      x: the input.
+      w: the filter.
+      rank: the number of spatial axes.
+      op: the name of the op in error messages.
     """
     x, w = operands(x, w)
     if x.ndim < rank + 2:
@@ -71,6 +77,13 @@ def _convolve_one_batch_axis(
     """Convolves an input that has a single batch axis.
 
     An input with channels first is transposed to channels last, and the result is transposed back.
+
+    Args:
+      x: the input.
+      w: the filter.
+      strides, padding, dilations: TensorFlow's arguments.
+      has_channels_first: whether the channels come before the spatial axes.
+      op: the name of the op in error messages.
     """
     if has_channels_first:
         x = channels_last(x)

@@ -51,7 +51,11 @@ def _batch(name: str) -> Any:
 def _take_onnx(
     emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, first: int, second: int
 ) -> None:
-    """Emits ONNX's Einsum for the diagonal of two axes, such as ``abb->ab`` for the axes 1 and 2 of rank 3."""
+    """Emits ONNX's Einsum for the diagonal of two axes, such as ``abb->ab`` for the axes 1 and 2 of rank 3.
+
+    Args:
+      first, second: the two axes.
+    """
     (x_type,), _ = types
     letters = [chr(ord("a") + axis) for axis in range(len(x_type.shape))]
     letters[second] = letters[first]

@@ -127,7 +127,15 @@ def _empty_result(x: np.ndarray, axis: int, size: int) -> np.ndarray:
 
 
 def _half_vjp(cotangent: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
-    """Returns the cotangent of a real transform's input: pads that of the spectrum, and transforms it back."""
+    """Returns the cotangent of a real transform's input: pads that of the spectrum, and transforms it back.
+
+    Args:
+      cotangent: the cotangent of the spectrum ``y``.
+      y: the spectrum; not used.
+      x: the real input.
+      axes: the axes of the transform, of which the last is halved.
+      norm: how the transform is scaled.
+    """
     last = x.ndim + axes[-1]
     size = x._type.shape[axes[-1]]
     missing = simplify_dim(size - cotangent._type.shape[last])

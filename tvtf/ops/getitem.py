@@ -218,6 +218,11 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> AxisSlice:
     """Returns the :class:`AxisSlice` of a Python slice of an axis.
 
     Its step must be known while tracing, because the sign of the step decides how bounds are clamped.
+
+    Args:
+      part: the slice.
+      extent: the size of the axis.
+      axis: the index of the axis, for error messages.
     """
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
@@ -379,7 +384,11 @@ def strided_slice(
 
 
 def _require_vectors(begin: Any, end: Any, strides: Any) -> None:
-    """Raises TensorFlow's error unless the arguments of strided_slice are vectors of one length."""
+    """Raises TensorFlow's error unless the arguments of strided_slice are vectors of one length.
+
+    Args:
+      begin, end, strides: the arguments.
+    """
     shapes = [_shape_of_numbers(argument) for argument in (begin, end, strides)]
     are_vectors = all(len(shape) == 1 for shape in shapes)
     if not are_vectors or not all(agree_dim(shape[0], shapes[0][0]) for shape in shapes):

@@ -182,6 +182,10 @@ def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
     """Computes band_part, which sets elements outside a diagonal band to 0, for widths that are computed at run time.
 
     The program checks each width against the number of rows or columns. A negative width keeps all on its side.
+
+    Args:
+      x: the matrices.
+      num_lower, num_upper: the number of diagonals to keep below and above the main diagonal.
     """
     if x.ndim < 2:
         message = f"input must be at least 2-dim, received shape: {brackets(x.shape)}"
@@ -358,7 +362,10 @@ def _is_of_any_length(sizes: Any) -> bool:
 def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
     """Computes ``broadcast_dynamic_shape`` at run time, for shapes whose rank is unknown while tracing.
 
-    The two shapes are vectors. The shorter vector is padded with ones in front.
+    The shorter vector is padded with ones in front.
+
+    Args:
+      shape_x, shape_y: the shapes, which are vectors.
     """
     symbolic_dtypes = [shape.dtype for shape in (shape_x, shape_y) if isinstance(shape, SymbolicTensor)]
     dtype = symbolic_dtypes[0] if symbolic_dtypes else int32

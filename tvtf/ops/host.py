@@ -358,6 +358,11 @@ on_failure: list[Callable[[int], None]] = []
 def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Runs a primitive's NumPy kernel and returns results that share no memory with the inputs.
 
+    Args:
+      prim: the primitive.
+      attrs: its attributes.
+      inputs: its inputs.
+
     Raises:
       InvalidArgumentError: the kernel rejected its inputs; the error names the op.
     """

@@ -193,6 +193,10 @@ def _matmul_onnx(
     """Emits ONNX's MatMul for a matrix product, after transposes of the operands where the op's flags demand them.
 
     MatMul has no flags for transposed operands.
+
+    Args:
+      transpose_a, transpose_b: whether each operand is transposed.
+      output_type: the dtype to compute in, or None for that of the operands.
     """
     operands = []
     input_types, _ = types

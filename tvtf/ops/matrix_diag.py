@@ -350,6 +350,11 @@ def _symbolic_diagonal_number(x: Tensor, k: Any, align: str) -> int | None:
     """Returns the index of the single diagonal to extract from matrices of symbolic size.
 
     Returns None for matrices of static size, and for several diagonals, which need indices known while tracing.
+
+    Args:
+      x: the matrices.
+      k: the index of a diagonal, or those of the lowest and the highest.
+      align: how shorter diagonals are aligned.
     """
     if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
         return None

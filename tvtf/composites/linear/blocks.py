@@ -425,6 +425,9 @@ def _sum_of_products(left_operators: Sequence[Any], right_operators: Sequence[An
     """Returns the sum of the products of corresponding operators in two lists.
 
     A product without a special form for sums is converted to a dense matrix first.
+
+    Args:
+      left_operators, right_operators: the left and the right factors.
     """
     products = []
     for left, right in zip(left_operators, right_operators):

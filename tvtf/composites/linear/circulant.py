@@ -320,6 +320,11 @@ class LinearOperatorToeplitz(LinearOperator):
 
         The circulant matrix has the Toeplitz matrix as its upper left block. Its first column is ``col``, a zero, and
         ``row`` reversed without the first element. ``x`` is padded with zeros.
+
+        Args:
+          x: the matrix of shape (..., domain, k).
+          adjoint: whether to multiply by the operator's conjugate transpose.
+          adjoint_arg: whether to multiply the conjugate transpose of ``x``.
         """
         # Both have the same batch dims, as in TensorFlow.
         col = convert_to_tensor(self.col)

@@ -140,7 +140,15 @@ def _offset_indices(params: Any, indices: Any, rank: int) -> Any:
 def gather_nd(
     function: Any, params: Any, indices: Any, batch_dims: int = 0, name: Any = None, bad_indices_policy: str = ""
 ) -> Any:
-    """Implements ``tf.gather_nd`` for ragged params or indices."""
+    """Implements ``tf.gather_nd`` for ragged params or indices.
+
+    Args:
+      function: the ``gather_nd`` of dense tensors; not used.
+      params: the tensor to gather from.
+      indices: the index vectors, along the last axis.
+      batch_dims: the number of batch dims, which must be 0.
+      bad_indices_policy: TensorFlow's argument; not used.
+    """
     if batch_dims:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
     values = as_tensor(params)
@@ -187,6 +195,10 @@ def _gather_at_vectors(params: RaggedTensor, index_vectors: Tensor) -> Any:
     """Gathers slices of a ragged tensor at the rows of a matrix.
 
     For each ragged axis, an index is replaced by its position in the values: the start of the row plus the next index.
+
+    Args:
+      params: the ragged tensor.
+      index_vectors: a matrix, whose rows are index vectors.
     """
     value_positions = index_vectors[:, 0]
     values = params

@@ -121,6 +121,11 @@ def ragged_dense(values: Tensor, splits: Tensor, default: Tensor, width: Any) ->
 def positive_axis(axis: Any, rank: int, argument: str = "axis") -> int:
     """Converts a possibly negative axis to a non-negative one.
 
+    Args:
+      axis: the axis.
+      rank: the rank of the tensor.
+      argument: the argument's name in error messages.
+
     Raises:
       TypeError: the axis is not an int. ValueError: the axis is out of bounds.
     """

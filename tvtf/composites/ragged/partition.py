@@ -384,7 +384,12 @@ def _are_nonnegative(x: Tensor) -> Tensor:
 
 
 def _check_starts(array: np.ndarray, value_count: np.ndarray) -> None:
-    """Raises TensorFlow's error unless row starts ascend from 0, and are at most the number of values."""
+    """Raises TensorFlow's error unless row starts ascend from 0, and are at most the number of values.
+
+    Args:
+      array: the row starts.
+      value_count: the number of values.
+    """
     if array.size:
         starts = EagerTensor(array)
         assert_if_false(array[0] == 0, assert_equal, starts[:1], zeros_like(starts[0]), message=_STARTS)

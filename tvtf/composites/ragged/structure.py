@@ -352,7 +352,14 @@ def _logsumexp(function: Any, input_tensor: Any, axis: Any = None, keepdims: boo
 
 
 def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
-    """Implements ``tf.math.reduce_variance`` for ragged tensors: the mean square minus the squared mean."""
+    """Implements ``tf.math.reduce_variance`` for ragged tensors: the mean square minus the squared mean.
+
+    Args:
+      function: the ``reduce_variance`` of dense tensors; not used.
+      input_tensor: the ragged tensor.
+      axis: the axes to reduce; None for all.
+      keepdims: whether the reduced axes keep size 1.
+    """
     if input_tensor.dtype.is_complex:
         raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
     reduce_mean = public_names()["reduce_mean"]

@@ -168,7 +168,12 @@ def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
 
 
 def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
-    """Adds a sparse and a dense tensor of the same shape: adds the sparse values at their indices of the dense tensor."""
+    """Adds a sparse and a dense tensor of the same shape: adds the sparse values at their indices of the dense tensor.
+
+    Args:
+      sp: the sparse tensor.
+      other: the dense tensor.
+    """
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):

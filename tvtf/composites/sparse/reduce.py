@@ -114,7 +114,13 @@ def _gathered_shape(sp: SparseTensor, axes: list[int]) -> Tensor:
 
 
 def _reduced_axes(axis: Any, rank: int, op: str) -> set[int]:
-    """Converts the argument ``axis`` of a reduction, None for all axes, to a set of non-negative axes."""
+    """Converts the argument ``axis`` of a reduction, None for all axes, to a set of non-negative axes.
+
+    Args:
+      axis: the argument.
+      rank: the rank of the tensor.
+      op: the name of the op in error messages.
+    """
     axes = range(rank) if axis is None else static_value(operand(axis, int32, 3), "axis")
     requested = np.ravel(axes).tolist()
     for each in requested:

@@ -191,6 +191,10 @@ def _set_times(builder: Builder, seconds: Mapping[str, float]) -> None:
 
     Loops are compiled to kernels ``loop``, ``loop_1`` ..., which are matched with the loops in order. If the numbers of
     loops and of such kernels differ, loops get no time.
+
+    Args:
+      builder: holds the graph, and the kernel of each node.
+      seconds: the time of each kernel by its name.
     """
     call_counts = Counter(builder.kernel_of.values())
     loop_nodes = [index for index, name in builder.kernel_of.items() if name in LOOPS]

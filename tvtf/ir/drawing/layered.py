@@ -48,6 +48,9 @@ class _Layers:
         """Returns the items along an edge: its two boxes, and between them a new point for each row that the edge crosses.
 
         The points take room in their rows: the edge passes between the boxes of a row.
+
+        Args:
+          tail, head: the indices of the boxes that the edge connects.
         """
         points = []
         for row in range(self.rank[tail] + 1, self.rank[head]):

@@ -93,6 +93,10 @@ def _power_from_bits(base_bits: ir.Expr, exponent: ir.Expr) -> ir.Expr:
     """Computes a float64 power from the bits of the base's magnitude, which is split into 2**n * m.
 
     The mantissa m is near 1 or near 1.5 (the reference). For the logarithm only the distance to the reference matters.
+
+    Args:
+      base_bits: the bits of the base's magnitude.
+      exponent: the exponent.
     """
     mantissa = base_bits & _int64(MANTISSA)
     is_near_two = mantissa >= _int64(BELOW_TWO)

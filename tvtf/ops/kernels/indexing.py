@@ -173,6 +173,9 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, initial: Any, co
         """Emits a segment reduction, such as a sum, as a loop over blocks of the result's rows.
 
         A block is filled with ``initial``. Then the input's rows of the block's segments are combined with it.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
         """
         with IRBuilder() as builder:
             rows_in = _flat(ins[0])
@@ -253,6 +256,9 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
         """Emits a scatter, such as an addition of slices at index vectors, as a loop over blocks of the result's rows.
 
         A block is copied from the old tensor. Then the updates at index vectors into the block are combined with it.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
         """
         with IRBuilder() as builder:
             (old, index_vectors, new), out = map(_flat, ins), _flat(outs[0])

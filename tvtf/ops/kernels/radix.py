@@ -33,7 +33,11 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
     digit_count = int(code_dtype.removeprefix("uint")) // 8
 
     def build_ir(ins: Any, outs: Any) -> Any:
-        """Emits a radix sort of each row by its keys, which are unsigned integers."""
+        """Emits a radix sort of each row by its keys, which are unsigned integers.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
+        """
         with IRBuilder() as builder:
             # The first output buffer is the result, the others are work space.
             keys, *order_buffers = (flat_buffer(buffer) for buffer in (ins[0], *outs))

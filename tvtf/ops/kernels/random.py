@@ -407,7 +407,11 @@ def completed(drawn_numbers: te.Tensor, state: te.Tensor, shape: Shape, reserved
     dtype = str(drawn_numbers.dtype)
 
     def build_ir(ins: Any, outs: Any) -> Any:
-        """Emits a loop over groups of numbers. It copies each group, and draws the group again if it is incomplete."""
+        """Emits a loop over groups of numbers. It copies each group, and draws the group again if it is incomplete.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
+        """
         with IRBuilder() as builder:
             numbers, start, out = map(FlatProxy, (*ins, outs[0]))
             # One task has PART numbers, or fewer at the end.
@@ -470,7 +474,11 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def build_ir(ins: Any, outs: Any) -> Any:
-        """Emits a Fisher-Yates shuffle of 0, 1, ...: swaps each position with a random one that isn't before it."""
+        """Emits a Fisher-Yates shuffle of 0, 1, ...: swaps each position with a random one that isn't before it.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
+        """
         with IRBuilder() as builder:
             random_words, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):

@@ -106,6 +106,10 @@ def select(condition: Any, if_true: Any, if_false: Any) -> Any:
     """Returns one of two values by a condition.
 
     A loaded bool is compared with 0, because TVM fails to negate a loaded bool.
+
+    Args:
+      condition: the condition.
+      if_true, if_false: the values.
     """
     if isinstance(condition, (Call, TensorLoad)):
         condition = tirx.NE(condition.astype("int8"), tirx.const(0, "int8"))

@@ -53,7 +53,11 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     inner_size = product(shape[axis + 1 :])
 
     def build_ir(ins: Any, outs: Any) -> Any:
-        """Emits a cumulative op as a loop along the axis. It computes each element from the element before it."""
+        """Emits a cumulative op as a loop along the axis. It computes each element from the element before it.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
+        """
         with IRBuilder() as builder:
             sources = [flat_buffer(buffer) for buffer in ins]
             out = flat_buffer(outs[0])

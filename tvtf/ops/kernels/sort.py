@@ -41,7 +41,11 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
         return order_by_digits(x, descending)
 
     def build_ir(ins: Any, outs: Any) -> Any:
-        """Emits a sort of each row's indices by the row's keys."""
+        """Emits a sort of each row's indices by the row's keys.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
+        """
         with IRBuilder() as builder:
             keys, indices, spare = (flat_buffer(buffer) for buffer in (ins[0], *outs))
             with rows(count, count * length) as row:
@@ -159,6 +163,9 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
         """Emits a search for the k largest keys of each row.
 
         A loop over the row inserts each key into the sorted k largest so far, if the key belongs there.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
         """
         with IRBuilder() as builder:
             keys, indices, best = (flat_buffer(buffer) for buffer in (ins[0], *outs))
@@ -207,7 +214,11 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     values = cast(values, accumulator_dtype(str(values.dtype)))
 
     def build_ir(ins: Any, outs: Any) -> Any:
-        """Emits a binary search for the position of each value in the value's row of the sorted sequence."""
+        """Emits a binary search for the position of each value in the value's row of the sorted sequence.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
+        """
         with IRBuilder() as builder:
             sequence_values, targets, out = (flat_buffer(buffer) for buffer in (*ins, *outs))
             with rows(count * width, count * width) as position:

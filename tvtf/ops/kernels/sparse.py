@@ -27,6 +27,9 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
 
         One loop fills the result with zeros. Then, for each block of columns, a loop over all sparse elements adds the
         element's value times a row of the dense matrix to a row of the result. Elements out of range are skipped.
+
+        Args:
+          ins, outs: the buffers of the inputs and of the results.
         """
         with IRBuilder() as builder:
             element_indices, element_values, dense = map(flat_buffer, ins)
