@@ -241,7 +241,13 @@ numpy_like("triu", shows="[[1, 2], [3, 4]]")(_make_triangle("triu", False))
 
 @numpy_like("vander", shows="[1, 2, 3], 3")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """Returns the Vandermonde matrix of a vector: row ``i`` has the powers of element ``i``."""
+    """Returns the Vandermonde matrix of a vector: row ``i`` has the powers of element ``i``.
+
+    Args:
+      x: the vector.
+      N: the number of powers; None for the size of ``x``.
+      increasing: whether the powers ascend.
+    """
     x = to_tensor(x)
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array")

@@ -330,6 +330,9 @@ def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
     """Computes elementwise greatest common divisors of two integer tensors by Euclid's algorithm.
 
     The loop ends when all elements are done.
+
+    Args:
+      x1, x2: the integer tensors.
     """
     if not x1.dtype.is_integer:
         raise ValueError("Arguments to gcd must be integers.")

@@ -251,7 +251,12 @@ def _make_split(axis: int) -> Callable[..., list[Tensor]]:
     """Creates NumPy's ``vsplit``, ``hsplit`` or ``dsplit``, which split a tensor along a fixed axis."""
 
     def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-        """Splits an array along ``axis`` into equal sections, or at the given indices."""
+        """Splits an array along ``axis`` into equal sections, or at the given indices.
+
+        Args:
+          ary: the array.
+          indices_or_sections: the number of sections, or the indices at which to split.
+        """
         ary = to_tensor(ary)
         # NumPy's `hsplit` splits a vector along its only axis.
         split_axis = 0 if axis == 1 and ary.ndim == 1 else axis

@@ -259,6 +259,12 @@ def _sparse_column(values: Any, prefix: ErrorPrefix, key: str, dtype: Any, *_: A
     """Returns the indices, values and shape of a sparse matrix, from each example's values of a feature.
 
     The matrix has a row for each example. All column parsers have these parameters.
+
+    Args:
+      values: the values of the feature, for each example.
+      prefix: the beginning of error messages; not used.
+      key: the name of the feature; not used.
+      dtype: the dtype of the values.
     """
     rows, lengths = _rows_and_lengths(values)
     indices = np.empty((sum(lengths), 2), np.int64)

@@ -225,6 +225,11 @@ def _build_list_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
     """Builds the tensor of a column of feature lists from the tensors to which the column was parsed.
 
     A ragged column has the values, the row splits of features and, for a batch, the row splits of examples.
+
+    Args:
+      kind: the kind of the column, such as "ragged".
+      tensors: the tensors to which it was parsed.
+      single: whether one example was parsed, rather than a batch.
     """
     if kind != "ragged":
         return _build_tensor(kind, tensors, single)

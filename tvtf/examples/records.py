@@ -77,6 +77,11 @@ def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, 
 def _unquoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
     """Parses an unquoted CSV field that starts at ``position``; returns the field and the position after it.
 
+    Args:
+      line: the line.
+      position: the start of the field.
+      delimiter: the byte between fields.
+
     Raises:
       ArgumentError: the field contains a quote.
     """

@@ -88,6 +88,12 @@ def _add_map_entry_type(message: Any, package: str, name: str, value_type: str) 
     """Adds a message type for the entries of a map field, with a key and a value.
 
     Returns the type of the map field in the form that `_add_field` parses: ``"Message.NameEntry*"``.
+
+    Args:
+      message: the message that has the map field.
+      package: the package of the message.
+      name: the name of the map field.
+      value_type: the type of its values.
     """
     camel_case_name = "".join(part.capitalize() for part in name.split("_"))
     entry = message.nested_type.add(name=f"{camel_case_name}Entry")

@@ -139,6 +139,10 @@ def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
     """Decompresses the pixels of a PNG file, by Pillow; returns an array of shape (height, width, channels).
 
     Samples keep the file's depth, as uint8 or uint16. In total, that takes three to four times the result's memory.
+
+    Args:
+      header: the file's header.
+      compressed: the compressed pixels.
     """
     module = pillow("PNG")
     mode, layouts = PILLOW_LAYOUTS[header.pixel_bits]  # a layout selects one byte of each sample

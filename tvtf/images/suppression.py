@@ -105,7 +105,12 @@ def _overlaps_types(overlaps: TensorType, scores: TensorType, *rest: TensorType,
 
 
 def _selected_types(boxes: TensorType, scores: TensorType, count: Any) -> tuple[TensorType, ...]:
-    """Checks that there is a score for each box; returns the types of the selected indices and scores."""
+    """Checks that there is a score for each box; returns the types of the selected indices and scores.
+
+    Args:
+      boxes, scores: the types of the boxes and of their scores.
+      count: the number of selected boxes.
+    """
     if len(scores.shape) != 1:
         raise ArgumentError(f"scores must be 1-D{brackets(scores.shape)}")
     box_count, score_count = boxes.shape[0], scores.shape[0]

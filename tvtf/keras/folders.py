@@ -80,7 +80,14 @@ def _patch_save_model(module: Any) -> None:
 
     @functools.wraps(keras_save_model)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
-        """Saves a model as a Keras file, or as a folder with a saved model if the path has no file extension."""
+        """Saves a model as a Keras file, or as a folder with a saved model if the path has no file extension.
+
+        Args:
+          model: the Keras model.
+          filepath: the path of the file or folder.
+          overwrite: whether an existing file or folder is replaced.
+          zipped: Keras's argument; only for Keras files.
+        """
         is_folder = _is_folder_or_checkpoint(filepath) and kwargs.get("save_format") in ("tf", None, False)
         if not is_folder or zipped is not None:  # only Keras's own files can be zipped
             return keras_save_model(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
@@ -259,7 +266,13 @@ def _patch_save_weights(module: Any) -> None:
 
     @functools.wraps(keras_save_weights)
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
-        """Saves weights as a Keras file, or as a checkpoint if the path has no file extension."""
+        """Saves weights as a Keras file, or as a checkpoint if the path has no file extension.
+
+        Args:
+          filepath: the path of the file or checkpoint.
+          overwrite: whether existing files are replaced.
+          max_shard_size: Keras's argument; only for Keras files.
+        """
         if not _is_folder_or_checkpoint(filepath) or max_shard_size is not None:  # only Keras's own files have shards
             return keras_save_weights(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
         from tvtf.train.checkpoint_state import (
@@ -283,7 +296,12 @@ def _patch_load_weights(module: Any) -> None:
 
     @functools.wraps(keras_load_weights)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
-        """Loads weights from a Keras file, or from a checkpoint, which has an index file."""
+        """Loads weights from a Keras file, or from a checkpoint, which has an index file.
+
+        Args:
+          filepath: the path of the file or checkpoint.
+          skip_mismatch: Keras's argument; only for Keras files.
+        """
         if not _is_folder_or_checkpoint(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
             return keras_load_weights(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):

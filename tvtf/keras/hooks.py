@@ -145,7 +145,12 @@ def _build_under_lock(module: ModuleType) -> None:
     keras_apply = module.BaseOptimizer.apply
 
     def apply_after_build(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
-        """Applies gradients to Variables. Before the first step it creates the optimizer's Variables under a lock."""
+        """Applies gradients to Variables. Before the first step it creates the optimizer's Variables under a lock.
+
+        Args:
+          grads: the gradients.
+          trainable_variables: the Variables to train; None for those that the optimizer was built for.
+        """
         if trainable_variables is not None and len(grads):
             trainable_variables = list(trainable_variables)
             with _build_lock:

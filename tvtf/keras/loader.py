@@ -135,6 +135,12 @@ class Finder:
 
         The name ``tensorflow`` imports tvtf. In a copy of Keras, the name ``keras`` imports the copy. ``importlib`` is
         replaced by a view whose ``import_module`` does the same. All other imports are Python's own.
+
+        Args:
+          name: the name of the module.
+          globals, locals: Python's arguments: the namespaces of the importing code.
+          fromlist: the names to import from the module; empty for ``import name``.
+          level: the number of leading dots in a relative import; 0 for an absolute one.
         """
         top_package = name.partition(".")[0]
         if level == 0 and top_package == "tensorflow":  # level 0: an absolute import

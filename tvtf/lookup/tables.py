@@ -161,7 +161,12 @@ class _Entries:
     def arrays(
         self, key_dtype: DType, value_dtype: DType, value_shape: tuple[int, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns all keys as a vector, and their values as an array of shape ``(len(keys), *value_shape)``."""
+        """Returns all keys as a vector, and their values as an array of shape ``(len(keys), *value_shape)``.
+
+        Args:
+          key_dtype, value_dtype: the dtypes of the keys and the values.
+          value_shape: the shape of one value.
+        """
         keys = to_array(list(self.rows), key_dtype)
         values = np.empty((len(self.rows), *value_shape), value_dtype.np)
         for i, row in enumerate(self.rows.values()):

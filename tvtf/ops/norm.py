@@ -118,6 +118,14 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
 
     The op is linear in g, and symmetric. Let < > be row means, s the standardised x, r the inverse deviation of x,
     p = <c s> and q = <g s>. Then x gets ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``.
+
+    Args:
+      c: the cotangent of the result.
+      y: the result; not used.
+      g: the cotangent that ``layer_norm_grad`` takes.
+      x: the input of ``layer_norm``.
+      first: the first of the normalised axes.
+      epsilon: a small number that is added to the variance.
     """
     # ``y`` isn't needed here, but all gradient rules receive it
     centered = bind.subtract(x, _mean(x, first))
@@ -143,6 +151,13 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, firs
 
     The primitive accepts one scale and one offset for all rows. Scales or offsets that differ by item are applied
     afterwards.
+
+    Args:
+      size: the number of items.
+      inputs: ``x``, the scale and the offset.
+      batched: for each input, whether its first axis is that of the items.
+      first: the first of the normalised axes.
+      epsilon: a small number that is added to the variance.
     """
     x, scale, offset = inputs
     x_batched, scale_batched, offset_batched = batched

@@ -303,6 +303,11 @@ def _max_indices(emitter: NodeEmitter, x: str, window: Sizes, strides: Sizes, pa
     """Emits ONNX's MaxPool, and returns the name of its second result, which has an index for each window.
 
     The index is that of the window's first largest value in the flattened input.
+
+    Args:
+      emitter: adds the nodes.
+      x: the name of the input, with channels first.
+      window, strides, padding: an item for each spatial axis.
     """
     indices = emitter.temp()
     maxima = emitter.temp()  # the first result, which isn't used

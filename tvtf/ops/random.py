@@ -94,7 +94,12 @@ def _no_gradient(cotangent: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tup
 def _draw_op(tf_name: str, name: str, domain: Sequence[DType], numpy: Callable[..., Any], **columns: Any) -> Any:
     """Declares an op that draws random numbers of a dtype in ``domain``, as a function of a seed.
 
-    ``name`` is that of its kernel in ``tvtf.ops.kernels.random``.
+    Args:
+      tf_name: TensorFlow's name of the op.
+      name: the name of its kernel in ``tvtf.ops.kernels.random``.
+      domain: the dtypes.
+      numpy: the function that draws the numbers as an array.
+      columns: other rules of the primitive.
     """
     lower = kernel(f"random.{name}")
     samples = _samples(domain)
@@ -152,6 +157,11 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
     """Checks the seed and the bounds of random integers, and returns the type of the integers.
 
     The bounds must be scalars, both int32 or both int64.
+
+    Args:
+      seed: the type of the seed.
+      low, high: the types of the bounds.
+      shape: the shape of the result.
     """
     check_seed(seed)
     for name, bound in (("minval", low), ("maxval", high)):
@@ -219,6 +229,9 @@ def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
     Each step is rounded as in TensorFlow's kernel. Functions are computed in float64 and then rounded, to get the same
     bits as compiled code. The float32 functions of NumPy and of compiled code differ in their last bits.
+
+    Args:
+      first, second: the uniform numbers, one pair for each index.
     """
     dtype = first.dtype
     angle = (2 * np.pi * second.astype(np.float64)).astype(dtype)
@@ -437,6 +450,10 @@ def _check_uniform(dtype: DType, minval: Any, maxval: Any) -> None:
     """Checks dtype and limits of uniform random numbers, with TensorFlow's errors.
 
     Without limits, integers span the whole range of the dtype.
+
+    Args:
+      dtype: the dtype of the numbers.
+      minval, maxval: the limits, or None.
     """
     if dtype not in _UNIFORM:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")

@@ -88,7 +88,10 @@ def rounds(n: Nodes, counter: Words, key: Words) -> Words:
 def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
     """Emits ONNX nodes for the four counter words and the two key words of the random generator Philox.
 
-    ``seed`` is a seed of two integers, or a generator state of three, which has the words themselves.
+    Args:
+      n: emits nodes.
+      seed: the name of a seed of two integers, or of a generator's state of three, which has the words themselves.
+      seed_type: the type of the seed.
     """
     seed_int64 = seed if seed_type.dtype is int64 else n.emitter.cast(seed, int64)
     words: list[str] = []
@@ -261,6 +264,11 @@ def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
 
     Functions are computed in float64, then rounded. ``random._box_muller`` does the same, so eager calls give the same
     bits.
+
+    Args:
+      n: emits nodes.
+      first, second: the names of the uniform numbers.
+      dtype: the dtype of the numbers.
     """
     emitter = n.emitter
 

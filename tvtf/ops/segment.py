@@ -63,6 +63,11 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segment_ids") -> None:
     """Checks the dtype of segment ids. TensorFlow checks the dtype before any shape.
 
+    Args:
+      ids: the segment ids.
+      attribute: the op's attribute for their dtype, for the error message.
+      parameter: the op's parameter, for the error message.
+
     Raises:
       ArgumentError: the dtype is neither int32 nor int64.
     """

@@ -72,6 +72,13 @@ def _strided_batch(
     """Computes ``strided_slice`` for a leading batch axis (the batch rule for ``vectorized_map``).
 
     The batch axis is taken as a whole. The op's own axes move by one.
+
+    Args:
+      size_: the number of items.
+      inputs: the primitive's input.
+      batched: whether it has the batch axis.
+      begin, size, strides: an item for each axis.
+      checked: the axes that are checked at run time.
     """
     # ``size_`` and ``batched`` aren't needed here, but all batch rules receive them
     (x,) = inputs
@@ -178,6 +185,10 @@ def _grad_nodes(
     """Emits ONNX nodes for strided_slice's gradient, which places the cotangent into zeros of ``shape``.
 
     Along each axis, a step above 1 interleaves zeros, and a negative step reverses the axis. Then all axes are padded.
+
+    Args:
+      shape: the shape of the sliced tensor.
+      begin, strides: an item for each axis.
     """
     (value,) = inputs
     (cotangent_type,), _ = types
@@ -328,7 +339,17 @@ def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wr
 def _dynamic_vjp(
     cotangent: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
 ) -> tuple[Any, ...]:
-    """Returns the cotangent of ``x``, which is zero outside the window; the starts have none."""
+    """Returns the cotangent of ``x``, which is zero outside the window; the starts have none.
+
+    Args:
+      cotangent: the cotangent of the window ``y``.
+      y: the window; not used.
+      x: the sliced tensor.
+      starts: the start of the window along each of ``axes``.
+      axes: the sliced axes.
+      sizes: the sizes of the window along them.
+      wrap: whether a negative start counts from the end.
+    """
     grad = bind.dynamic_slice_grad(
         cotangent, *starts, axes=axes, extents=tuple(x._type.shape[axis] for axis in axes), wrap=wrap
     )
@@ -338,7 +359,13 @@ def _dynamic_vjp(
 def _dynamic_nodes(
     emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, axes: Any, sizes: Any, wrap: bool
 ) -> None:
-    """Emits ONNX's Slice for ``dynamic_slice``, with bounds computed at run time."""
+    """Emits ONNX's Slice for ``dynamic_slice``, with bounds computed at run time.
+
+    Args:
+      axes: the sliced axes.
+      sizes: the sizes of the window along them.
+      wrap: whether a negative start counts from the end; not used.
+    """
     x, *starts = inputs
     (x_type, *_), _ = types
     begin = _starts(emitter, starts, x_type.shape, axes)
@@ -460,6 +487,11 @@ def _place_nodes(
     """Emits ONNX's Pad for dynamic_slice's gradient, which places the cotangent of the slice into zeros.
 
     The padding before an axis is the start of the window, the padding after it is the remainder of the axis.
+
+    Args:
+      axes: the sliced axes.
+      extents: the sizes of the sliced tensor along them.
+      wrap: whether a negative start counts from the end.
     """
     # ``wrap`` isn't needed here, but all ONNX rules receive it
     cotangent, *starts = inputs

@@ -467,6 +467,10 @@ def _search_nodes(
     """Emits ONNX nodes for searchsorted, which count the elements of the sorted row that are below each value.
 
     For "right", they count the elements that aren't above the value. Broadcasting compares each value with a whole row.
+
+    Args:
+      side: "left" or "right".
+      out_type: the dtype of the positions.
     """
     # ``types`` isn't needed here, but all ONNX rules receive it
     sequence, values = inputs

@@ -288,7 +288,14 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
 
 
 def _check_cosine_arguments(x: Tensor, transform_type: Any, axis: Any, norm: Any) -> None:
-    """Checks the arguments of a discrete cosine transform. Raises TensorFlow's error for a wrong one."""
+    """Checks the arguments of a discrete cosine transform. Raises TensorFlow's error for a wrong one.
+
+    Args:
+      x: the tensor to transform.
+      transform_type: 1 to 4.
+      axis: the axis, which must be -1.
+      norm: None or "ortho".
+    """
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if transform_type not in (1, 2, 3, 4):

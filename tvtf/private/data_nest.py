@@ -60,6 +60,10 @@ def map_structure(func: Callable[..., Any], *structure: Any, **check_types_dict:
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
     """Raises an error if two nests differ in structure, where lists are leaves.
 
+    Args:
+      nest1, nest2: the nests.
+      check_types: whether the types of the structures are compared, too.
+
     Raises:
       ValueError: the structures differ.
       TypeError: the types of the structures differ, and ``check_types`` is set.

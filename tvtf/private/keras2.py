@@ -110,7 +110,9 @@ class GlobalOpDispatcher(OpDispatcher):
 def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_requested: bool = False) -> Any:
     """Wraps a function so that AutoGraph converts its Python control flow when the function is called.
 
-    The other parameters are TensorFlow's, and have no effect.
+    Args:
+      f: the function.
+      ctx, convert_by_default, user_requested: TensorFlow's arguments; not used.
     """
 
     @wraps(f)

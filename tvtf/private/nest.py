@@ -277,6 +277,11 @@ def flatten_with_joined_string_paths(
     """Returns the leaves of a nested structure, each with its path as a string.
 
     For example, ``{"a": [1, 2]}`` gives ``[("a/0", 1), ("a/1", 2)]``.
+
+    Args:
+      structure: the structure.
+      separator: the text between the steps of a path.
+      expand_composites: whether composite tensors are structures of their components.
     """
     with_paths = flatten_with_tuple_paths(structure, expand_composites)
     return [(separator.join(map(str, path)), value) for path, value in with_paths]

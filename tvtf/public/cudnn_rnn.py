@@ -158,7 +158,12 @@ def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
         return sigmoid(output_gate) * tanh(cell), cell
 
     def gru(input_term: Tensor, state_term: Tensor, h: Tensor) -> Any:
-        """Computes one step of a GRU from the products of input and state with the weights."""
+        """Computes one step of a GRU from the products of input and state with the weights.
+
+        Args:
+          input_term, state_term: the products of the input and of the state with the weights.
+          h: the state.
+        """
         reset, update, candidate = tf["split"](input_term, 3, axis=-1)
         state_reset, state_update, state_candidate = tf["split"](state_term, 3, axis=-1)
         update_gate = sigmoid(update + state_update)

@@ -432,6 +432,11 @@ def _arrays_of_same_shape(test_case: TestCase, a: Any, b: Any, msg: str | None) 
     """Converts two values to arrays, and asserts that the arrays have the same shape.
 
     Tensors of a graph are evaluated in one run of the session, because random ops draw new numbers in each run.
+
+    Args:
+      test_case: the test, which evaluates tensors.
+      a, b: the values.
+      msg: the message of the failure, or None.
     """
     first, second = map(test_case._GetNdArray, test_case._values([a, b]))
     test_case.assertEqual(

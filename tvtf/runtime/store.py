@@ -94,6 +94,11 @@ def _load_from_disk(cache_dir: Path, key: str, load: Load[Library]) -> Library |
 
     Returns None if the store has no such file, or the file is damaged. The digest of the file's content is checked before
     loading, as a damaged library must not run.
+
+    Args:
+      cache_dir: the folder of the store.
+      key: the key.
+      load: loads the library at a path.
     """
     try:
         digest = (cache_dir / _INDEX / key).read_text("utf-8")

@@ -98,6 +98,9 @@ def _are_same(first: Call, second: Call) -> bool:
     """Returns whether two deferred calls have the same function and arguments.
 
     Of tensors, only the positions among the arguments are compared. Their values are passed when the call is made.
+
+    Args:
+      first, second: the calls.
     """
     if first is second:
         return True
@@ -122,6 +125,9 @@ def _are_same_leaves(first: Any, second: Any) -> bool:
     """Returns whether two arguments of deferred calls are equal.
 
     Programs are compared by structure, because two traces of one function have different variables.
+
+    Args:
+      first, second: the arguments.
     """
     if type(first) is not type(second):
         return False

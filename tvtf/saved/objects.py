@@ -235,6 +235,11 @@ def adopt(parent: Any, name: str, child: Any) -> None:
 def _set_attribute(parent: Any, name: str, child: Any) -> None:
     """Sets an attribute of an object of a loaded model. Each such object has a class of its own.
 
+    Args:
+      parent: the object.
+      name: the name of the attribute.
+      child: its value.
+
     Raises:
       SavedModuleError: Python or the class itself uses the name.
     """

@@ -85,6 +85,10 @@ def _check_saveable(name: str, program: Any) -> None:
 def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
     """Checks that a function reads lookup tables only outside of branches and loops, as loaded programs can.
 
+    Args:
+      concrete: the function.
+      module: its program.
+
     Raises:
       NotSaveable: the function reads a table in a branch or a loop.
     """
@@ -99,6 +103,10 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
 
 def _checked_capture(concrete: ConcreteFunction, captured: Any) -> Any:
     """Returns an object that a function captures, after checking that a file can store the object.
+
+    Args:
+      concrete: the function.
+      captured: the object.
 
     Raises:
       NotSaveable: the object is a Python function, which exists only in this process; or a Variable that is an
@@ -427,7 +435,13 @@ def _check(program: Program) -> None:
 
 
 def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> None:
-    """Checks that a parameter of the program ``name`` has the type of the argument in the program's description."""
+    """Checks that a parameter of the program ``name`` has the type of the argument in the program's description.
+
+    Args:
+      name: the name of the program.
+      actual: the type of the program's parameter.
+      described: the type of the argument in the description.
+    """
     if not isinstance(described.shape, AnyShape):
         _check_type(name, dialect.from_relax_type(actual), described)
     elif actual.ndim != -1 or actual.dtype != described.dtype.name:  # TVM's number for an unknown rank is -1

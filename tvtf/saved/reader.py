@@ -172,6 +172,10 @@ class _Model:
         """Reads the value of a Variable, after checking the value's dtype and shape against the model's description.
 
         The checkpoint and the description are separate files, which may not belong together.
+
+        Args:
+          reader: reads the checkpoint.
+          node: the Variable's entry in the description.
         """
         key = str(entry(node, "key", self.description_path))
         name = entry(node, "name", self.description_path)
@@ -335,7 +339,13 @@ def _is_valid_capture(kind: Any, reference: Any, node_count: int) -> bool:
 
 
 def _variable(model: _Model, node_id: int, node: dict[str, Any]) -> Variable:
-    """Creates a Variable of a loaded model with its saved value."""
+    """Creates a Variable of a loaded model with its saved value.
+
+    Args:
+      model: the model that is loaded.
+      node_id: the index of the Variable's node.
+      node: the Variable's entry in the description.
+    """
     array, shape = model.arrays[node_id], node["shape"]
     is_static = shape is not None and None not in shape
     variable = Variable(

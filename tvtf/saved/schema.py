@@ -481,7 +481,11 @@ def _static_dim(nodes: list[Any], dim: int) -> int | None:
 
 
 def _both_rules(first: Any, second: Any) -> Any:
-    """Combines two rules for a node's fields to one, which checks both."""
+    """Combines two rules for a node's fields to one, which checks both.
+
+    Args:
+      first, second: the rules.
+    """
 
     def check_both(nodes: list[Any], data: dict[str, Any]) -> None:
         first(nodes, data)

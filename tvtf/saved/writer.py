@@ -277,6 +277,10 @@ class _Writer:
         A Variable or asset is an "object" with a node ID. A lookup table is a "table" with the keys of its arrays.
         Another tensor is a "constant" with its key. The arrays of tables and constants are added to the model. The state
         of an op's random numbers is a "stream" with the state at which it starts, or an empty list for a random one.
+
+        Args:
+          concrete: the function.
+          captured: the object.
         """
         stream = stream_of(captured) if isinstance(captured, Variable) else None
         if stream is not None:

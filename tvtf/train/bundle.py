@@ -249,7 +249,12 @@ class Reader:
         return f"{self.prefix}, tensor {key}"
 
     def _check_range(self, key: str, entry: Entry) -> None:
-        """Raises DataLossError if the bytes of an array lie outside its data file."""
+        """Raises DataLossError if the bytes of an array lie outside its data file.
+
+        Args:
+          key: the name of the array.
+          entry: where it lies.
+        """
         available = self._shards[entry.shard].size
         end = entry.offset + entry.size
         if end > available:

@@ -263,6 +263,10 @@ def _entries(contents: bytes, source: str) -> Iterator[Entry]:
 
     Keys are prefix-compressed: an entry stores how many bytes its key shares with the previous key, and the remaining
     bytes.
+
+    Args:
+      contents: the block.
+      source: what the block belongs to, for error messages.
     """
     cursor = Cursor(_without_restarts(contents, source), source)
     key = b""

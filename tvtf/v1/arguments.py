@@ -418,6 +418,10 @@ def _split_at_any(texts: Any, delimiters: str) -> Any:
     """Splits strings at any of several characters, and returns the words as a ragged tensor.
 
     Without a delimiter (an empty string), each byte is a word.
+
+    Args:
+      texts: the strings.
+      delimiters: the characters.
     """
     if not delimiters:
         return tf_("strings.bytes_split")(texts)

@@ -107,6 +107,11 @@ def _format_elements(array: np.ndarray, form: str, is_complex: bool) -> np.ndarr
     """Formats each element by the printf format ``form``. Bools become "true" and "false".
 
     The format of complex numbers has a placeholder for the real part and one for the imaginary part.
+
+    Args:
+      array: the numbers, strings or bools.
+      form: the format.
+      is_complex: whether the numbers are complex.
     """
 
     def format_bytes(value: bytes) -> bytes:
