@@ -560,7 +560,14 @@ def while_loop(
 ) -> Any:  # fmt: skip
     """Same as ``tf.while_loop``, but returns a single loop variable itself, not in a list.
 
-    With ``return_same_structure`` the result is a list, too. Arguments that only tune TensorFlow's runtime are unused.
+    Arguments that only tune TensorFlow's runtime are unused.
+
+    Args:
+      cond, body: functions of the loop variables: the condition, and an iteration.
+      loop_vars: the initial values of the loop variables.
+      shape_invariants: the shapes of the loop variables in all iterations, or None.
+      maximum_iterations: the largest number of iterations, or None.
+      return_same_structure: whether a single loop variable is returned in a list, too.
     """
 
     def body_as_list(*variables: Any) -> Any:

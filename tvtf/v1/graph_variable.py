@@ -219,7 +219,17 @@ def new_variable(
 def create(
     graph: VariableGraph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
 ) -> GraphVariable:
-    """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
+    """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections.
+
+    Args:
+      graph: the graph.
+      name: the name of the variable.
+      initial: the initial value, or a function that returns it.
+      dtype: the dtype; None for that of the initial value.
+      trainable: whether optimizers train the variable.
+      collections: the graph's collections to add it to; None for that of all global variables.
+      constraint: a function that projects the value after each step of an optimizer, or None.
+    """
     with graph.trace.without_op_names():
         initial_value = initial() if callable(initial) else initial
         initial_tensor = convert_to_tensor(initial_value, dtype)

@@ -211,7 +211,13 @@ def _declare_mean_error(name_of_metric: str, error: Any, transform: Any = lambda
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Creates the metric. Returns the mean error and the op that updates it."""
+        """Creates the metric. Returns the mean error and the op that updates it.
+
+        Args:
+          labels, predictions: the true and the predicted values.
+          weights: a weight for each prediction, or None.
+          metrics_collections, updates_collections: the graph's collections for the value and for the update op.
+        """
         labels, predictions = remove_squeezable_dimensions(labels, predictions)
         # Only the metric's value and update op get names, in `_Metric`.
         with current_graph().trace.without_op_names():
@@ -306,7 +312,13 @@ def _declare_prediction_count(kind: str) -> None:
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Creates the metric. Returns the number of predictions, and the op that adds a batch's number to it."""
+        """Creates the metric. Returns the number of predictions, and the op that adds a batch's number to it.
+
+        Args:
+          labels, predictions: the true and the predicted values.
+          weights: a weight for each prediction, or None.
+          metrics_collections, updates_collections: the graph's collections for the value and for the update op.
+        """
         with current_graph().trace.without_op_names():
             sums = {"count": _weighted_count(labels, predictions, weights, kind)}
         return _Metric(name, kind, sums, value, (metrics_collections, updates_collections)).value_and_update
@@ -331,7 +343,13 @@ def _declare_share_of_true_positives(name_of_metric: str, other_kind: str) -> No
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
-        """Creates the metric. Returns the share of true positives and the op that updates it."""
+        """Creates the metric. Returns the share of true positives and the op that updates it.
+
+        Args:
+          labels, predictions: the true and the predicted values.
+          weights: a weight for each prediction, or None.
+          metrics_collections, updates_collections: the graph's collections for the value and for the update op.
+        """
         with current_graph().trace.without_op_names():
             sums = {}
             for kind in ("true_positives", other_kind):
@@ -385,6 +403,12 @@ def mean_iou(
     """Creates a metric, the mean over classes of the intersection over union of labels and predictions.
 
     Returns the mean and the op that updates it. The metric's variable is the confusion matrix.
+
+    Args:
+      labels, predictions: the true and the predicted classes.
+      num_classes: the number of classes.
+      weights: a weight for each prediction, or None.
+      metrics_collections, updates_collections: the graph's collections to which the mean and the update op are added.
     """
 
     def value(matrix: Any) -> Any:

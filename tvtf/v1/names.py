@@ -183,6 +183,13 @@ def gradients(
     """Returns the gradients of the sum of ``ys`` with respect to each of ``xs``, tensors of the graph.
 
     If ``ys`` do not depend on an ``x``, its gradient is None, or zero with ``unconnected_gradients="zero"``.
+
+    Args:
+      ys, xs: the tensors to differentiate, and those to differentiate with respect to.
+      grad_ys: the cotangents of ``ys``; ones if it is None.
+      name: the name scope of the gradients.
+      stop_gradients: tensors that are taken for constants, or None.
+      unconnected_gradients: "none" or "zero".
     """
     if state.trace is not None and not isinstance(state.trace, GraphTrace):
         # The trace is that of a function, branch or loop body: the graph does not record its ops.

@@ -100,7 +100,13 @@ class _Reads(SizedInstance):
         return nested
 
     def _cond(self, inputs: list[Any], then_branch: Subfunction, else_branch: Subfunction, shapes: Any = ()) -> Any:
-        """Binds a cond whose branches also return, of results that may be missing, whether they are values."""
+        """Binds a cond whose branches also return whether each result that may be missing is set.
+
+        Args:
+          inputs: the predicate, then the operands of the branches.
+          then_branch, else_branch: the functions of the branches.
+          shapes: the declared shapes of the results; not used.
+        """
         pred, *captured = inputs
         self.require(pred)
         branches = [_Branch(self._nested(function, captured)) for function in (then_branch, else_branch)]
