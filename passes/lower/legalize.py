@@ -160,22 +160,26 @@ class _Legalizer:
             return rule(self, out, call, bound)
         if runs_on_host(primitive, dialect.dtypes_of(call, bound)):
             return _call_host(self, out, call, bound)
-        if primitive.lower is None:
-            reason = primitive.why_not.get("lower", "its primitive has no `lower` column")
-            raise UnimplementedError(None, primitive.tf_name, f"{primitive.name} has no native kernel: {reason}")
         return self.kernel_call(call, bound)
 
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
         """Builds the kernel that computes a primitive, and returns the call of the kernel.
 
         Calls with the same attributes and operand types share a kernel.
+
+        Raises:
+          UnimplementedError: the primitive has no kernel.
         """
+        primitive = bound.primitive
+        if primitive.lower is None:
+            reason = primitive.why_not.get("lower", "its primitive has no `lower` column")
+            raise UnimplementedError(None, primitive.tf_name, f"{primitive.name} has no native kernel: {reason}")
         attrs = {name: kernel_attribute(value) for name, value in bound.attrs.items()}
         key = self.kernel_key(bound, attrs, call)
         if key is not None and key in self.kernel_of_key:
             return call_kernel(self.kernel_of_key[key], bound.inputs, call.ty, call)
-        func, args, out_types = build_kernel(bound.primitive.lower, *bound.inputs, **attrs)
-        kernel = self.add(bound.primitive.name, func)
+        func, args, out_types = build_kernel(primitive.lower, *bound.inputs, **attrs)
+        kernel = self.add(primitive.name, func)
         if key is not None:
             self.kernel_of_key[key] = kernel
         return call_kernel(kernel, args, out_types, call)
