@@ -20,6 +20,7 @@ from tvtf.ir.graph import Graph
 from tvtf.ir.interpreter import CONTROL, evaluate
 from tvtf.ir.trace import Trace, tracing
 from tvtf.passes.analysis.dead_code import needed_bindings
+from tvtf.state.variable import Variable
 
 
 class TracedFunction:
@@ -165,7 +166,12 @@ def read_in_active_trace(outer: Tensor) -> Tensor:
     for variable, value in state.trace.variables.values():
         if value is outer:
             return _recorded_read(variable, state.trace.read_before(variable, value))
-    return outer
+    # What was read before a call of Python isn't the known value any more, as Python may have assigned the Variable.
+    variable_at_entry = next(
+        (captured for captured, param in state.trace.root.captures.values() if param is outer), None
+    )
+    earlier, _ = state.trace.reads.get(id(outer), (variable_at_entry, None))
+    return _recorded_read(earlier, outer.alias()) if isinstance(earlier, Variable) else outer
 
 
 def _recorded_read(variable: Any, tensor: Tensor) -> Tensor:

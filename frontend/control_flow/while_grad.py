@@ -217,7 +217,7 @@ class _Loop:
 
         Args:
           iteration: the sweep of one iteration.
-          cts: the results of the backward loop for the differentiable loop variables.
+          cotangents: the results of the backward loop for the differentiable loop variables.
           sums: the results of the backward loop for the invariants: sums over all iterations.
         """
         cotangent_of_variable = dict(zip(self.active, cotangents))

@@ -425,3 +425,36 @@ def test_a_variable_that_is_passed_in_may_not_be_assigned():
 
     with pytest.raises(tf.errors.UnimplementedError, match="v:0 can't be assigned"):
         f(v)
+
+
+def test_gradients_of_what_was_read_before_python_was_called():
+    w, calls = tf.Variable(3.0), tf.Variable(0)
+
+    def two(_):
+        calls.assign_add(1)
+        return 2.0
+
+    def one():
+        number = tf.py_function(lambda: 1.0, [], tf.float32)
+        number.set_shape([])
+        return number
+
+    @tf.function
+    def of_elements(iterator):
+        with tf.GradientTape() as tape:
+            total = 0.0
+            for _ in tf.range(3):
+                total += w * w * next(iterator)
+        return tape.gradient(total, w)
+
+    @tf.function
+    def of_python():
+        with tf.GradientTape() as tape:
+            total = w * one()
+            for _ in tf.range(3):
+                total += w * w * one()
+        return tape.gradient(total, w)
+
+    assert float(of_elements(iter(tf.data.Dataset.range(3).map(two)))) == 36
+    assert float(of_python()) == 19
+    assert int(calls) == 3

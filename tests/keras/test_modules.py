@@ -329,3 +329,14 @@ def test_numpy_functions_take_variables_of_layers():
     for each in (tnp.matmul(x, kernel), tnp.dot(x, kernel) + dense.bias, tf.function(tnp.matmul)(x, kernel)):
         np.testing.assert_allclose(each, x.numpy() @ kernel.numpy(), rtol=1e-6)
     np.testing.assert_array_equal(tnp.concatenate([kernel, kernel]), np.concatenate([kernel.numpy()] * 2))
+
+
+def test_modules_hold_layers_with_random_numbers():
+    class Holder(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.dropout = tf.keras.layers.Dropout(0.5)
+
+    holder = Holder()
+    assert [part is holder.dropout for part in holder.submodules] == [True]
+    assert len(holder.variables) == len(holder.dropout.variables) == 1

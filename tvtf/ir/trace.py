@@ -79,7 +79,7 @@ class Trace(GraphBuilder):
         self.call_args: Sequence[Any] = ()  # the arguments of the call that it is traced for
         outside = parent or caller
         self.tapes_around = [*(outside.tapes_around if outside else ()), *state.tapes]
-        self.variables, self.memories = {}, {}
+        self.variables, self.reads, self.memories = {}, {}, {}
         self.barriers_at_start = self.root.python.barriers if parent else 0
         self.barriers_at_access, self.stored = {}, set()
         # Of a TensorFlow 1 graph.

@@ -29,6 +29,8 @@ class TracedVariables(TracedInputs):
     """The number of barriers at a Variable's last read or assignment, by the Variable's ``id``."""
     stored: set[int]
     """The ``id`` of each Variable whose memory already holds the value last assigned here."""
+    reads: dict[int, tuple[Any, SymbolicTensor]]
+    """Each Variable that was read with the tensor read, by the tensor's ``id``; also reads before a call of Python."""
     memories: dict[int, SymbolicTensor]
     operation: Callable[..., Operation]
 
@@ -59,6 +61,7 @@ class TracedVariables(TracedInputs):
             self.flush_assignments()
         value = hooks.variables.reload(variable, self) if is_reloaded else self._first_read(variable)
         self._record_value(variable, value, is_reloaded)
+        self.reads[id(value)] = variable, value
         return value
 
     def _record_value(self, variable: Any, value: SymbolicTensor, is_stored: bool) -> None:

@@ -67,7 +67,7 @@ class LayerModule(tvtf.Module):
         return {
             "_trainable_variables": layer._trainable_variables,
             "_non_trainable_variables": layer._non_trainable_variables,
-            "seed_generators": [generator.state for generator in layer.seed_generators],
+            "_seed_generators": [generator.state for generator in layer._seed_generators],
             # A proxy of a tf.Module is replaced by the module.
             "_layers": [getattr(part, "module", part) for part in layer._layers],
         }

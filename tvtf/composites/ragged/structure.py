@@ -392,7 +392,7 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
         raise ValueError("`a` and `b` must have the same rank.")
     if rank == 2:
         return function(_dense_matrix(first), _dense_matrix(second), transpose_a, transpose_b, **kwargs)
-    is_ragged_batch = rank == 3 and first.ragged_rank == 1 and not isinstance(second, RaggedTensor)
+    is_ragged_batch = rank == 3 and not isinstance(second, RaggedTensor) and first.ragged_rank == 1
     if is_ragged_batch and not transpose_a:
         # Each row of the batch is multiplied by the dense matrix of its batch item.
         matrix_of_row = gather(second, first.value_rowids())
