@@ -66,16 +66,17 @@ def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: I
     all readers of a variable are visited before the variable's binding.
     """
     defining = defining_vars(params, bindings)
-    needed: set[Any] = set()
+    # Variables' hashes, which are addresses: to compare variables, TVM's Python first asks for their types.
+    needed: set[int] = set()
     for result in results:
-        needed.update(relax.analysis.free_vars(result))
-        needed.update(defining_vars_of(defining, result.ty))
+        needed.update(map(hash, relax.analysis.free_vars(result)[:]))
+        needed.update(map(hash, defining_vars_of(defining, result.ty)))
     live = []
     for binding in reversed(bindings):
-        if binding.var in needed or _has_effect(binding.value) or _checks_sizes(binding, defining):
+        if hash(binding.var) in needed or _has_effect(binding.value) or _checks_sizes(binding, defining):
             live.append(binding)
-            needed.update(relax.analysis.free_vars(binding.value)[:])
-            needed.update(defining_vars_of(defining, binding.var.ty, binding.value))
+            needed.update(map(hash, relax.analysis.free_vars(binding.value)[:]))
+            needed.update(map(hash, defining_vars_of(defining, binding.var.ty, binding.value)))
     return live[::-1]
 
 
