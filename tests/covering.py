@@ -1,10 +1,15 @@
 """Combinations of parameters: the default suite runs a selection in which each value occurs, the sweeps run all."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import pytest
+
+
+def some(values: Iterable[Any], chosen: Container[Any]) -> list[Any]:
+    """Marks as sweeps the values of a parameter that aren't among the chosen ones."""
+    return [value if value in chosen else pytest.param(value, marks=pytest.mark.sweep) for value in values]
 
 
 def covering(*, shifts: int = 1, **factors: Mapping[str, Any] | Iterable[Any]) -> pytest.MarkDecorator:

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from covering import covering
 
 import tvtf as tf
 
@@ -196,16 +197,18 @@ def both(program, call, around=lambda run, v: run()):
     return found
 
 
-@pytest.mark.parametrize("result", [None, tf.float32, tf.TensorSpec([])], ids=["nothing", "any rank", "typed"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@covering(
+    shifts=2,
+    program={program.__name__: program for program in PROGRAMS},
+    way=list(WAYS),
+    result={"nothing": None, "any rank": tf.float32, "typed": tf.TensorSpec([])},
+)
 def test_a_function_sees_what_python_assigned(program, way, result):
     traced, eager = both(program, lambda action: python(action, WAYS[way], result))
     assert traced == eager
 
 
-@pytest.mark.parametrize("result", [None, tf.float32], ids=["nothing", "any rank"])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@covering(program={program.__name__: program for program in PROGRAMS}, result={"nothing": None, "any rank": tf.float32})
 def test_it_does_under_tapes_and_so_does_the_gradient(program, result):
     gradients = []
 

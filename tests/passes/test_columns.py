@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import covering
 
 import tvtf as tf
 from tvtf.passes.graph.loop_dce import trim_loops
@@ -23,11 +24,9 @@ def products_of(module) -> list[tuple[int, ...]]:
     return [tuple(int(d) for d in ty.shape.values) for ty in found]
 
 
-@pytest.mark.parametrize("turned_a", [False, True])
-@pytest.mark.parametrize("turned_b", [False, True])
-@pytest.mark.parametrize(
-    "axis, sizes, read, shape",
-    [
+@covering(
+    shifts=2,
+    case=[
         (2, [3, 4, 5], [1], (5, 6, 4)),
         (2, [3, 4, 5], [1, 2], (5, 6, 9)),
         (2, [3, 4, 3, 2], [0, 2], (5, 6, 10)),
@@ -35,8 +34,12 @@ def products_of(module) -> list[tuple[int, ...]]:
         (1, [1, 3, 2], [0, 2], (5, 6, 12)),
         (0, [1, 4], [0], (5, 6, 12)),
     ],
+    turned_a=[False, True],
+    turned_b=[False, True],
 )
-def test_pieces(turned_a, turned_b, axis, sizes, read, shape):
+def test_pieces(case, turned_a, turned_b):
+    axis, sizes, read, shape = case
+
     def pieces(a, b):
         product = tf.matmul(a, b, transpose_a=turned_a, transpose_b=turned_b)
         parts = tf.split(product, sizes, axis)

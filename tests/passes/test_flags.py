@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import some
 
 import tvtf as tf
 
@@ -90,7 +91,7 @@ def drawn(seed):
     return program
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(range(12), range(6)))
 def test_random_programs(seed):
     shape = SHAPES[seed % 2]
     same(drawn(seed), flags(shape), flags(shape), *(RNG.random(shape).astype(np.float32) for _ in range(2)))

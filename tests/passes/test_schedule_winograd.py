@@ -161,11 +161,14 @@ def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
     assert_near(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, HOST), want)
 
 
+ALL_CASES = CASES | DILATED | GROUPED | FIVES | BLOCKS
+WHOLE = ("whole tiles", "every phase alike", "whole tiles of windows of five", "blocks of channels", "many channels")
+"""Other cases end in parts of tiles or blocks."""
+
+
 @pytest.mark.parametrize("target", MOSTLY_HOST, ids=["host", "avx2"])
 @pytest.mark.parametrize(
-    "case",
-    [case for cases in (CASES, DILATED, GROUPED, FIVES, BLOCKS) for case in cases.values()],
-    ids=[*CASES, *DILATED, *GROUPED, *FIVES, *BLOCKS],
+    "case", [pytest.param(c, id=n, marks=[pytest.mark.sweep] if n in WHOLE else []) for n, c in ALL_CASES.items()]
 )
 def test_convolution_and_its_input_gradient(case, target: Target) -> None:
     x_shape, results, padding, dilation, groups, window = of_all(case)
