@@ -6,6 +6,7 @@ import golden_filters
 import numpy as np
 import optimizer_programs
 import pytest
+from covering import covering
 
 import tvtf as tf
 from tvtf.frontend.library import plain_optimizers as optimizers
@@ -67,9 +68,9 @@ def made(name, options, space=NAMESPACES["plain"]):
     return getattr(space.optimizers, name)(learning_rate=0.05, **options)
 
 
-@in_each
-@make
-def test_compiled_steps_are_eager_steps_in_the_same_memory(name, options, space):
+@covering(maker={f"{name}-{options}": (name, options) for name, options in MAKERS}, space=NAMESPACES)
+def test_compiled_steps_are_eager_steps_in_the_same_memory(maker, space):
+    name, options = maker
     eager, compiled = Model(made(name, options, space), False), Model(made(name, options, space), True)
     compiled.train(2)
     before = compiled.addresses()

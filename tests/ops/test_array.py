@@ -182,7 +182,13 @@ def test_range_to_an_unknown_dim_in_fractions():
     assert f(X).numpy().tolist() == np.arange(0, len(X), 0.5).tolist()
 
 
-@pytest.mark.parametrize("part", [lambda x, i: x[i] * 2.0, lambda x, i: x[i]], ids=["computed", "taken"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(lambda x, i: x[i] * 2.0, id="computed"),
+        pytest.param(lambda x, i: x[i], id="taken", marks=pytest.mark.sweep),
+    ],
+)
 def test_hundreds_of_tensors_are_stacked(part):
     """Kernels of many arguments and stages: recursion, and passes that compare all stages with all, would not end."""
     values = np.arange(300, dtype=np.float32)

@@ -130,5 +130,8 @@ def test_random_programs_of_narrow_floats_agree(dtype):
     agree(drawn_ones, ["compiled", "library for unknown dims"])
 
 
-def test_each_step_agrees():
-    agree([program([(name, 0, 1)[: 2 if name in UNARY else 3]], 2) for name in sorted(UNARY | BINARY)])
+@pytest.mark.parametrize(
+    "ways", [FIXED, pytest.param(UNKNOWN, marks=pytest.mark.sweep)], ids=["fixed dims", "unknown dims"]
+)
+def test_each_step_agrees(ways):
+    agree([program([(name, 0, 1)[: 2 if name in UNARY else 3]], 2) for name in sorted(UNARY | BINARY)], ways)

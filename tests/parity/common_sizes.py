@@ -7,6 +7,11 @@ def programs(tf):
     return _arguments(tf) | _computed(tf) | _differentiated(tf) | _flow(tf) | _rejected(tf)
 
 
+def in_sweep(label):
+    """Loops, gradients in functions and other expressions of arguments' sizes run by default."""
+    return label in ("gradients outside", "loop of arguments", "of slices", "nested")
+
+
 def _ranged(tf, *shape):
     size = 1
     for n in shape:

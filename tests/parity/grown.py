@@ -11,7 +11,7 @@ def programs(tf):
 
 def in_sweep(label):
     """Second derivatives and gradients outside of the function are those of other bodies, by default."""
-    return label in ("rows, second", "appended, outside")
+    return label in ("rows, second", "beside an array, outside")
 
 
 def _gradients(tf):

@@ -19,8 +19,8 @@ def programs(tf):
 
 
 def in_sweep(label):
-    """Images of any size without borders are convolved in steps of two by default."""
-    return label == "any size, valid"
+    """Images of any size are convolved with borders, and without in steps of two, by default."""
+    return label in ("any size, valid", "any size, padded")
 
 
 def _named(tf):

@@ -9,6 +9,15 @@ def programs(tf):
     return _branches(tf) | _loops(tf) | _slices(tf) | _computed(tf) | _structures(tf) | _rejected(tf)
 
 
+def in_sweep(label):
+    """The same ops of computed sizes stand in loops by default."""
+    return label in (
+        "computed sizes gathered in a branch",
+        "computed sizes multiplied in a branch",
+        "computed sizes scattered in a branch",
+    )
+
+
 def _each(function, *calls):
     return lambda: [function(*args) for args in calls]
 

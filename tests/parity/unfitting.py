@@ -13,6 +13,11 @@ def programs(tf):
     }
 
 
+def in_sweep(label):
+    """The pairs of an example, and weights of another rank than theirs, are checked by default."""
+    return label in ("pairs of weighted examples", "pairs of other shapes")
+
+
 NOT_OF_ANY_SIZE = (
     "labels of one length",
     "rows of fewer lengths",
