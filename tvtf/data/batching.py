@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from tvtf.data.argument_conversion import bool_argument, int_argument
 from tvtf.data.base import UNKNOWN, Dataset, Joined, map_known_size, method, started
 from tvtf.data.mapped import DatasetFunction, Traced
 from tvtf.data.parallel import Workers, debug, warn_unused
-from tvtf.data.sources import ElementList, Tensors
+from tvtf.data.sources import ElementList, Tensors, common_size
 from tvtf.data.specs import DatasetSpec
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import int64
@@ -74,10 +74,16 @@ class CyclingBatches(Dataset):
 
     repr_name = "_RebatchDataset"
 
-    def __init__(self, source: Dataset, counts: Sequence[int], drop_remainder: bool) -> None:
+    def __init__(
+        self, source: Dataset, counts: Sequence[int], drop_remainder: bool, row_counts: Collection[int]
+    ) -> None:
+        """Batches rows of batches; ``row_counts`` are the known sizes of these batches' tensors, which should be one."""
+        if any(count < 1 for count in counts):
+            raise ArgumentError("Batch size must be greater than zero.").for_op("RebatchDatasetV2")
         self.source, self.counts, self.drop_remainder = source, counts, drop_remainder
         # A smaller last batch or different sizes make the first dim unknown.
-        static_size = counts[0] if drop_remainder and len(set(counts)) == 1 else None
+        fills_batches = drop_remainder or (bool(row_counts) and all(n % counts[0] == 0 for n in row_counts))
+        static_size = counts[0] if fills_batches and len(set(counts)) == 1 else None
         super().__init__(leading(source.element_spec, static_size), UNKNOWN)
 
     @started
@@ -218,7 +224,7 @@ def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray)
                 f"Attempted to pad to a smaller size than the input element: {list(array.shape)} to {dims}",
             )
         index: Any = (i, *map(slice, array.shape))  # batch[i, :rows, :columns] for a matrix
-        batch[index] = array
+        batch[index] = array if array.ndim else array.item()  # an array among objects would stay an array
     return batch
 
 
@@ -288,7 +294,8 @@ class Rows(Unbatch):
 
     def __init__(self, element: Element) -> None:
         super().__init__(Tensors(element))
-        self.size = len(list(self.handles()))
+        specs, leaves = self.source.element_spec, nest.flatten(element)
+        self.size = common_size([len(list(rows(leaf, spec))) for leaf, spec in zip(leaves, nest.flatten(specs))])
 
 
 class Window(Dataset):
@@ -389,7 +396,7 @@ class GroupByWindow(Dataset):
         ``element_spec`` is the spec of the elements of all datasets that ``reduce`` returns, if it is known.
         """
         self.source = source
-        self.reduce = DatasetFunction(reduce)
+        self.reduction = DatasetFunction(reduce)
         self.length = size
         self.key = Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
@@ -403,13 +410,13 @@ class GroupByWindow(Dataset):
         """Returns the element spec of the datasets that ``reduce`` returns, from a trace, or from a call on an empty group."""
         key_spec = TensorSpec([], int64)
         group_spec = DatasetSpec(self.source.element_spec)
-        traced_spec = self.reduce.traced_spec((key_spec, group_spec))
+        traced_spec = self.reduction.traced_spec((key_spec, group_spec))
         if traced_spec is not None:
             return traced_spec
         key = EagerTensor(np.array(0, np.int64))
         empty_group = ElementList([], self.source.element_spec)
         with trying():
-            reduced = self.reduce(key, empty_group)
+            reduced = self.reduction(key, empty_group)
         if not isinstance(reduced, Dataset):
             raise TypeError(
                 "Invalid `reduce_func`. `reduce_func` must return a single `tf.data.Dataset` object but its return type is "
@@ -436,7 +443,7 @@ class GroupByWindow(Dataset):
             yield from self._reduced(key, open_groups[key])
 
     def _reduced(self, key: int, group: list[Element]) -> Iterator[Element]:
-        reduced: Dataset = self.reduce(
+        reduced: Dataset = self.reduction(
             EagerTensor(np.array(key, np.int64)), ElementList(group, self.source.element_spec)
         )
         return reduced.elements()

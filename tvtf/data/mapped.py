@@ -541,6 +541,12 @@ def interleave(
         warn_unused(deterministic)
         return Interleave(self, map_func, cores if cycle == AUTOTUNE else cycle, block)
     workers = Workers(num_parallel_calls, deterministic, "ParallelInterleaveDatasetV4")
+    if num_parallel_calls != AUTOTUNE and AUTOTUNE != cycle < workers.count:
+        raise ArgumentError(
+            "If `cycle_length` is set to a fixed value, `num_parallel_calls` must be either `tf.data.AUTOTUNE` or a value "
+            f"less than or equal to `cycle_length`. However, `num_parallel_calls` is {workers.count} and "
+            f"`cycle_length` is {cycle}"
+        ).for_op("ParallelInterleaveDatasetV4")
     open_at_once = min(cores, workers.count) if cycle == AUTOTUNE else cycle
     return ParallelInterleave(self, map_func, open_at_once, block, workers.in_order)
 

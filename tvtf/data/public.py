@@ -218,12 +218,9 @@ def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: 
             "issue by adding the `batch` transformation to the dataset."
         )
     drops_remainder = bool_argument(drop_remainder)
-    if np.ndim(batch_size):  # several sizes
-        sizes = [int_argument(size) for size in batch_size]
-        return batching.CyclingBatches(batching.Unbatch(self), sizes, drops_remainder)
-    batches = batching.Batch(batching.Unbatch(self), int_argument(batch_size), drops_remainder)
-    batches.repr_name, batches.size = "_RebatchDataset", UNKNOWN
-    return batches
+    sizes = [int_argument(size) for size in (batch_size if np.ndim(batch_size) else [batch_size])]
+    row_counts = {spec.shape[0] for spec in batching.encoding(self.element_spec) if spec.shape.rank} - {None}
+    return batching.CyclingBatches(batching.Unbatch(self), sizes, drops_remainder, row_counts)
 
 
 @method

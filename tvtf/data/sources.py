@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host.python_call import raises_op_errors
 from tvtf.ir.batching import without_leading
 from tvtf.ops.rules import attribute_bool
+from tvtf.state.random_streams import is_run_of_graph
 
 
 class Tensors(Dataset):
@@ -47,6 +50,44 @@ class ElementList(Dataset):
         return iter(self.listed)
 
 
+class _Examples(threading.local):
+    """Whether datasets are made as examples, whose sizes are not those of a run."""
+
+    being_made = False
+
+
+examples = _Examples()
+
+
+@contextmanager
+def making_examples() -> Iterator[None]:
+    """Has datasets of tensors with different numbers of rows made without an error."""
+    examples.being_made = True
+    try:
+        yield
+    finally:
+        examples.being_made = False
+
+
+def common_size(sizes: Sequence[int]) -> int:
+    """Returns the number of rows that all tensors have.
+
+    Raises:
+      ValueError: the numbers differ, or there are no tensors.
+      InvalidArgumentError: the numbers differ where TensorFlow knows them only when the program runs.
+    """
+    if not sizes:
+        raise ValueError("Invalid `element`. `element` should not be empty.")
+    other = next((size for size in sizes if size != sizes[0]), None)
+    if other is None or examples.being_made:
+        return int(min(sizes))
+    if is_run_of_graph():
+        raise InvalidArgumentError(
+            None, "TensorSliceDataset", "All components must have the same size in the 0th dimension"
+        )
+    raise ValueError(f"Dimensions {sizes[0]} and {other} are not compatible")
+
+
 class Slices(Dataset):
     """The rows of arrays in memory; a handle is a row index."""
 
@@ -61,10 +102,7 @@ class Slices(Dataset):
     @staticmethod
     def _length(element: Element) -> int:
         """Returns the common first dim of an element's tensors; raises ValueError if they differ."""
-        sizes = [leaf.shape[0] for leaf in nest.flatten(element) if leaf is not None and leaf.shape.rank]
-        if len(set(sizes)) != 1:
-            raise ValueError(f"Dimensions {' and '.join(map(str, sizes[:2]))} are not compatible")
-        return int(sizes[0])
+        return common_size([leaf.shape[0] for leaf in nest.flatten(element) if leaf is not None and leaf.shape.rank])
 
     def handles(self) -> Iterator[Any]:
         return iter(range(self.size))
@@ -93,12 +131,12 @@ class Range(Dataset):
         """Stores a range of integers, given by ``stop``, ``start, stop`` or ``start, stop, step``, as in Python."""
         if not 1 <= len(args) <= 3:
             raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
-        self.range = range(*map(int_argument, args, ("stop",) if len(args) == 1 else ("start", "stop", "step")))
+        self.numbers = range(*map(int_argument, args, ("stop",) if len(args) == 1 else ("start", "stop", "step")))
         self.dtype = as_dtype(output_type)
-        super().__init__(TensorSpec([], self.dtype), len(self.range))
+        super().__init__(TensorSpec([], self.dtype), len(self.numbers))
 
     def handles(self) -> Iterator[Any]:
-        return iter(self.range)
+        return iter(self.numbers)
 
     def value(self, handle: int) -> Element:
         return EagerTensor(np.array(handle, self.dtype.np))

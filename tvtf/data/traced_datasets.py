@@ -16,6 +16,7 @@ from tvtf.core.thread_state import state
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.captured_tensors import captured_tensors, is_function, with_values
 from tvtf.data.dataset_arguments import number_of
+from tvtf.data.sources import making_examples
 from tvtf.data.structure import relaxed
 from tvtf.dtypes import int64, string
 from tvtf.frontend.control_flow.control_dependencies import init_scope
@@ -117,7 +118,7 @@ def _deferred(
 
     # Tracing needs to know the type of the elements: it is what datasets have in common that are made from ones and from
     # twos, with unknown dims of these sizes.
-    with init_scope():
+    with init_scope(), making_examples():
         examples = [call([_with_example_values(leaf, example) for leaf in leaves]) for example in range(len(EXAMPLES))]
     return DeferredDataset(tensors, build, examples, relaxed(*(dataset.element_spec for dataset in examples)))
 

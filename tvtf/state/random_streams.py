@@ -420,10 +420,15 @@ def states_of_part(part: Hashable) -> StreamStates | None:
     return user.of_call(part) if isinstance(user, StreamStates) else None
 
 
+def is_run_of_graph() -> bool:
+    """Returns whether what is made now is what a graph of TensorFlow's makes when it runs, with values of the run."""
+    user = _thread.drawing
+    return isinstance(user, RunningFunction) and user.trace is thread.trace
+
+
 def in_function_of_elements() -> bool:
     """Returns whether a function of a dataset's elements runs as Python now, for an element."""
-    user = _thread.drawing
-    return isinstance(user, RunningFunction) and user.trace is thread.trace and not isinstance(user.function, RemadeOps)
+    return is_run_of_graph() and not isinstance(_thread.drawing.function, RemadeOps)  # type: ignore[union-attr]
 
 
 def call_again(called: Any) -> None:

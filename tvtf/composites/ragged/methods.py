@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tvtf.composites.ragged import build, sparse
 from tvtf.composites.ragged.getitem import getitem
 from tvtf.composites.ragged.joining import stack_all
 from tvtf.composites.ragged.kernels import positive_axis
 from tvtf.composites.ragged.tensor import RaggedTensor, RaggedTensorSpec
 from tvtf.core.shape import as_shape
-from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int64
 from tvtf.ops.cast import cast
 
@@ -72,7 +74,14 @@ def to_sparse(self: RaggedTensor, name: Any = None) -> Any:
     return sparse.to_sparse(self)
 
 
-def _stacked(self: RaggedTensorSpec, values: Sequence[Any]) -> RaggedTensor:
+def _stacked(self: RaggedTensorSpec, values: Sequence[Any]) -> Any:
+    """Stacks eager values to a batch; of plain tensors (ragged rank 0) only the new rows are partitioned."""
+    if self.ragged_rank < 0:
+        return EagerTensor(np.stack([value.eager_array() for value in values]))
+    if not self.ragged_rank and self._shape.rank is not None:
+        arrays = [value.eager_array() for value in values]
+        splits = np.cumsum([0, *map(len, arrays)], dtype=self.row_splits_dtype.np)
+        return RaggedTensor(EagerTensor(np.concatenate(arrays)), EagerTensor(splits))
     return stack_all(list(values), 0).with_row_splits_dtype(self.row_splits_dtype)  # type: ignore[no-any-return]
 
 

@@ -435,7 +435,7 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
 
     @property
     def value_type(self) -> type:
-        return RaggedTensor if self._ragged_rank else Tensor
+        return RaggedTensor if self._ragged_rank > 0 else Tensor
 
     @property
     def ragged_rank(self) -> int:
@@ -457,7 +457,7 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
         """Returns the specs of a ragged tensor's components: the flat values, then the row splits, outermost first."""
-        if not self._ragged_rank:
+        if self._ragged_rank <= 0:
             return (TensorSpec(self._shape, self._dtype),)
         values_shape, row_count = None, None
         if self._shape.rank is not None:
@@ -469,7 +469,7 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
         return (TensorSpec(values_shape, self._dtype), outer_splits, *inner_splits)
 
     def _to_components(self, value: Any) -> tuple[Tensor, ...]:
-        return (value.flat_values, *value.nested_row_splits) if self._ragged_rank else (value,)
+        return (value.flat_values, *value.nested_row_splits) if self._ragged_rank > 0 else (value,)
 
     def _component_names(self) -> list[str]:
         splits = ["row_splits"] if self._ragged_rank == 1 else [f"row_splits_{i}" for i in range(self._ragged_rank)]
@@ -486,10 +486,11 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
         return RaggedTensorSpec(shape, self._dtype, self._ragged_rank + 1, self._row_splits_dtype)
 
     def _unbatch(self) -> RaggedTensorSpec:
-        return RaggedTensorSpec(self._shape[1:], self._dtype, max(self._ragged_rank - 1, 0), self._row_splits_dtype)
+        # As in TensorFlow, the ragged rank of a scalar is -1, and that of a batch of such rows 0 again.
+        return RaggedTensorSpec(self._shape[1:], self._dtype, self._ragged_rank - 1, self._row_splits_dtype)
 
     def _rows(self, value: Any) -> list[Any]:
-        return [value[i] for i in range(int(value.shape[0] if not self._ragged_rank else value.nrows()))]
+        return [value[i] for i in range(int(value.shape[0] if self._ragged_rank <= 0 else value.nrows()))]
 
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype
