@@ -686,6 +686,8 @@ def _from_python(value: Any, dtype: DType | None, make_array: Callable[[Any, DTy
     Without a ``dtype`` it is inferred from the types of the list's elements. ``make_array`` converts numbers to it.
     """
     leaf_types = _leaf_types(value)
+    if dtype is None and state.trace is not None and leaf_types.isdisjoint({str, bytes}) and _has_numpy_leaf(value):
+        return _as_numpy_infers(value)
     if leaf_types & {str, bytes}:
         if leaf_types - {str, bytes}:
             raise _unconvertible(value, MSG_MIXED)
@@ -695,6 +697,24 @@ def _from_python(value: Any, dtype: DType | None, make_array: Callable[[Any, DTy
     if dtype is None and target is dtypes.int32:
         return _narrowest_ints(value)
     return make_array(value, target)
+
+
+def _has_numpy_leaf(value: Any) -> bool:
+    return any(isinstance(leaf, (np.generic, np.ndarray)) for leaf in _leaves(value))
+
+
+def _as_numpy_infers(value: Any) -> np.ndarray:
+    """Converts a list with NumPy values to the dtype that NumPy infers, as TensorFlow's graphs do.
+
+    Lists of scalars prefer float32 to float64, and int32 to int64 where it can hold the numbers.
+    """
+    array = _to_numpy(value, None)
+    if not any(isinstance(leaf, np.ndarray) for leaf in _leaves(value)):
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        elif array.dtype == np.int64 and np.array_equal(narrowed := array.astype(np.int32), array):
+            array = narrowed
+    return _from_numpy(array, None)
 
 
 def _wrapped_ints(value: Any, target: DType) -> np.ndarray:
