@@ -175,20 +175,25 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
     if not (x.dtype.is_integer or x.dtype.is_floating) or not (target.is_integer or target.is_floating):
         return cast_tensor(x, target)
     low, high = _bounds(x.dtype, target)
-    if low > x.dtype.min:
+    if x.dtype.is_floating or low > x.dtype.min:  # infinities are out of any range
         x = bind.maximum(x, number(low, x))
-    if high < x.dtype.max:
+    if x.dtype.is_floating or high < x.dtype.max:
         x = bind.minimum(x, number(high, x))
     return cast_tensor(x, target)
 
 
 def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
-    """Returns the target's limits in the source's dtype. A limit that rounding moved out of range is moved back in."""
-    limits = [source.np.type(target.min if source.is_floating else max(target.min, source.min))]
-    limits += [source.np.type(target.max if source.is_floating else min(target.max, source.max))]
-    if source.is_floating and target.is_integer and int(limits[1]) > target.max:
-        limits[1] = np.nextafter(limits[1], source.np.type(0))
-    return limits[0], limits[1]
+    """Returns the numbers of the source's dtype between which the target has numbers, too.
+
+    A limit that rounding moved out of range is moved back in.
+    """
+    if not source.is_floating:
+        return max(int(source.min), int(target.min)), min(int(source.max), int(target.max))
+    low = source.np.type(max(float(source.min), float(target.min)))
+    high = source.np.type(min(float(source.max), float(target.max)))
+    if target.is_integer and int(high) > target.max:
+        high = np.nextafter(high, source.np.type(0))
+    return low, high
 
 
 # -- the same bits
