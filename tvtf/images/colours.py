@@ -22,7 +22,7 @@ def _split_channels(images: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
 
     Raises FailedPreconditionError for another number of channels. ``op`` names the op in errors.
     """
-    x = defaulted(images, (float32,), float32)
+    x = defaulted(images, (float32,), float32, FLOATING)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:
         raise ArgumentError("input must be at least 1D[]").for_op(op)

@@ -137,10 +137,11 @@ def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
     return x if x.dtype is target else bind.cast(x, dtype=target)
 
 
-def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
+def defaulted(value: Any, allowed: Sequence[DType], default: DType, traced: Sequence[DType] = ()) -> Tensor:
     """Converts an op's input to a tensor; Python and NumPy values get ``default`` if their dtype isn't ``allowed``.
 
-    While tracing, every such value that can be converted gets the default dtype, as in TensorFlow's graphs.
+    While tracing, NumPy values keep the dtypes in ``traced``, too, and every Python value that can be converted gets the
+    default dtype, as in TensorFlow's graphs.
     """
     if is_tensor(value):
         return convert_to_tensor(value)
@@ -148,6 +149,10 @@ def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
         inferred = convert_to_tensor(value)
         if inferred.dtype in allowed:
             return inferred
+    elif isinstance(value, (np.ndarray, np.generic)):
+        own = convert_to_tensor(value)
+        if own.dtype in (*allowed, *traced):
+            return own
     return convert_to_tensor(value, dtype_hint=default)
 
 

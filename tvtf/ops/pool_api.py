@@ -12,7 +12,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
-from tvtf.dtypes import bfloat16, float16, float32
+from tvtf.dtypes import REAL, bfloat16, float16, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.rules import bind, number, require_dtype
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, result_sizes, spatial_steps
@@ -27,8 +27,8 @@ def pooled(
     """
     has_channels_first = is_channels_first(data_format, rank, op)
     if op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray):
-        # TensorFlow's max_pool2d converts NumPy arrays of other dtypes to float32
-        x = defaulted(value, (float32,), float32)
+        # TensorFlow's max_pool2d converts NumPy arrays of other dtypes to float32, in traces only those that it hasn't
+        x = defaulted(value, (float32,), float32, REAL)
     else:
         x = convert_to_tensor(value)
     if op == "MaxPool3D":

@@ -21,7 +21,7 @@ from tvtf.ops.rules import bind, canonical_axes, number, static_value
 
 def _complex_fft(input: Any, rank: int, inverse: bool) -> Tensor:
     """Computes the discrete Fourier transform, or its inverse, over the last ``rank`` axes."""
-    x = defaulted(input, (complex64,), complex64)
+    x = defaulted(input, (complex64,), complex64, (complex128,))
     return bind.fourier(x, axes=_last_axes(rank), inverse=inverse, norm="backward")
 
 
