@@ -8,7 +8,16 @@ FORMS = {"array": np.array, "tensor": None, "list": np.ndarray.tolist}
 
 
 def programs(tf):
-    return _losses(tf) | _products(tf) | _masks(tf) | _arrays_first(tf)
+    return (
+        _losses(tf)
+        | _products(tf)
+        | _masks(tf)
+        | _arrays_first(tf)
+        | _lists(tf)
+        | _arrays(tf)
+        | _with_numbers(tf)
+        | _saturated(tf)
+    )
 
 
 def _outcome(tf, call):
@@ -116,4 +125,87 @@ def _arrays_first(tf):
     }
     return {f"array first: {label}": lambda call=call: _outcome(tf, call) for label, call in calls.items()} | {
         f"array first, eagerly: {label}": call for label, call in eagerly.items()
+    }
+
+
+def _lists(tf):
+    """Lists of NumPy scalars and arrays, whose dtype eager code and graphs infer differently."""
+    uses = {
+        "constant": lambda values: tf.constant(values),
+        "stack": lambda values: tf.stack(values),
+        "reduce_sum": lambda values: tf.reduce_sum(tf.reshape(values, [-1])),
+    }
+    lists = {}
+    for dtype in ("int8", "uint8", "int16", "int64", "float16", "float64", "bool", "complex64"):
+        one = np.dtype(dtype).type(1)
+        lists |= {f"scalars of {dtype}": [one, one], f"rows of scalars of {dtype}": [[one], [one]]}
+    lists |= {
+        "one of int8 and an int": [np.int8(1), 1],
+        "one of float16 and an int": [np.float16(1), 1],
+        "a large one of int64": [np.int64(1 << 40), np.int64(1)],
+    }
+    programs = {
+        f"{label} in {name}": lambda use=use, values=values: _outcome(tf, lambda: use(values))
+        for label, values in lists.items()
+        for name, use in uses.items()
+        if label != "scalars of bool" or name != "reduce_sum"
+    }
+    arrays = [np.array([1, 2], np.int16)] * 2
+    return programs | {"arrays of int16 in stack": lambda: _outcome(tf, lambda: tf.stack(arrays))}
+
+
+def _arrays(tf):
+    """NumPy arrays given to ops that prefer float32."""
+    pictures = np.arange(12).reshape(1, 2, 2, 3) / 16.0
+    uses = {
+        "rgb_to_hsv": tf.image.rgb_to_hsv,
+        "hsv_to_rgb": tf.image.hsv_to_rgb,
+        "max_pool2d": lambda x: tf.nn.max_pool2d(x, 2, 1, "SAME"),
+        "avg_pool2d": lambda x: tf.nn.avg_pool2d(x, 2, 1, "SAME"),
+        "draw_bounding_boxes": lambda x: tf.image.draw_bounding_boxes(x, [[[0.0, 0.0, 1.0, 1.0]]], [[1.0, 0.0, 0.0]]),
+    }
+    return {
+        f"{name} of an array of {dtype}": lambda use=use, dtype=dtype: _outcome(tf, lambda: use(pictures.astype(dtype)))
+        for name, use in uses.items()
+        for dtype in ("float16", "float32", "float64", "int32", "uint8")
+        if (name, dtype) != ("hsv_to_rgb", "float16")  # whose rounding differs
+    }
+
+
+def _with_numbers(tf):
+    """A Python number or array beside a tensor."""
+    halves = np.array([0.5, 2.0])
+    programs = {}
+    for dtype in ("int32", "float32", "float64"):
+        tensor = lambda dtype=dtype: tf.cast([0, 2], dtype)  # noqa: E731
+        for label, value in {"int": 1, "fraction": 1.5, "array": halves, "bool": True}.items():
+            programs[f"divide_no_nan of {label} by {dtype}"] = lambda v=value, t=tensor: _outcome(
+                tf, lambda: tf.math.divide_no_nan(v, t())
+            )
+        programs[f"betainc of ints and {dtype}"] = lambda t=tensor: _outcome(
+            tf, lambda: tf.math.betainc(2, 3, t() / t().dtype.as_numpy_dtype(4))
+        )
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "int64"):
+        programs[f"linspace of {dtype}"] = lambda dtype=dtype: _outcome(
+            tf, lambda: tf.linspace(tf.cast(1, dtype), tf.cast(2, dtype), 3)
+        )
+    return programs | {
+        "slice from an array of floats": lambda: _outcome(tf, lambda: tf.slice([1.0, 2.0], np.array([1.0]), [-1]))[1:],
+        "in_top_k of ints": lambda: _outcome(tf, lambda: tf.math.in_top_k([1, 0], [[1, 2], [1, 2]], 1)),
+    }
+
+
+def _saturated(tf):
+    numbers = [1e30, -1e30, 3.5, np.inf, -np.inf, 2.0**31, -(2.0**31), 300.0, -129.0]
+    return {
+        f"saturate_cast of {source} to {target}": lambda source=source, target=target: _outcome(
+            tf, lambda: tf.saturate_cast(tf.constant(numbers, source), target)
+        )
+        for source in ("float16", "bfloat16", "float32", "float64")
+        for target in ("int8", "uint8", "int32", "uint32")
+    } | {
+        f"saturate_cast of int32 to {target}": lambda target=target: _outcome(
+            tf, lambda: tf.saturate_cast(tf.constant([-(2**31), 2**31 - 1, 7]), target)
+        )
+        for target in ("int8", "uint8", "uint32", "uint64")
     }

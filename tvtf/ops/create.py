@@ -16,6 +16,7 @@ from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.dims import at_least_zero, ceil_div, scalar_of
+from tvtf.ops.math import as_quotient
 from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
@@ -377,7 +378,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     first = convert_to_tensor(start)
     last = convert_to_tensor(stop, first.dtype)
     if first.dtype.is_integer:
-        first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
+        first, last = as_quotient(first), as_quotient(last)
     count = size_argument(num, "num")
     if isinstance(count, int) and count < 0:
         raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").for_op("Range")

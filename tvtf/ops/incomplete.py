@@ -10,8 +10,9 @@ import numpy as np
 from tvtf.core.primitive import Sample, export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import float32, float64
-from tvtf.ops.elementwise import binary_op, operands, scaled, shifted, tensor_of
+from tvtf.ops.elementwise import binary_op, like, operands, scaled, shifted, tensor_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import operands_of_list
 from tvtf.ops.rules import (
@@ -195,7 +196,10 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/betainc
     """
-    return tuple(operands_of_list((a, b, x))), {}
+    if state.trace is None:
+        return tuple(operands_of_list((a, b, x))), {}
+    first = convert_to_tensor(a)  # in a trace, TensorFlow takes the dtype of the first operand
+    return (first, like(b, first.dtype), like(x, first.dtype)), {}
 
 
 @export("math.lbeta")

@@ -97,7 +97,9 @@ def integers(value: Any, name: str) -> Any:
         return value
     if type(value) in (list, tuple) and all(type(each) is int for each in value):  # the usual case
         return value
-    tensor = convert_to_tensor(value, dtype_hint=int32)
+    is_array = state.trace is not None and isinstance(value, (np.ndarray, np.generic))
+    keeps_dtype = is_array and value.dtype.kind == "f"  # TensorFlow's graphs don't cast an array of floats
+    tensor = convert_to_tensor(value, dtype_hint=None if keeps_dtype else int32)
     if not tensor.dtype.is_integer:
         require_dtype(tensor._type, (int32, int64), name)  # raises TensorFlow's error
     return value

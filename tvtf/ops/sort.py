@@ -12,13 +12,13 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
-from tvtf.dtypes import REAL, DType, as_dtype, int16, int32, int64
+from tvtf.dtypes import REAL, DType, as_dtype, float32, int16, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.dims import proves, scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
 from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
-from tvtf.ops.operands import attributes, one_of
+from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import (
     bind,
     canonical_axis,
@@ -385,7 +385,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/in_top_k
     """
-    classes_of_rows, scores = convert_to_tensor(targets), convert_to_tensor(predictions)
+    classes_of_rows, scores = convert_to_tensor(targets), operand(predictions, float32)
     require_dtype(classes_of_rows._type, (int32, int64), "targets")
     require_rank(scores._type, 2, "predictions")
     require_rank(classes_of_rows._type, 1, "targets")
