@@ -138,6 +138,33 @@ except NotImplementedError as error:
     ]
 
 
+def test_private_freezing_of_variables(printed):
+    lines = printed(
+        """
+import tensorflow as tf
+from tensorflow.python.framework import convert_to_constants
+
+class Model(tf.Module):
+    def __init__(self):
+        self.w = tf.Variable([[1.0], [2.0]])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
+    def __call__(self, x, by=2.0):
+        return {"y": tf.matmul(x, self.w) * by}
+
+model = Model()
+concrete = model.__call__.get_concrete_function()
+frozen = convert_to_constants.convert_variables_to_constants_v2(concrete)
+model.w.assign([[0.0], [0.0]])
+print(len(frozen.inputs), len(frozen.outputs), len(concrete.inputs))
+print([y.numpy().tolist() for y in frozen(tf.ones([1, 2]))], [y.numpy().tolist() for y in frozen(x=tf.ones([2, 2]))])
+_, graph_def = convert_to_constants.convert_variables_to_constants_v2_as_graph(concrete)
+print(any(node.op == "MatMul" for node in graph_def.node))
+""",
+    )
+    assert lines == ["1 1 2", "[[[6.0]]] [[[6.0], [6.0]]]", "True"]
+
+
 def test_private_evaluation_finds_what_depends_on_constants_alone(printed):
     lines = printed(
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, nullcontext
+from inspect import Parameter, Signature
 from typing import Any
 
 import tvtf
@@ -22,7 +23,7 @@ from tvtf.dtypes import as_dtype, float32
 from tvtf.frontend.control_flow.control_dependencies import init_scope
 from tvtf.public.internal import EagerTensor
 from tvtf.public.tensorflow_view import Context
-from tvtf.state.variable import ResourceVariable
+from tvtf.state.variable import ResourceVariable, Variable
 
 # -- types
 
@@ -267,7 +268,40 @@ def name_scope(
     return tvtf.compat.v1.name_scope(name, default_name, values)  # type: ignore[attr-defined] # imported when first used
 
 
+def convert_variables_to_constants_v2(
+    func: Any, lower_control_flow: bool = True, aggressive_inlining: bool = False
+) -> Any:
+    """Freezes a concrete function: returns a function of its tensors alone that has the Variables' present values.
+
+    The result of a call is a list of tensors. TensorFlow's options concern its graphs, and have no effect.
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/convert_to_constants.py
+    """
+    constants = {id(each): tvtf.constant(each.numpy()) for each in func.captures if isinstance(each, Variable)}
+
+    def run(*tensors: Tensor) -> list[Any]:
+        return tvtf.nest.flatten(func._replay(tensors, (), constants), expand_composites=True)  # type: ignore[no-any-return]
+
+    specs = [TensorSpec(param.shape, param.dtype) for param in func.graph.params]
+    arguments = tvtf.nest.flatten(func.structured_input_signature)
+    names = [argument.name for argument in arguments if isinstance(argument, TensorSpec)]
+    if len(set(names)) == len(specs) and all(name and name.isidentifier() for name in names):  # tensors may be named
+        parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return tvtf.function(run, autograph=False).get_concrete_function(*specs)
+
+
+def convert_variables_to_constants_v2_as_graph(func: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """Freezes a concrete function as `convert_variables_to_constants_v2` does, and returns its GraphDef, too."""
+    frozen = convert_variables_to_constants_v2(func, *args, **kwargs)
+    return frozen, frozen.graph.as_graph_def()
+
+
 NAMES: dict[str, dict[str, Any]] = {
+    "python.framework.convert_to_constants": {
+        "convert_variables_to_constants_v2": convert_variables_to_constants_v2,
+        "convert_variables_to_constants_v2_as_graph": convert_variables_to_constants_v2_as_graph,
+    },
     "python.client.device_lib": {"list_local_devices": lambda session_config=None: tvtf.config.list_physical_devices()},
     "python.eager.context": {
         "context": lambda: _context,
