@@ -284,8 +284,8 @@ def convert_variables_to_constants_v2(
 
     specs = [TensorSpec(param.shape, param.dtype) for param in func.graph.params]
     arguments = tvtf.nest.flatten(func.structured_input_signature)
-    names = [argument.name for argument in arguments if isinstance(argument, TensorSpec)]
-    if len(set(names)) == len(specs) and all(name and name.isidentifier() for name in names):  # tensors may be named
+    names = [argument.name or "" for argument in arguments if isinstance(argument, TensorSpec)]
+    if len(set(names)) == len(specs) and all(map(str.isidentifier, names)):  # tensors may be named
         parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return tvtf.function(run, autograph=False).get_concrete_function(*specs)
