@@ -202,8 +202,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         call = self._call_recorded if state.tapes else self.call
         python_calls = self.graph.root.python
         # Python called by the program must not assign Variables that the program uses afterwards (`PythonCalls`).
-        if python_calls.any or (variables and python_calls.barriers):
-            with AssignmentsForbidden([*self._used_after_python, *variables]):
+        if python_calls.any or python_calls.barriers:
+            with AssignmentsForbidden(self._used_after_python, variables):
                 return call(tensors, variables)  # type: ignore[arg-type]  # outside of traces and maps they are eager
         return call(tensors, variables)  # type: ignore[arg-type]
 

@@ -196,12 +196,12 @@ def traced(
     """
     trace = state.trace
     python = state.trace.root.python
-    function = host.HostFunction(run, record)
     if trace.root.has_keys or not (is_barrier or python.barriers):
         python.add(trace.parent is not None)
-        return bound_call(function, inputs, specs)
+        return bound_call(host.HostFunction(run, record), inputs, specs)
     trace.flush_assignments()
-    results = bound_call(function, inputs, specs)
+    barrier = host.HostFunction(host.as_barrier(run), record and host.as_barrier(record))
+    results = bound_call(barrier, inputs, specs)
     python.barriers += 1
     return results
 

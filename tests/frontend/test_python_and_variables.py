@@ -391,6 +391,26 @@ def test_a_dataset_s_python_may_wait_for_threads_that_read_the_variables():
     assert float(f()) == 6.0
 
 
+def test_python_beside_a_dataset_may_assign_what_is_used_after_it():
+    v = tf.Variable(0.0)
+    rows = iter(tf.data.Dataset.range(9))
+
+    @tf.function
+    def f():
+        total = tf.constant(0.0)
+        for row in tf.data.Dataset.range(3):
+            python(lambda: v.assign_add(10.0))
+            total += v + tf.cast(row, tf.float32)
+        first = next(rows)
+        v.assign(1.0)
+        python(lambda: v.assign_add(5.0))
+        return total, v * 2.0, first
+
+    assert [float(each) for each in f()] == [63.0, 12.0, 0.0]
+    assert [float(each) for each in f()] == [81.0, 12.0, 1.0]
+    assert float(v) == 6.0
+
+
 # What is refused: Python of a dataset is no barrier, and a Variable that is passed in is not known when it is traced.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ class ThreadState(threading.local):
         self.device: str | None = None
         self.effects: Any = None  # what a compiled call has done so far, where it may have to run again
         self.released_for_python: list[Any] = []  # locks of compiled calls that are released while they call Python
-        self.unassignable: list[list[Any]] = []  # Variables that Python called by compiled code must not assign
+        # Variables that Python called by compiled code must not assign, by running function, and those that barriers mustn't
+        self.unassignable: list[Sequence[Any]] = []
+        self.unassignable_in_barriers: list[Sequence[Any]] = []
         self.depth = 0  # nesting depth of Python called by compiled code
         self.compiling: bool = False  # whether passes run: ops that they bind have no line of the user's
         self.infers_type: bool = False  # whether TVM infers the type of a call that is in the program already

@@ -337,18 +337,40 @@ def without_locks() -> Iterator[None]:
 
 
 class AssignmentsForbidden:
-    """A context in which compiled code runs. Python functions that the code calls may not assign ``variables``."""
+    """A context in which compiled code runs. Python functions that the code calls may not assign some Variables.
 
-    __slots__ = ("variables",)
+    Barriers may assign ``used_later``, which the code reads again after a barrier, but not ``arguments``.
+    """
 
-    def __init__(self, variables: list[Any]) -> None:
-        self.variables = variables
+    __slots__ = ("arguments", "used_later")
+
+    def __init__(self, used_later: Sequence[Any], arguments: Sequence[Any]) -> None:
+        self.used_later, self.arguments = used_later, arguments
 
     def __enter__(self) -> None:
-        state.unassignable.append(self.variables)
+        state.unassignable.append((*self.used_later, *self.arguments))
+        state.unassignable_in_barriers.append(self.arguments)
 
     def __exit__(self, *_: Any) -> None:
         state.unassignable.pop()
+        state.unassignable_in_barriers.pop()
+
+
+def as_barrier(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a Python function that compiled code calls as a barrier: it may assign what the code uses later."""
+
+    def barrier(*arguments: Any) -> Any:
+        """Runs the function, for which the innermost running code forbids fewer assignments."""
+        if not state.unassignable:
+            return run(*arguments)
+        forbidden = state.unassignable[-1]
+        state.unassignable[-1] = state.unassignable_in_barriers[-1]
+        try:
+            return run(*arguments)
+        finally:
+            state.unassignable[-1] = forbidden
+
+    return barrier
 
 
 on_failure: list[Callable[[int], None]] = []
