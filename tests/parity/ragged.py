@@ -13,6 +13,7 @@ def programs(tf):
         **_looking(tf),
         **_indexing(tf),
         **_computing(tf),
+        **_segments(tf),
         **_texts(tf),
         **_traced(tf),
         **_rejected(tf),
@@ -223,6 +224,34 @@ def _computing(tf):
         "gradient dense": gradient_dense,
         "gradient of ragged": gradient_of_ragged,
     }
+
+
+def _segments(tf):
+    rows = tf.ragged.constant([[1.0, 2.0, 5.0], [3.0], [], [4.0, 4.0]])
+    deep = tf.ragged.constant([[[1.0, 2.0], [3.0]], [[5.0]], []])
+    arguments = {
+        "rows": (rows, [1, 0, 0, 1], 3),
+        "elements": (rows, tf.ragged.constant([[0, 1, 0], [0], [], [1, 1]]), 2),
+        "deep rows": (deep, [0, 2, 0], 3),
+        "inner rows": (deep, tf.ragged.constant([[0, 1], [1], []]), 2),
+        "other splits": (rows, tf.ragged.constant([[0, 1], [0, 0], [], [1, 1]]), 2),
+        "ids of a dense tensor": (tf.ones([2]), tf.ragged.constant([[0], [1]]), 2),
+    }
+    reductions = {name: getattr(tf.math, f"unsorted_segment_{name}") for name in ("sum", "prod", "max", "min", "mean")}
+    reductions["sqrt_n"] = tf.math.unsorted_segment_sqrt_n
+    programs = {
+        f"segment {name} of {label}": lambda reduce=reduce, given=given: value_or_kind(lambda: reduce(*given))
+        for name, reduce in reductions.items()
+        for label, given in arguments.items()
+    }
+    traced = {
+        f"traced segment {name} of {label}": lambda name=name, label=label: value_or_kind(
+            lambda: tf.function(lambda *given: reductions[name](*given))(*arguments[label])
+        )
+        for name in ("sum", "mean")
+        for label in ("rows", "elements", "other splits")
+    }
+    return programs | traced
 
 
 def _texts(tf):

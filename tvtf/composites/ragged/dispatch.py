@@ -7,6 +7,7 @@ result, or NotImplemented: then the next handler is tried.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -299,6 +300,46 @@ def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
     return RaggedTensor(gather_padded(padded, value_indices), cast(splits, values.row_splits.dtype))
 
 
+def segment_reduction(reduction_name: str) -> Handler:
+    """Returns ``tf.math.unsorted_segment_sum`` and others for ragged data; the ids may be ragged like the data."""
+
+    def reduce(function: Any, data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+        data, ids = _data_and_ids(data, segment_ids)
+        return _reduce_segments(reduction_name, data, ids, convert_to_tensor(num_segments))
+
+    return reduce
+
+
+def _data_and_ids(data: Any, ids: Any) -> tuple[Any, Tensor]:
+    """Takes off the ragged axes that data and segment ids share; the ids of what is left are a dense tensor."""
+    while isinstance(ids, RaggedTensor):
+        if not isinstance(data, RaggedTensor):
+            raise ValueError("If segment_ids is ragged, then data must be ragged")
+        splits = [cast(each.row_splits, int64) for each in (ids, data)]
+        message = "segment_ids.shape must be a prefix of data.shape"
+        public_names()["debugging.assert_equal"](*splits, message=message)
+        data, ids = data.values, ids.values
+    return data, convert_to_tensor(ids)
+
+
+def segment_mean(
+    function: Any,
+    data: Any,
+    segment_ids: Any,
+    num_segments: Any,
+    name: str | None = None,
+    divisor: Handler = lambda sizes: sizes,
+) -> Any:
+    """Computes ``tf.math.unsorted_segment_mean`` of ragged data: the sum by the ``divisor`` of the segments' sizes."""
+    data, ids = _data_and_ids(data, segment_ids)
+    count = convert_to_tensor(num_segments)
+    ones = data.with_flat_values(ones_like(data.flat_values)) if isinstance(data, RaggedTensor) else ones_like(data)
+    total, sizes = (_reduce_segments("reduce_sum", each, ids, count) for each in (data, ones))
+    if isinstance(total, RaggedTensor):
+        return total.with_flat_values(total.flat_values / divisor(sizes.flat_values))
+    return total / divisor(sizes)
+
+
 def _add_operators() -> None:
     """Defines Python's operators, such as ``+`` and ``==``, as methods of RaggedTensor."""
     names = public_names()
@@ -373,6 +414,9 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(BINARY, binary),
     **{f"debugging.{name}": assert_elementwise for name in ASSERTIONS},
     **{name: reduction(name) for name in SEGMENTS},
+    **{f"math.{SEGMENTS[name]}": segment_reduction(name) for name in SEGMENTS},
+    "math.unsorted_segment_mean": segment_mean,
+    "math.unsorted_segment_sqrt_n": partial(segment_mean, divisor=bind.sqrt),
     "reduce_mean": mean,
     "reduce_any": bool_reduction("reduce_sum"),
     "reduce_all": bool_reduction("reduce_prod"),
