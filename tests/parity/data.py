@@ -316,7 +316,37 @@ def _files(tf):
             found = tf.data.Dataset.list_files(os.path.join(folder, "*.txt"), shuffle=False)
             return [os.path.basename(path) for path in _shown(found)]
 
+    def cache_of_nothing():
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "cached")
+            return [_shown(tf.data.Dataset.range(size).cache(path)) for size in (0, 3)]
+
+    def calls_before_caches():
+        """How often two iterations over a cache, in memory and in a file, call the function whose results it holds."""
+        calls = []
+
+        def count(x):
+            calls.append(x)
+            return x
+
+        def count_calls(path, limit, least):
+            counted = tf.data.Dataset.range(3).map(lambda x: tf.py_function(count, [x], tf.int64))
+            some = counted if least is None else counted.filter(lambda x: x >= least)
+            cached = some.cache(path).take(limit)
+            calls.clear()
+            return _shown(cached), _shown(cached), len(calls)
+
+        with tempfile.TemporaryDirectory() as folder:
+            return [
+                count_calls(path, limit, least)
+                for limit in (2, 3, 4)
+                for least in (None, 0, 3)
+                for path in ("", os.path.join(folder, f"{limit}{least}"))
+            ]
+
     return {
+        "a cache of nothing": cache_of_nothing,
+        "a cache read in part": calls_before_caches,
         "lines": lines,
         "csv": csv,
         "fixed records": fixed,

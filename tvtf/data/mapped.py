@@ -753,17 +753,20 @@ class Cache(Dataset):
 
     @started
     def _compute_and_store(self) -> Iterator[Any]:
-        """Yields the source's elements. At the end, stores all of them in memory, and in the file if there is one."""
+        """Yields the source's elements. At the end, stores all of them in memory, and in the file if there is one.
+
+        Elements of a known number are stored in memory together with the last of them, but in a file only once the end is
+        asked for, as in TensorFlow.
+        """
         source = self.source.elements()
         seen = []
         yield
         for element in source:
             seen.append(element)
-            if len(seen) == self.source.size:
+            if not self.path and len(seen) == self.source.size:
                 self._complete(seen)
             yield element
-        if len(seen) != self.source.size:
-            self._complete(seen)
+        self._complete(seen)  # does nothing if they are stored already
 
     def _complete(self, elements: list[Element]) -> None:
         """Stores all elements, unless another iteration has done so before."""
