@@ -100,8 +100,9 @@ class _Builder:
         given = {size for size in sizes_of_tensors if isinstance(size, ir.Var)}
         passed = [symbol for symbol in _symbols([*sizes_of_tensors, *self.used]) if symbol not in given]
         function = create_prim_func([*self.tensors, *passed, *results], "int64").without_attr("global_symbol")
+        # `compute` may also use symbols of the caller that no operand or attribute has: they stay as they are.
         callers_sizes = {own: symbol for symbol, own in self.sizes.items()}
-        arguments = [*self.arguments, *(callers_sizes[symbol] for symbol in passed)]
+        arguments = [*self.arguments, *(callers_sizes.get(symbol, symbol) for symbol in passed)]
         types = [
             relax.TensorType(relax.ShapeExpr([_replaced(size, callers_sizes) for size in result.shape]), result.dtype)
             for result in results

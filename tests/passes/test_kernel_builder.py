@@ -41,6 +41,7 @@ CALLS = {
     "two results": (sum_and_product, [tensor(n), tensor(n, name="y")], {}),
     "a size of the result": (zeros, [], {"shape": (n, 4)}),
     "a calculated size of the result": (zeros, [], {"shape": (n + 1, 4)}),
+    "a calculated size that compute knows": (lambda: zeros(shape=(n + 1, 4)), [], {}),
     "a shape, and sizes in nested tuples": (moved, [tensor(n, 8), relax.ShapeExpr([m, 4])], {"by": ((k, 1),)}),
 }
 
