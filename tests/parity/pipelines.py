@@ -8,7 +8,15 @@ from parity_calls import result_or_kind
 
 
 def programs(tf):
-    return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf) | _long_chains(tf) | _counted(tf)
+    return (
+        _parallel(tf)
+        | _composite(tf)
+        | _tables(tf)
+        | _older(tf)
+        | _zipped_in_step(tf)
+        | _long_chains(tf)
+        | _counted(tf)
+    )
 
 
 def shown(dataset):
@@ -163,6 +171,42 @@ def _composite(tf):
         "ragged elements reduced": lambda: data.from_tensor_slices(deep).reduce(0, lambda n, r: n + tf.size(r.values)),
         "refuses sparse_batch of a pair": lambda: data.zip((data.range(2), data.range(2))).sparse_batch(2, []),
         "refuses sparse_batch of longer rows": lambda: result_or_kind(drained(lambda: lengths(4).sparse_batch(2, [2]))),
+    }
+
+
+def _zipped_in_step(tf):
+    """Zips of datasets of which one fails, or ends before others."""
+    data = tf.data.Dataset
+
+    def failing():
+        return data.range(4).map(lambda x: tf.debugging.check_numerics(1 / tf.cast(x - 1, tf.float32), "of one"))
+
+    def numbers():
+        return data.range(4).map(lambda _: tf.random.uniform([], maxval=100, dtype=tf.int32))
+
+    def drawn(*datasets):
+        tf.random.set_seed(1)
+        return shown(data.zip(datasets).repeat(2))
+
+    def steps(*datasets):
+        """The first steps of an iteration, with its errors and ends."""
+        iterator = iter(data.zip(datasets))
+
+        def step():
+            return [float(x) for x in iterator.get_next()]
+
+        return [result_or_kind(step) for _ in range(5)]
+
+    return {
+        "zip after an error of the first": lambda: shown(data.zip(failing(), data.range(4)).ignore_errors()),
+        "zip after an error of the second": lambda: shown(data.zip(data.range(4), failing()).ignore_errors()),
+        "zip after errors of two": lambda: shown(
+            data.zip(data.range(4), failing(), data.range(4), failing()).ignore_errors()
+        ),
+        "zip of an error and an end": lambda: steps(failing(), data.range(1), data.range(4)),
+        "zip of an end and an error": lambda: steps(data.range(1), failing(), data.range(4)),
+        "zip of a short dataset and a drawn one": lambda: drawn(data.range(2), numbers()),
+        "zip of drawn datasets around a short one": lambda: drawn(numbers(), data.range(2), numbers()),
     }
 
 

@@ -262,6 +262,40 @@ def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dat
     return Concatenate(self, dataset)
 
 
+class Rows(Iterator[Any]):
+    """The elements of several iterators side by side.
+
+    As in TensorFlow, each step advances all of them, even if one fails or is at its end: after an error they are in step. A
+    step ends with the first failure, and all steps with the end of an iterator.
+    """
+
+    def __init__(self, iterators: list[Iterator[Any]]) -> None:
+        self._iterators = iterators
+
+    def __next__(self) -> tuple[Any, ...]:
+        row: list[Any] = []
+        try:
+            for iterator in self._iterators:
+                row.append(next(iterator))
+        except Exception as failure:
+            failures = [failure, *_failures(self._iterators[len(row) + 1 :])]
+            if any(isinstance(each, StopIteration) for each in failures):
+                self._iterators = []
+            raise
+        if not row:
+            raise StopIteration
+        return tuple(row)
+
+
+def _failures(iterators: Iterable[Iterator[Any]]) -> Iterator[Exception]:
+    """Takes an element of each iterator, and yields why there is none."""
+    for iterator in iterators:
+        try:
+            next(iterator)
+        except Exception as failure:
+            yield failure
+
+
 class Zip(Joining):
     """The elements of several datasets side by side, in the nested structure of ``datasets``."""
 
@@ -290,7 +324,7 @@ class Zip(Joining):
         return _common_size_of_batches(self.inputs)
 
     def handles(self) -> Iterator[Any]:
-        return zip(*self.iterations_of_inputs(handles_of))
+        return Rows(list(self.iterations_of_inputs(handles_of)))
 
     def value(self, handle: Any) -> Element:
         return self.pack(iter([d.value(h) for d, h in zip(self.inputs, handle)]))
