@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _used_twice(tf) | _repeated(tf) | _in_functions(tf)
+    return _used_twice(tf) | _repeated(tf) | _in_functions(tf) | _before_and_after_functions(tf)
 
 
 def _number_maker(tf):
@@ -179,3 +179,85 @@ def _in_functions(tf):
         "zip of one dataset, reduced": reduced,
         "iterators of a zip of one dataset": iterators_in_turn,
     }
+
+
+def _before_and_after_functions(tf):
+    """Datasets that functions of elements capture, iterated by the program before and after, and by several functions."""
+    data = tf.data.Dataset
+    number = _number_maker(tf)
+
+    def pairs():
+        numbers = data.range(3).map(number)
+        return data.zip((numbers, numbers))
+
+    def twice():
+        numbers = data.range(2).map(number)
+        return numbers.concatenate(numbers)
+
+    def sampled():
+        numbers = data.range(4).map(number)
+        return data.sample_from_datasets([numbers, numbers], seed=3)
+
+    def shuffled_once():
+        return data.range(4).shuffle(4).repeat(1)
+
+    captured = {"zip": pairs, "concatenate": twice, "sample": sampled, "shuffle": shuffled_once}
+    uses = {
+        "flat_map": lambda d: data.range(2).flat_map(lambda _: d),
+        "two flat_maps": lambda d: data.range(1).flat_map(lambda _: data.range(2).flat_map(lambda _: d)),
+        "interleave": lambda d: data.range(3).interleave(lambda _: d, cycle_length=2),
+        "groups": lambda d: data.range(2).group_by_window(lambda x: x, lambda _, rows: d, 1),
+        "zip of flat_map": lambda d: data.zip(
+            (data.range(2).flat_map(lambda _: d), data.range(2).flat_map(lambda _: d))
+        ),
+        "concatenate of flat_map": lambda d: _joined_with_itself(data.range(1).flat_map(lambda _: d)),
+        "map in flat_map": lambda d: data.range(2).flat_map(lambda _: d.map(lambda *x: (x, number()))),
+        "repeat in flat_map": lambda d: data.range(2).flat_map(lambda _: d.repeat(2)),
+        "generator": lambda d: _generated(tf, d),
+    }
+
+    def around(make, use):
+        def run():
+            tf.random.set_seed(1)
+            dataset = make()
+            used = use(dataset)
+            return [[_values(tf, element) for element in each] for each in (dataset, used, dataset, used, dataset)]
+
+        return run
+
+    def chosen():
+        first, second = pairs(), pairs()
+        return data.range(2).flat_map(lambda i: tf.cond(i < 1, lambda: first, lambda: second))
+
+    def maps_itself():
+        numbers = data.range(2).map(number)
+        return numbers.flat_map(lambda _: numbers)
+
+    def doubled():
+        numbers = data.range(2).map(number)
+        for _ in range(30):
+            numbers = _joined_with_itself(numbers)
+        return data.range(2).flat_map(lambda _: numbers).take(3)
+
+    return {
+        f"{kind} before and after {use}": around(make, change)
+        for kind, make in captured.items()
+        for use, change in uses.items()
+    } | {
+        "one of two captured zips": _iterated(tf, chosen),
+        "a dataset that a function of its elements captures": _iterated(tf, maps_itself),
+        "a captured dataset, concatenated 30 times": _iterated(tf, doubled),
+    }
+
+
+def _joined_with_itself(dataset):
+    return dataset.concatenate(dataset)
+
+
+def _generated(tf, dataset):
+    def numbers():
+        for element in dataset:
+            yield sum(tf.nest.flatten(_values(tf, element)))
+
+    made = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([], tf.int32))
+    return tf.data.Dataset.range(2).flat_map(lambda _: made)

@@ -26,7 +26,14 @@ from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
 from tvtf.frontend.autograph.status import status
 from tvtf.ir.batching import stacked
-from tvtf.state.random_streams import StreamStates, drawn_by, in_function_of_elements, states_of_part, trying
+from tvtf.state.random_streams import (
+    StreamStates,
+    drawn_by,
+    function_of_elements,
+    returned_by,
+    states_of_part,
+    trying,
+)
 from tvtf.state.trackable import Trackable
 
 INFINITE: Final = -1
@@ -71,8 +78,8 @@ class Dataset(NumberedObject, abc.ABC):
         self._element_spec = element_spec
         self.size = size
         """The number of elements, or INFINITE or UNKNOWN."""
-        self.is_inner = in_function_of_elements()
-        """Whether a function of elements makes or captures this dataset. TensorFlow rewrites the graphs of other datasets."""
+        self._maker = function_of_elements()
+        """The function of elements that makes this dataset, or None."""
 
     @property
     def element_spec(self) -> Any:  # type: ignore[override]
@@ -161,7 +168,7 @@ class Dataset(NumberedObject, abc.ABC):
         ``position`` elements are skipped without being computed.
         """
         self._allow_recursion()
-        if self.may_draw():
+        if self.may_draw() or returned_by() is not None:
             return DrawingIterator(StreamStates(), lambda: self._elements_from(position))
         return self._elements_from(position)
 
@@ -169,13 +176,13 @@ class Dataset(NumberedObject, abc.ABC):
         """Returns whether a function of elements, of this dataset or of one that it depends on, may call random ops."""
         return any(function.may_draw() for function in self._random_functions)
 
-    def mark_as_inner(self) -> None:
-        """Notes that a function of elements returns this dataset, which may depend on datasets that the function captures."""
-        marked = [self]
-        while marked:
-            dataset = marked.pop()
-            dataset.is_inner = True
-            marked += [source for source in _attributes(dataset) if isinstance(source, Dataset)]
+    def is_rewritten(self) -> bool:
+        """Returns whether TensorFlow rewrites the graph that has this dataset for the running iteration.
+
+        It rewrites the program's datasets, and those that a function of elements makes, but not those that one captures.
+        """
+        function = returned_by()
+        return function is None or function is self._maker
 
     def _elements_from(self, position: int) -> Iterator[Element]:
         """Starts an iteration at the element ``position``. The elements before it are not computed."""
@@ -284,7 +291,7 @@ class Joining(Dataset):
     """A dataset that depends on several others.
 
     When TensorFlow makes an iterator, it copies the graph of each of these. So two of them draw the same numbers if they
-    are one dataset, or depend on one. In a function of elements, TensorFlow doesn't copy the graph.
+    are one dataset, or depend on one. TensorFlow doesn't copy what a function of elements returns.
     """
 
     inputs: Sequence[Dataset]
@@ -292,7 +299,7 @@ class Joining(Dataset):
 
     def iterations_of_inputs(self, start: Callable[[Dataset], Iterator[Any]]) -> Iterator[Iterator[Any]]:
         """Yields an iteration of each input, which begins only then; ``start`` calls ``elements`` or ``handles``."""
-        is_copied = not self.is_inner and sum(dataset.may_draw() for dataset in self.inputs) > 1
+        is_copied = returned_by() is None and sum(dataset.may_draw() for dataset in self.inputs) > 1
         for index, dataset in enumerate(self.inputs):
             states = states_of_part((self, index)) if is_copied else None
             begin = functools.partial(start, dataset)

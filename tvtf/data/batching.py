@@ -446,7 +446,7 @@ class GroupByWindow(Dataset):
         reduced: Dataset = self.reduction(
             EagerTensor(np.array(key, np.int64)), ElementList(group, self.source.element_spec)
         )
-        return reduced.elements()
+        return self.reduction.begin(reduced)
 
 
 @method

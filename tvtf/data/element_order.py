@@ -123,11 +123,13 @@ class Repeat(PassThrough):
     def _starts_once_more(self) -> bool:
         """Returns whether a further iteration of the source begins after the last one, and takes seeds, as in TensorFlow.
 
-        TensorFlow leaves out a single repetition and fuses a shuffle with its repetition, but not in functions of elements.
+        Where TensorFlow rewrites the graph, it leaves out a single repetition, and fuses a shuffle with its repetition.
         """
         if not (self.count > 0 and self.source.seed_generators):
             return False
-        return self.is_inner or not (self.count == 1 or isinstance(self.source, Shuffle))
+        if not self.is_rewritten():
+            return True
+        return not (self.count == 1 or (isinstance(self.source, Shuffle) and self.source.is_rewritten()))
 
     @started
     def handles(self) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.core.thread_count import available_cores
 from tvtf.data.argument_conversion import int_argument
-from tvtf.data.base import UNKNOWN, Dataset, Joined, method, started
+from tvtf.data.base import UNKNOWN, Dataset, DrawingIterator, Joined, method, started
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
 from tvtf.data.random import RandomFunction
 from tvtf.data.saved_elements import load, store
@@ -35,6 +35,7 @@ from tvtf.state.random_streams import (
     calling,
     drawn_by,
     new_function,
+    states_of_results,
     traced_with,
     trying,
 )
@@ -160,15 +161,9 @@ class Traced(Eager):
 class DatasetFunction(Eager):
     """A user's function of elements that returns a dataset, run as Python."""
 
-    _has_marked = False
-    """Whether the datasets that the function captures are marked, which its first call does."""
-
-    def __call__(self, *elements: Element) -> Any:
-        dataset = super().__call__(*elements)
-        if not self._has_marked and isinstance(dataset, Dataset):
-            dataset.mark_as_inner()
-            self._has_marked = True
-        return dataset
+    def begin(self, dataset: Dataset) -> Iterator[Element]:
+        """Starts an iteration over a dataset that the function has returned."""
+        return DrawingIterator(states_of_results(self.streams), dataset.elements)
 
     def traced_spec(self, specs: tuple[Any, ...]) -> Any:
         """Returns the element spec of the datasets that the function returns for elements with these specs.
@@ -470,7 +465,7 @@ class Interleave(Dataset):
         return [None] * self.cycle
 
     def _open(self, element: Element) -> Iterator[Element]:
-        return self._inner(element).elements()
+        return self.function.begin(self._inner(element))
 
     def _block(self, open_iterators: list[Iterator[Element] | None], slot: int) -> Iterator[Element]:
         """Yields up to ``block`` elements of the iterator in a slot, and empties the slot when the iterator ends."""
@@ -561,7 +556,7 @@ class ParallelInterleave(Interleave):
     def handles(self) -> Iterator[Any]:
         if self.in_order:
             return super().handles()
-        sources = (self._inner(element).elements() for element in self.source.elements())
+        sources = map(super()._open, self.source.elements())
         return UnorderedMerge(sources, self.cycle, self.cycle * self.block)
 
     def _initial_iterators(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:

@@ -31,7 +31,11 @@ STREAM = "_random_stream"
 class StreamStates:
     """How far one user of random streams has come: an iteration over a dataset, or the program outside of iterations."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: StreamStates | None = None) -> None:
+        """Creates states at their start, of a part of an iteration if ``whole`` has those of all of it."""
+        self.whole = self if whole is None else whole
+        self.returned_by: FunctionStreams | None = None
+        """The function of elements whose result is iterated over, if these states are for that."""
         self.of_streams: weakref.WeakKeyDictionary[Stream, np.ndarray] = weakref.WeakKeyDictionary()
         """The generator states of streams that another user has taken over since."""
         self.of_eager_ops: dict[Hashable, np.ndarray] = {}
@@ -40,13 +44,29 @@ class StreamStates:
 
     def of_call(self, call: Hashable) -> StreamStates:
         """Returns the states of the traced function that a function of elements, which runs as Python, calls."""
-        return self._of_calls.setdefault(call, StreamStates())
+        return self._of_calls.setdefault(call, StreamStates(self.whole))
+
+    def of_results(self, function: FunctionStreams) -> StreamStates:
+        """Returns the states of iterations over the datasets that a function of elements returns."""
+        states = self.of_function(function.is_inner).of_call(function)
+        states.returned_by = function
+        return states
+
+    def of_function(self, is_inner: bool) -> StreamStates:
+        """Returns the states of a dataset's function, which another function of elements has made if it ``is_inner``.
+
+        TensorFlow copies the datasets of a graph for each use, and their functions with them. A dataset that a function of
+        elements captures is not in the graph, so that the whole iteration has its functions once.
+        """
+        return self if self.returned_by is None or is_inner else self.whole.of_call(CAPTURED)
 
     def with_calls(self) -> list[StreamStates]:
         """Returns these states and those of calls."""
         return [self, *itertools.chain.from_iterable(states.with_calls() for states in self._of_calls.values())]
 
 
+CAPTURED = "captured"
+"""The key of the states of functions of datasets that functions of elements capture."""
 PROGRAM = StreamStates()
 """The states of functions that are called outside of iterations over datasets."""
 
@@ -54,12 +74,13 @@ PROGRAM = StreamStates()
 class Stream:
     """The random stream of one op in a traced function: a Variable with the generator state."""
 
-    def __init__(self, start: np.ndarray | None) -> None:
+    def __init__(self, start: np.ndarray | None, is_inner: bool = False) -> None:
         """Creates a stream that starts at a generator state; None stands for a random one, another one at each start.
 
-        The Variable is created outside of the trace, because the state must survive the traced call.
+        The Variable is created outside of the trace, because the state must survive the traced call. See `FunctionStreams`
+        for ``is_inner``.
         """
-        self.start = start
+        self.start, self.is_inner = start, is_inner
         self.holder = PROGRAM
         trace, thread.trace = thread.trace, None
         try:
@@ -137,9 +158,12 @@ class FunctionStreams:
     seeds: positions in the function. A later global seed doesn't change them.
     """
 
-    def __init__(self, seed: int | None) -> None:
-        """Creates the streams of a function that was made when the global seed was ``seed``."""
-        self.global_seed = seed
+    def __init__(self, seed: int | None, is_inner: bool = False) -> None:
+        """Creates the streams of a function that was made when the global seed was ``seed``.
+
+        It ``is_inner`` if a function of elements made it.
+        """
+        self.global_seed, self.is_inner = seed, is_inner
         self.streams: dict[StreamKey, Stream] = {}
         self.of_inner_functions: dict[int, FunctionStreams] = {}
         """The streams of the functions of datasets that the function makes, in their order."""
@@ -226,7 +250,7 @@ class RunningFunction:
         with _lock:
             known = self.function.streams.get(key)
             if known is None:
-                known = self.function.streams[key] = Stream(start)
+                known = self.function.streams[key] = Stream(start, self.function.is_inner)
             self._drawn.append(known)
             return known
 
@@ -244,9 +268,8 @@ class RunningFunction:
 
     def inner_function(self) -> FunctionStreams:
         """Returns the streams of the next function of a dataset that is made in this function."""
-        return self.function.of_inner_functions.setdefault(
-            next(self._inner_functions), FunctionStreams(self.function.global_seed)
-        )
+        inner = FunctionStreams(self.function.global_seed, function_of_elements() is not None)
+        return self.function.of_inner_functions.setdefault(next(self._inner_functions), inner)
 
     def states_of_call(self, called: Any) -> StreamStates:
         """Returns the states of a traced function that is called here: each of the places that call it has its own."""
@@ -301,7 +324,8 @@ def traced_with(function: FunctionStreams) -> None:
 
 def streams_of_instances(root: Any) -> FunctionStreams:
     """Returns the streams of the ops that each instance of a trace adds to it, which all of its instances share."""
-    return FunctionStreams(_of_trace(root).function.global_seed)
+    function = _of_trace(root).function
+    return FunctionStreams(function.global_seed, function.is_inner)
 
 
 def global_seed() -> int | None:
@@ -377,9 +401,13 @@ def working_for(drawer: Drawer) -> Iterator[None]:
 
 def calling(function: FunctionStreams) -> drawn_by:
     """Returns a context in which a dataset's function runs as Python."""
-    outer = _thread.drawing
-    states = outer.states if isinstance(outer, RunningFunction) else outer
-    return drawn_by(RunningFunction(function, thread.trace, states or StreamStates()))
+    return drawn_by(RunningFunction(function, thread.trace, _states().of_function(function.is_inner)))
+
+
+def _states() -> StreamStates:
+    """Returns the states of the running iteration over a dataset, or new ones."""
+    user = _thread.drawing
+    return (user.states if isinstance(user, RunningFunction) else user) or StreamStates()
 
 
 @contextmanager
@@ -405,8 +433,10 @@ def hold(streams: Sequence[Stream], called: Any, graph: Hashable = None) -> None
     user = _thread.drawing
     if user is None:
         states = PROGRAM
+    elif isinstance(user, RunningFunction):
+        states = user.states_of_call(called)
     else:
-        states = user.states_of_call(called) if isinstance(user, RunningFunction) else user
+        states = user.of_function(streams[0].is_inner)
     if graph is not None:
         states = states.of_call(graph)
     for stream in streams:
@@ -426,9 +456,23 @@ def is_run_of_graph() -> bool:
     return isinstance(user, RunningFunction) and user.trace is thread.trace
 
 
-def in_function_of_elements() -> bool:
-    """Returns whether a function of a dataset's elements runs as Python now, for an element."""
-    return is_run_of_graph() and not isinstance(_thread.drawing.function, RemadeOps)  # type: ignore[union-attr]
+def function_of_elements() -> FunctionStreams | None:
+    """Returns the function of a dataset's elements that runs as Python now, for an element; None if there is none."""
+    user = _thread.drawing
+    if not is_run_of_graph() or isinstance(user.function, RemadeOps):  # type: ignore[union-attr]
+        return None
+    return user.function  # type: ignore[union-attr]
+
+
+def states_of_results(function: FunctionStreams) -> StreamStates:
+    """Returns the states of an iteration that begins now over a dataset that a function of elements has returned."""
+    return _states().of_results(function)
+
+
+def returned_by() -> FunctionStreams | None:
+    """Returns the function of elements that has returned the dataset of the running iteration; None if there is none."""
+    user = _thread.drawing
+    return user.returned_by if isinstance(user, StreamStates) else None
 
 
 def call_again(called: Any) -> None:
