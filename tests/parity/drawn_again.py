@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _used_twice(tf) | _repeated(tf) | _in_functions(tf) | _before_and_after_functions(tf)
+    return _used_twice(tf) | _repeated(tf) | _in_functions(tf) | _before_and_after_functions(tf) | _rewritten(tf)
 
 
 def _number_maker(tf):
@@ -261,3 +261,46 @@ def _generated(tf, dataset):
 
     made = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([], tf.int32))
     return tf.data.Dataset.range(2).flat_map(lambda _: made)
+
+
+def _rewritten(tf):
+    """Shuffles and repetitions with datasets between them that change nothing, in the program and in functions."""
+    data = tf.data.Dataset
+    between = {
+        "repeat": lambda d: d.repeat(1),
+        "shard": lambda d: d.shard(1, 0),
+        "take": lambda d: d.take(-1),
+        "skip": lambda d: d.skip(0),
+        "several": lambda d: d.skip(0).repeat(1).take(-2),
+        "prefetch": lambda d: d.prefetch(1),
+        "take of all": lambda d: d.take(4),
+    }
+
+    def shuffled():
+        return data.range(4).shuffle(4)
+
+    def captured(change):
+        dataset = change(shuffled()).repeat(2)
+        return data.range(2).flat_map(lambda _: dataset)
+
+    def with_captured_shuffle(change):
+        dataset = shuffled()
+        return data.range(2).flat_map(lambda _: change(dataset).repeat(2))
+
+    def repeated_with_captured_repetition(change):
+        dataset = change(shuffled()).repeat(1)
+        return data.range(2).flat_map(lambda _: dataset.repeat(1))
+
+    uses = {
+        "repeated": lambda change: change(shuffled()).repeat(2),
+        "repeated once": lambda change: change(shuffled()).repeat(1),
+        "repeated before": lambda change: change(shuffled().repeat(2)),
+        "captured": captured,
+        "captured before": with_captured_shuffle,
+        "captured in between": repeated_with_captured_repetition,
+    }
+    return {
+        f"shuffle, {name}, {use}": _iterated(tf, lambda change=change, make=make: make(change), 3)
+        for name, change in between.items()
+        for use, make in uses.items()
+    }

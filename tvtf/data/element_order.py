@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -123,13 +123,17 @@ class Repeat(PassThrough):
     def _starts_once_more(self) -> bool:
         """Returns whether a further iteration of the source begins after the last one, and takes seeds, as in TensorFlow.
 
-        Where TensorFlow rewrites the graph, it leaves out a single repetition, and fuses a shuffle with its repetition.
+        Where TensorFlow rewrites the graph, it leaves out datasets that change nothing, such as a single repetition, and
+        then fuses a shuffle with its repetition.
         """
         if not (self.count > 0 and self.source.seed_generators):
             return False
         if not self.is_rewritten():
             return True
-        return not (self.count == 1 or (isinstance(self.source, Shuffle) and self.source.is_rewritten()))
+        source = self.source
+        while source.is_rewritten() and _changes_nothing(source):
+            source = source.source
+        return not (self.count == 1 or (isinstance(source, Shuffle) and source.is_rewritten()))
 
     @started
     def handles(self) -> Iterator[Any]:
@@ -148,6 +152,15 @@ class Repeat(PassThrough):
                 return
         if self._starts_once_more():
             self.source.handles()
+
+
+def _changes_nothing(dataset: Dataset) -> TypeGuard[PassThrough]:
+    """Returns whether TensorFlow leaves out a dataset where it rewrites the graph."""
+    if isinstance(dataset, Take):
+        return dataset.count < 0
+    if isinstance(dataset, Skip):
+        return dataset.count == 0
+    return isinstance(dataset, (Repeat, Shard)) and dataset.count == 1
 
 
 @method
