@@ -159,7 +159,7 @@ def test_a_vectorized_map_raises_for_a_row():
     assert tf.vectorized_map(tf.math.invert_permutation, rows[:1]).numpy().tolist() == [[0, 1]]
 
 
-def test_a_dense_batch_by_a_ragged_one_is_refused():
+def test_a_dense_batch_by_a_ragged_one_raises():
     ragged = tf.RaggedTensor.from_row_splits(tf.ones([3, 2]), [0, 1, 3])
     with pytest.raises(NotImplementedError, match="tf.matmul of ragged tensors takes matrices"):
         tf.matmul(tf.ones([2, 3, 4]), ragged)
