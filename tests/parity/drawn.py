@@ -271,8 +271,8 @@ def _in_functions_of_datasets(tf):
     def sampled(_):
         return data.sample_from_datasets([data.range(3), data.range(5, 8)], [0.5, 0.5])
 
-    def resampled(*distributions, seed=None):
-        pairs = data.range(70).rejection_resample(by_parity, *distributions, seed=seed)
+    def resampled(*distributions, seed=None, source=data.range(70)):
+        pairs = source.rejection_resample(by_parity, *distributions, seed=seed)
         return pairs.map(lambda kind, x: 100 * kind + x)
 
     datasets = {
@@ -280,6 +280,10 @@ def _in_functions_of_datasets(tf):
         "shuffles in flat_map in flat_map": lambda: data.range(2).flat_map(middle_of_shuffles),
         "resampling": lambda: resampled([0.2, 0.8], [0.5, 0.5]),
         "resampling without known frequencies": lambda: resampled([0.3, 0.7], seed=3),
+        "resampling of a shuffle": lambda: resampled([0.3, 0.7], seed=3, source=data.range(70).shuffle(50)),
+        "resampling of a shuffle with known frequencies": lambda: resampled(
+            [0.3, 0.7], [0.5, 0.5], source=data.range(70).shuffle(50)
+        ),
         "resampling that keeps all": lambda: resampled([0.5, 0.5], [0.5, 0.5]),
         "resampling to one class": lambda: resampled([0.0, 1.0], [0.5, 0.5]),
         "flat_map in interleave": lambda: data.range(2).interleave(middle, cycle_length=2),

@@ -37,7 +37,7 @@ class Choose(Joining):
 
     def __init__(self, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> None:
         spec = _common_spec(datasets)
-        self.inputs = (*datasets, choices)
+        self.inputs = (choices, *datasets)  # in the order in which TensorFlow begins to iterate over them
         self.count, self.stop_on_empty = len(datasets), stop_on_empty
         super().__init__(spec, INFINITE if all(dataset.size == INFINITE for dataset in datasets) else UNKNOWN)
 
@@ -47,7 +47,7 @@ class Choose(Joining):
 
         Exhausted datasets are skipped; with ``stop_on_empty``, the first one ends the iteration.
         """
-        *iterators, choices = self.iterations_of_inputs(elements_of)
+        choices, *iterators = self.iterations_of_inputs(elements_of)
         open_iterators: dict[int, Iterator[Element]] = dict(enumerate(iterators))
         yield
         for choice_tensor in choices:
@@ -136,7 +136,9 @@ def _resampled(source: Any, class_func: Callable[..., Any], target_dist: Any, in
         initial = bind.cast(convert_to_tensor(initial_dist), dtype=float32)
         frequencies = Repeat(Tensors(initial), -1)
         of_original = float(np.min(target.numpy() / initial.numpy()))
-    acceptance = Map(frequencies, lambda initial: _acceptance(initial, target)[0])
+    # As in TensorFlow, the frequencies are computed once for the probabilities and once beside them, where they are only
+    # for a warning: a source that is shuffled takes seeds for each.
+    acceptance = Map(Zip((Map(frequencies, lambda initial: _acceptance(initial, target)[0]), frequencies)), _first)
 
     def with_class(*element: Any) -> Any:
         return class_of(*element), element[0] if len(element) == 1 else element
@@ -156,6 +158,10 @@ def _resampled(source: Any, class_func: Callable[..., Any], target_dist: Any, in
         return filtered
     weights = Map(frequencies, lambda initial: _weights(_acceptance(initial, target)[1]))
     return sample_from_datasets([Map(source, with_class), filtered], weights, seed, stop_on_empty_dataset=True)
+
+
+def _first(probabilities: Tensor, _frequencies: Tensor) -> Tensor:
+    return probabilities
 
 
 def _acceptance(initial: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
