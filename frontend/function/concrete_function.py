@@ -450,6 +450,13 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return bool(self.results.updates or self.graph.root.python.flushed)
 
     @property
+    def returns_arguments(self) -> bool:
+        """Whether a call returns its tensor arguments in their order, and has neither captures nor effects."""
+        if self.captures or self.specialization.deferred or not self.graph.pure:
+            return False
+        return self.results.arguments(self.graph.identities()) == [*range(len(self.graph.params))]
+
+    @property
     def may_draw(self) -> bool:
         """Whether calls may draw random numbers; which ops are deferred isn't known."""
         return bool(self.streams) or self._has_deferred_calls

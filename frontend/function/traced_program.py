@@ -145,6 +145,17 @@ class Results:
             return "computed", self._computed(bind.identity(leaf))
         return "param", param_index
 
+    def arguments(self, identities: Mapping[Any, Any]) -> list[int | None]:
+        """Returns the index of the argument that each leaf of the result is, or None; ``identities`` are copies of values."""
+
+        def index(kind: str, source: Any) -> int | None:
+            if kind == "computed":
+                var = self.computed[source]._var
+                return self._param_index.get(identities.get(var, var))
+            return source if kind == "param" else None
+
+        return [index(kind, source) for kind, source in self.leaves]
+
     def packed(self, flat: list[Any]) -> Any:
         """Packs a flat list of leaves into the structure that the Python function returned."""
         if self.is_flat_tuple:  # needs no general packer

@@ -51,11 +51,16 @@ def _used_twice(tf):
         "cached shuffle": lambda: data.range(5).shuffle(5).cache(),
         "random": lambda: data.random(seed=4, rerandomize_each_iteration=True).take(3),
     }
+
+    def parity_of_first(*element):
+        return tf.cast(tf.reshape(element[0], [-1])[0] % 2, tf.int64)
+
     uses = {
         "zip": lambda d: data.zip((d, d, d)),
         "concatenate": lambda d: joined(d, d),
         "zip of concatenate": lambda d: data.zip((joined(d, d), joined(d, d))),
         "choose": lambda d: data.choose_from_datasets([d, d], data.range(2).repeat(6)),
+        "choose by itself": lambda d: data.choose_from_datasets([d, d], d.map(parity_of_first)),
         "sample": lambda d: data.sample_from_datasets([d, d], seed=3),
         "flat_map": lambda d: data.range(2).flat_map(lambda _: d),
         "interleave": lambda d: data.range(3).interleave(lambda _: d, cycle_length=2),
@@ -70,6 +75,8 @@ def _used_twice(tf):
         f"{use} with one {source}": _iterated(tf, lambda make=make, combine=combine: combine(make()))
         for source, make in sources.items()
         for use, combine in uses.items()
+        # TensorFlow computes the choices ahead in a thread, so that the order of calls of Python isn't fixed.
+        if (use, source) != ("choose by itself", "Python")
     }
 
 
@@ -254,6 +261,15 @@ def _joined_with_itself(dataset):
     return dataset.concatenate(dataset)
 
 
+def _first_of(x):
+    return x
+
+
+def _sum_dropped(x):
+    x + x
+    return x
+
+
 def _generated(tf, dataset):
     def numbers():
         for element in dataset:
@@ -274,6 +290,18 @@ def _rewritten(tf):
         "several": lambda d: d.skip(0).repeat(1).take(-2),
         "prefetch": lambda d: d.prefetch(1),
         "take of all": lambda d: d.take(4),
+        "no prefetch": lambda d: d.prefetch(0),
+        "options": lambda d: d.with_options(tf.data.Options()),
+        "map": lambda d: d.map(lambda x: x),
+        "map to a tuple": lambda d: d.map(lambda x: (x,)),
+        "map by copying": lambda d: d.map(tf.identity),
+        "parallel map": lambda d: d.map(lambda x: x, num_parallel_calls=2),
+        "map that computes what it drops": lambda d: d.map(_sum_dropped),
+        "map by adding": lambda d: d.map(lambda x: x + 0),
+        "map that draws": lambda d: d.map(lambda x: (tf.random.uniform([]), x)[1]),
+        "map to a pair": lambda d: d.map(lambda x: (x, x)).map(lambda x, y: y),
+        "map by a traced function": lambda d: d.map(tf.function(_first_of)),
+        "map that checks": lambda d: d.map(lambda x: (tf.debugging.assert_less(x, tf.constant(9, x.dtype)), x)[1]),
     }
 
     def shuffled():

@@ -255,6 +255,16 @@ def _older(tf):
         found = data.range(3).with_options(made).with_options(other).options()
         return found.autotune.cpu_budget, found.threading.private_threadpool_size, found.deterministic
 
+    def options_of_sources():
+        made = tf.data.Options()
+        made.autotune.cpu_budget = 3
+        other = tf.data.Options()
+        other.deterministic = False
+        first = data.range(3).with_options(made).map(lambda x: x + 1)
+        second = data.range(3).with_options(other).batch(2)
+        found = [first.options(), data.zip((first, second)).options(), first.concatenate(data.range(2)).options()]
+        return [(each.autotune.cpu_budget, each.deterministic) for each in found]
+
     def misspelt():
         tf.data.Options().determinstic = True
 
@@ -279,6 +289,7 @@ def _older(tf):
         "element at": lambda: older.at(data.range(5).map(lambda x: x * 2), 3).numpy(),
         "element beyond": lambda: older.at(data.range(5), 5),
         "options": options,
+        "options of the datasets before": options_of_sources,
         "refuses an option that there is not": misspelt,
         "refuses an empty list": lambda: older.from_list([]),
         "refuses to pad fewer": lambda: data.from_tensor_slices({"x": [1, 2]}).apply(older.pad_to_cardinality(1)),

@@ -151,10 +151,14 @@ class Dataset(NumberedObject, abc.ABC):
             if unvisited is not None:  # its chain must be known before the search goes on with this dataset
                 unfinished.append((unvisited, _attributes(unvisited)))
                 continue
-            source_lengths = [lengths[id(source)] for source in _attributes(dataset) if isinstance(source, Dataset)]
+            source_lengths = [lengths[id(source)] for source in dataset.sources()]
             lengths[id(dataset)] = 1 + max(source_lengths, default=0)
             unfinished.pop()
         return list(parts.values()), lengths[id(self)]
+
+    def sources(self) -> list[Dataset]:
+        """Returns the datasets that this one depends on directly."""
+        return [attribute for attribute in _attributes(self) if isinstance(attribute, Dataset)]
 
     def _allow_recursion(self) -> None:
         """Raises Python's recursion limit if the chain of datasets is long: each calls the one before it for an element."""
@@ -226,6 +230,10 @@ class Dataset(NumberedObject, abc.ABC):
     def size_of_batches(self) -> int | None:
         """Returns the size of all batches but the last, or None if elements are no batches or their sizes differ."""
         return None
+
+    def changes_nothing(self) -> bool:
+        """Returns whether its elements are those of its only source, so that TensorFlow leaves it out of what it rewrites."""
+        return False
 
     def __repr__(self) -> str:
         """Returns TensorFlow's text: its class name and the element spec."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +41,9 @@ class Take(PassThrough):
         endless = count if source.size == INFINITE and count >= 0 else source.size
         super().__init__(source, map_known_size(endless, lambda n: n if count < 0 else min(n, count)))
 
+    def changes_nothing(self) -> bool:
+        return self.count < 0
+
     def handles(self) -> Iterator[Any]:
         return self.source.handles() if self.count < 0 else itertools.islice(self.source.handles(), self.count)
 
@@ -60,6 +63,9 @@ class Skip(PassThrough):
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
         super().__init__(source, 0 if count < 0 else map_known_size(source.size, lambda n: max(n - count, 0)))
+
+    def changes_nothing(self) -> bool:
+        return self.count == 0
 
     def handles(self) -> Iterator[Any]:
         return iter(()) if self.count < 0 else itertools.islice(self.source.handles(), self.count, None)
@@ -93,6 +99,9 @@ class Shard(PassThrough):
             )
         self.count, self.index = count, index
         super().__init__(source, map_known_size(source.size, lambda n: len(range(index, n, count))))
+
+    def changes_nothing(self) -> bool:
+        return self.count == 1
 
     def handles(self) -> Iterator[Any]:
         return itertools.islice(self.source.handles(), self.index, None, self.count)
@@ -131,9 +140,12 @@ class Repeat(PassThrough):
         if not self.is_rewritten():
             return True
         source = self.source
-        while source.is_rewritten() and _changes_nothing(source):
-            source = source.source
-        return not (self.count == 1 or (isinstance(source, Shuffle) and source.is_rewritten()))
+        while source.is_rewritten() and source.changes_nothing():
+            source = source.source  # type: ignore[attr-defined]  # it has one
+        return not (self.changes_nothing() or (isinstance(source, Shuffle) and source.is_rewritten()))
+
+    def changes_nothing(self) -> bool:
+        return self.count == 1
 
     @started
     def handles(self) -> Iterator[Any]:
@@ -152,15 +164,6 @@ class Repeat(PassThrough):
                 return
         if self._starts_once_more():
             self.source.handles()
-
-
-def _changes_nothing(dataset: Dataset) -> TypeGuard[PassThrough]:
-    """Returns whether TensorFlow leaves out a dataset where it rewrites the graph."""
-    if isinstance(dataset, Take):
-        return dataset.count < 0
-    if isinstance(dataset, Skip):
-        return dataset.count == 0
-    return isinstance(dataset, (Repeat, Shard)) and dataset.count == 1
 
 
 @method

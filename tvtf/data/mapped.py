@@ -28,7 +28,7 @@ from tvtf.dtypes import bool as bool_
 from tvtf.errors import OpError
 from tvtf.frontend.autograph import convert
 from tvtf.frontend.control_flow.cond_while import while_loop
-from tvtf.frontend.function.polymorphic_function import function
+from tvtf.frontend.function.polymorphic_function import Function, function
 from tvtf.state.random_streams import (
     FunctionStreams,
     StreamStates,
@@ -133,6 +133,16 @@ class Traced(Eager):
                 return spec_of(super().__call__(blank_element))
         except Exception:  # a spec may have no blank element, and the user's Python may raise any error on one
             return source.element_spec
+
+    @property
+    def returns_element(self) -> bool:
+        """Whether the function returns the tensors of its argument, perhaps in another structure, and does nothing else."""
+        return (
+            self._flatten is not None
+            and self._traced is not None
+            and not isinstance(self.user, Function)  # TensorFlow doesn't look into it
+            and self._traced.returns_arguments
+        )
 
     @property
     def is_nonblocking(self) -> bool:
@@ -289,6 +299,9 @@ class Map(Dataset):
             raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").for_op("MapDataset")
         super().__init__(self.function.spec, source.size)
 
+    def changes_nothing(self) -> bool:
+        return self.function.returns_element
+
     def handles(self) -> Iterator[Any]:
         return map(self.function, self.source.elements())
 
@@ -300,6 +313,9 @@ class ParallelMap(ComputedElements):
         self.source, self.workers = source, workers
         self.function = Traced(user, source)
         super().__init__(self.function.spec, source.size)
+
+    def changes_nothing(self) -> bool:
+        return self.function.returns_element
 
     def handles(self) -> Iterator[Any]:
         if self.function.is_nonblocking:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,7 +13,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import export, exports
 from tvtf.core.thread_state import state
 from tvtf.data import apply_functions as _apply_functions  # noqa: F401 - adds names
-from tvtf.data import batching, choose_datasets, element_order, parallel, readers, saved_elements, sources
+from tvtf.data import base, batching, choose_datasets, element_order, parallel, readers, saved_elements, sources
 from tvtf.data import composite_batches as _composed  # noqa: F401 - adds methods
 from tvtf.data import csv_and_sql as _csv_and_sql  # noqa: F401 - adds names
 from tvtf.data import features as _features  # noqa: F401 - adds names
@@ -254,12 +255,16 @@ def fingerprint(self: Dataset) -> NoReturn:
 
 @method
 def options(self: Dataset) -> Options:
-    """Returns the dataset's options, set by ``with_options``, or the default ones.
+    """Returns the options that ``with_options`` has set for the dataset or for those that it depends on, merged.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#options
     """
-    own_options: Options | None = getattr(self, "_options", None)
-    return own_options or Options()
+    sources = [self]
+    while len(sources) == 1:  # a chain can be too long for recursion
+        if isinstance(sources[0], WithOptions):
+            return sources[0].merged_options
+        sources = sources[0].sources()
+    return functools.reduce(Options.merge, map(options, sources), Options())
 
 
 @method
@@ -268,10 +273,20 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#with_options
     """
-    copy = element_order.Take(self, -1)  # -1 takes all elements
-    copy.repr_name = "_OptionsDataset"
-    copy._options = self.options().merge(options)  # type: ignore[attr-defined]
-    return copy
+    return WithOptions(self, self.options().merge(options))  # type: ignore[attr-defined]
+
+
+class WithOptions(base.PassThrough):
+    """The elements of a dataset, which has options."""
+
+    repr_name = "_OptionsDataset"
+
+    def __init__(self, source: Dataset, options: Options) -> None:
+        super().__init__(source, source.size)
+        self.merged_options = options
+
+    def handles(self) -> Iterator[Any]:
+        return self.source.handles()
 
 
 @export("data.experimental.cardinality")

@@ -109,6 +109,17 @@ class Graph:
                 operations.append(producers[var])
         return operations
 
+    def identities(self) -> dict[relax.Var, relax.Var]:
+        """Returns, for each result of `tf.identity`, the value that it equals, which isn't one of them."""
+        origins: dict[relax.Var, relax.Var] = {}
+        for binding in self._trace.bindings:
+            if dialect.is_dialect(binding.value):
+                call = dialect.read(binding.value)
+                if call.primitive.name == "identity":
+                    (source,) = call.inputs
+                    origins[binding.var] = origins.get(source, source)
+        return origins
+
     def get_operation_by_name(self, name: str) -> Operation:
         """Returns the graph's op with the given name.
 
