@@ -138,6 +138,67 @@ except NotImplementedError as error:
     ]
 
 
+def test_private_combinations_run_a_test_for_each_strategy_and_mode(printed):
+    program = """
+import unittest
+
+import tensorflow as tf
+from absl.testing import parameterized
+from tensorflow.python.distribute import combinations, strategy_combinations
+
+ran = []
+
+
+class Tests(parameterized.TestCase, tf.test.TestCase):
+    @combinations.generate(
+        combinations.combine(
+            distribution=[
+                strategy_combinations.one_device_strategy,
+                strategy_combinations.mirrored_strategy_with_two_gpus,
+                strategy_combinations.cloud_tpu_strategy,
+            ],
+            mode=["eager", "graph"],
+        )
+    )
+    def test_strategy(self, distribution):
+        ran.append((self.id().rpartition(".")[2], type(distribution).__name__, tf.executing_eagerly()))
+
+    @combinations.generate(combinations.times(combinations.combine(a=[1, 2.5]), combinations.combine(b="x")))
+    def test_times(self, a, b):
+        ran.append((self.id().rpartition(".")[2], a, b))
+
+    @combinations.generate(combinations.combine(a=[1]))
+    def test_without(self, b):
+        pass
+
+
+@combinations.generate(combinations.combine(mode=["graph", "eager"]))
+class Modes(parameterized.TestCase, tf.test.TestCase):
+    def test_mode(self):
+        ran.append((self.id().rpartition(".")[2], tf.executing_eagerly()))
+
+
+result = unittest.TestResult()
+for case in (Tests, Modes):
+    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+print(*sorted(ran), sep="\\n")
+print(*sorted({reason for _, reason in result.skipped}), sep="\\n")
+print(*(text.splitlines()[-1] for _, text in result.errors))
+"""
+    assert printed(program) == [
+        "('test_mode_test_mode_eager', True)",
+        "('test_mode_test_mode_graph', False)",
+        "('test_strategy_test_distribution_OneDeviceCPU_mode_eager', 'OneDeviceStrategy', True)",
+        "('test_strategy_test_distribution_OneDeviceCPU_mode_graph', 'OneDeviceStrategy', False)",
+        "('test_times_test_a_1_b_x', 1, 'x')",
+        "('test_times_test_a_25_b_x', 2.5, 'x')",
+        "Not a test.",
+        "Only 0 of 2 required GPUs are available.",
+        "Test requires a TPU, but it's not available.",
+        "ValueError: The test requires parameters whose arguments were not passed: {'b'} .",
+    ]
+
+
 def test_private_freezing_of_variables(printed):
     lines = printed(
         """

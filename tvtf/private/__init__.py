@@ -9,6 +9,7 @@ from typing import Any
 
 import tvtf
 from tvtf.private import (
+    combinations,
     data_nest,
     framework,
     keras2,
@@ -30,7 +31,10 @@ def names() -> dict[str, dict[str, Any]]:
     For example, the module path ``"python.util.nest"`` has the name ``"flatten_up_to"``.
     """
     by_path: dict[str, dict[str, Any]] = _forms_of_tensorflow_1()
-    areas = (data_nest, framework, keras2, messages, monitoring, nest, ops, platform, test_util, tpu, training, util)
+    areas = (
+        *(combinations, data_nest, framework, keras2, messages, monitoring, nest),
+        *(ops, platform, test_util, tpu, training, util),
+    )
     for area in areas:
         for path, area_names in area.NAMES.items():
             by_path.setdefault(path, {}).update(area_names)
