@@ -132,6 +132,18 @@ def test_tanh_never_passes_one() -> None:
     assert np.nanmax(np.abs(computed("tanh", "float32"))) == 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "erf", "erfc"])
+def test_limits_are_reached_exactly(name: str, dtype: str) -> None:
+    """An `1 - tanh(x) ** 2` of a large x is 0, and a power of `tanh(-x)` isn't the one of a fraction."""
+    x = arguments(name, dtype)
+    far = np.abs(x) > 40
+    with np.errstate(over="ignore"):
+        want = CASES[name][0](x[far].astype("float64")).astype(dtype)
+    is_limit = np.isinf(x[far]) | (np.abs(want) >= 1)
+    np.testing.assert_array_equal(computed(name, dtype)[far][is_limit], want[is_limit])
+
+
 def binary(name: str, x: np.ndarray, y: np.ndarray, target: Target = HOST) -> np.ndarray:
     a, b = tensor(x.shape, str(x.dtype)), tensor(y.shape, str(y.dtype), name="y")
     result = te.compute(a.shape, lambda i: getattr(scalar, name)(a(i), b(i)))
