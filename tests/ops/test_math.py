@@ -218,6 +218,12 @@ def test_inverses_reach_their_ends(function, inverse):
     assert np.isnan(ends[1])
 
 
+def test_compiled_quantiles_of_denormal_probabilities():
+    probabilities = tf.constant(np.array([1e-320, 1e-310, 1e-300]))
+    expected = tf.math.ndtri(probabilities)
+    np.testing.assert_allclose(tf.function(tf.math.ndtri)(probabilities), expected, rtol=1e-7)
+
+
 @pytest.mark.parametrize("run", [tf.where, tf.function(tf.where)])
 def test_where_of_a_condition_alone_gives_its_indices(run):
     for condition in ([[True, False], [False, True]], [[False, False]]):

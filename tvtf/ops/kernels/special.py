@@ -70,7 +70,9 @@ def _start(q: Any) -> Any:
 @names_values
 def _halley_step(q: Any, z: Any) -> Any:
     """Improves an approximation ``z`` of the inverse of erfc at ``q`` by a step of Halley's method."""
-    error = named((q - errors.erfc(z)) * real(np.sqrt(np.pi) / 2) * fastmath.exp(z * z))
+    # exp(z * z) is infinite where q is denormal, and its square root is not.
+    root_of_exp = named(fastmath.exp(real(0.5) * z * z))
+    error = named((q - errors.erfc(z)) * root_of_exp * real(np.sqrt(np.pi) / 2) * root_of_exp)
     return z - error / (real(1) + z * error)
 
 
