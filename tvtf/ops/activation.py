@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, REAL, as_dtype
-from tvtf.ops.elementwise import like, nodes, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.elementwise import like, log1p_nodes, nodes, scaled, shifted, tensor_of, unary_op, widened
 from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar, static_value, zeros_like
 
@@ -193,7 +193,7 @@ def selu(features: Any, name: str | None = None) -> Any:
     numpy=widened(lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))),
     lower=lambda t, x: t.maximum(x, t.const(0, x)) + t.log1p(t.exp(-t.magnitude(x))),
     vjp=lambda cotangent, y, x: bind.multiply(cotangent, bind.sigmoid(x)),
-    onnx=nodes(("Add", ("Max", 0, 0.0), ("Log", ("Add", ("Exp", ("Neg", ("Abs", 0))), 1.0)))),
+    onnx=nodes(("Add", ("Max", 0, 0.0), log1p_nodes(("Exp", ("Neg", ("Abs", 0)))))),
     public=("nn.softplus", "math.softplus"),
     shows=("tf.nn.softplus([0., 100.]).numpy()", "array([  0.6931472, 100.       ], dtype=float32)"),
 )

@@ -14,7 +14,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype, float32
 from tvtf.ops.cast import defaulted
-from tvtf.ops.elementwise import binary_op, conj, nodes, operands
+from tvtf.ops.elementwise import binary_op, conj, log1p_nodes, nodes, operands
 from tvtf.ops.math import as_quotient
 from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
 from tvtf.ops.operands import operands_of_list
@@ -82,17 +82,33 @@ def _known_quotient(function: Callable[..., Any]) -> Callable[..., Any]:
 _REMAINDER = ("Mod", 0, 1, {"fmod": 1})
 _SIGN_DIFFERS = ("And", ("Not", ("Equal", _REMAINDER, 0.0)), ("Xor", ("Less", 1, 0.0), ("Less", _REMAINDER, 0.0)))
 
+_DIVIDES_BY_MINUS_1 = ("Equal", 1, -1.0)
+_SAFE_DIVISOR = ("Where", _DIVIDES_BY_MINUS_1, 1.0, 1)
+"""The smallest integer divided by -1 ends the process in onnxruntime; it is 0 - x, which wraps around."""
+_SIGNED_QUOTIENT = ("Where", _DIVIDES_BY_MINUS_1, ("Sub", 0.0, 0), ("Div", 0, _SAFE_DIVISOR))
+_SIGNED_REMAINDER = ("Mod", 0, _SAFE_DIVISOR, {"fmod": 1})
+_IS_ONE_TOO_LARGE = (
+    "And",
+    ("Not", ("Equal", _SIGNED_REMAINDER, 0.0)),
+    ("Xor", ("Less", 1, 0.0), ("Less", _SIGNED_REMAINDER, 0.0)),
+)
+"""Whether a quotient rounded towards 0 is one more than the one rounded down."""
+_SIGNED_FLOORED_QUOTIENT = ("Sub", _SIGNED_QUOTIENT, ("Where", _IS_ONE_TOO_LARGE, 1.0, 0.0))
 
-def _onnx_by_dtype(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
-    """Returns the ONNX rule of a division, which emits different nodes for integers and for floats.
 
-    ``integers`` and ``floats`` are trees of nodes, such as ``("Floor", ("Div", 0, 1))`` for inputs 0 and 1.
+def _onnx_by_dtype(signed: tuple[Any, ...], unsigned: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
+    """Returns the ONNX rule of a division, which emits different nodes for signed and unsigned integers and for floats.
+
+    Each is a tree of nodes, such as ``("Floor", ("Div", 0, 1))`` for inputs 0 and 1.
     """
-    write_integers, write_floats = nodes(integers), nodes(floats)
+    write_signed, write_unsigned, write_floats = map(nodes, (signed, unsigned, floats))
 
     def emit(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:
         (x_type, _), _ = types
-        write = write_integers if x_type.dtype.is_integer else write_floats
+        if not x_type.dtype.is_integer:
+            write = write_floats
+        else:
+            write = write_unsigned if x_type.dtype.is_unsigned else write_signed
         write(emitter, inputs, outputs, types)
 
     return emit
@@ -115,7 +131,7 @@ def _remainder_vjp(quotient: Callable[[Tensor, Tensor], Tensor]) -> Callable[...
     numpy=_numpy_by_dtype(np.floor_divide, lambda x, y: np.floor(x / y)),
     lower=lambda t, x, y: t.floor_divide(x, y),
     vjp=lambda cotangent, z, x, y: (None, None),
-    onnx=_onnx_by_dtype(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
+    onnx=_onnx_by_dtype(_SIGNED_FLOORED_QUOTIENT, ("Div", 0, 1), ("Floor", ("Div", 0, 1))),
     value=_known_quotient(lambda x, y: x // y),
     public=("math.floordiv", "floordiv"),
     shows=("tf.math.floordiv([7, -7], 2).numpy()", "array([ 3, -4], dtype=int32)"),
@@ -141,7 +157,9 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
     numpy=_numpy_by_dtype(np.remainder, _floored_remainder),
     lower=lambda t, x, y: t.floor_remainder(x, y),
     vjp=_remainder_vjp(lambda x, y: bind.floordiv(x, y)),
-    onnx=_onnx_by_dtype(("Mod", 0, 1), ("Where", _SIGN_DIFFERS, ("Add", _REMAINDER, 1), _REMAINDER)),
+    onnx=_onnx_by_dtype(
+        ("Mod", 0, _SAFE_DIVISOR), ("Mod", 0, 1), ("Where", _SIGN_DIFFERS, ("Add", _REMAINDER, 1), _REMAINDER)
+    ),
     value=_known_quotient(lambda x, y: x % y),
     public=("math.floormod", "floormod", "math.mod", "mod"),
     shows=("tf.math.floormod([7, -7], 4).numpy()", "array([3, 1], dtype=int32)"),
@@ -160,7 +178,9 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     numpy=_numpy_by_dtype(_truncated, lambda x, y: np.trunc(x / y)),
     lower=lambda t, x, y: t.truncate_divide(x, y),
     vjp=lambda cotangent, z, x, y: (None, None),
-    onnx=_onnx_by_dtype(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
+    onnx=_onnx_by_dtype(
+        _SIGNED_QUOTIENT, ("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))
+    ),
     public=("truncatediv",),
     shows=("tf.truncatediv([7, -7], 2).numpy()", "array([ 3, -3], dtype=int32)"),
 )
@@ -178,7 +198,7 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
     numpy=_numpy_by_dtype(np.fmod, np.fmod),
     lower=lambda t, x, y: t.truncate_remainder(x, y),
     vjp=_remainder_vjp(lambda x, y: bind.truncatediv(x, y)),
-    onnx=nodes(_REMAINDER),
+    onnx=_onnx_by_dtype(_SIGNED_REMAINDER, _REMAINDER, _REMAINDER),
     public=("truncatemod",),
     shows=("tf.truncatemod([7, -7], 4).numpy()", "array([ 3, -3], dtype=int32)"),
 )
@@ -341,7 +361,7 @@ def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
     lambda t, x, y: x * t.log1p(y),
     by_x=lambda y: bind.log1p(y),
     by_y=lambda x, y: bind.xdivy(x, bind.add(y, number(1, y))),
-    onnx=("Mul", 0, ("Log", ("Add", 1, 1.0))),
+    onnx=("Mul", 0, log1p_nodes(1)),
     samples=(-0.5, 3.0),
     shows=("tf.math.xlog1py([0., 3.], [-1., 0.]).numpy()", "array([0., 0.], dtype=float32)"),
 )

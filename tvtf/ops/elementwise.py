@@ -300,12 +300,14 @@ def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
     """Returns an ONNX rule that emits a tree of nodes, such as ``("Not", ("Equal", 0, 1))``.
 
     An int is the position of an input, a float a constant of the first input's dtype. A dict at the end has attributes.
+    A tuple that stands in several places of the tree is emitted once.
     """
 
     def emit(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, **_: Any) -> None:
         op, arguments, attributes = _parts(tree)
         (first_type, *_others), _results = types
-        names = [_argument(emitter, argument, inputs, first_type.dtype) for argument in arguments]
+        emitted: dict[int, str] = {}
+        names = [_argument(emitter, argument, inputs, first_type.dtype, emitted) for argument in arguments]
         emitter.node(op, names, outputs, **attributes)
 
     return emit
@@ -317,15 +319,52 @@ def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
     return (op, arguments[:-1], arguments[-1]) if isinstance(arguments[-1], dict) else (op, arguments, {})
 
 
-def _argument(emitter: NodeEmitter, argument: Any, inputs: Names, dtype: DType) -> str:
-    """Emits an argument of a node, and returns the name in ONNX.
+def _argument(emitter: NodeEmitter, argument: Any, inputs: Names, dtype: DType, emitted: dict[int, str]) -> str:
+    """Emits an argument of a node, and returns its name in ONNX.
 
-    ``argument`` is a tree of nodes, the position of an input, or a constant.
+    Args:
+      emitter: adds nodes to the ONNX graph.
+      argument: a tree of nodes, the position of an input, or a constant.
+      inputs: the names of the inputs.
+      dtype: the dtype of constants.
+      emitted: the names of the trees that were emitted before, by the trees' ids.
     """
     if isinstance(argument, int):
         return inputs[argument]
     if not isinstance(argument, tuple):
         return emitter.const(np.array(argument, dtype.np))
-    op, arguments, attributes = _parts(argument)
-    names = [_argument(emitter, each, inputs, dtype) for each in arguments]
-    return emitter.computed(op, names, **attributes)
+    if id(argument) not in emitted:
+        op, arguments, attributes = _parts(argument)
+        names = [_argument(emitter, each, inputs, dtype, emitted) for each in arguments]
+        emitted[id(argument)] = emitter.computed(op, names, **attributes)
+    return emitted[id(argument)]
+
+
+def log1p_nodes(x: Any) -> tuple[Any, ...]:
+    """Returns the tree of nodes that compute log(1 + x), for `nodes`; ONNX has no operator for it.
+
+    Near 0 the sum 1 + x rounds away most of x. There the logarithm is scaled by x over what the sum has kept of it.
+
+    Source: W. Kahan's formula, in Goldberg, What every computer scientist should know about floating-point arithmetic,
+    theorem 4.
+    """
+    rounded_sum = ("Add", x, 1.0)
+    rounded_x = ("Sub", rounded_sum, 1.0)
+    logarithm = ("Log", rounded_sum)
+    scaled_logarithm = ("Div", ("Mul", x, logarithm), rounded_x)
+    near_0 = ("Where", ("Equal", rounded_x, 0.0), x, scaled_logarithm)
+    return "Where", ("Less", ("Abs", x), 0.5), near_0, logarithm
+
+
+def expm1_nodes(x: Any) -> tuple[Any, ...]:
+    """Returns the tree of nodes that compute exp(x) - 1, for `nodes`; ONNX has no operator for it.
+
+    Near 0 the exponential rounds away most of x. There the difference is scaled by x over the logarithm of the exponential.
+
+    Source: N. Higham, Accuracy and Stability of Numerical Algorithms, section 1.14.1.
+    """
+    exponential = ("Exp", x)
+    difference = ("Sub", exponential, 1.0)
+    scaled_difference = ("Div", ("Mul", x, difference), ("Log", exponential))
+    near_0 = ("Where", ("Equal", difference, 0.0), x, scaled_difference)
+    return "Where", ("Less", ("Abs", x), 0.5), near_0, difference

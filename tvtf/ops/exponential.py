@@ -8,7 +8,18 @@ import numpy as np
 
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor
-from tvtf.ops.elementwise import chain, chain_of_root, nodes, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.elementwise import (
+    chain,
+    chain_of_root,
+    expm1_nodes,
+    log1p_nodes,
+    nodes,
+    scaled,
+    shifted,
+    tensor_of,
+    unary_op,
+    widened,
+)
 from tvtf.ops.rules import bind, number
 
 
@@ -106,7 +117,7 @@ def sigmoid(x: Any, name: str | None = None) -> Any:
     numpy=np.expm1,
     lower=lambda t, x: t.expm1(x),
     vjp=chain(lambda y, x: shifted(y, 1)),
-    onnx=nodes(("Sub", ("Exp", 0), 1.0)),
+    onnx=nodes(expm1_nodes(0)),
     public=("math.expm1",),
     shows=("tf.math.expm1(1e-10).numpy()", "np.float32(1e-10)"),
 )
@@ -119,7 +130,7 @@ def expm1(x: Any, name: str | None = None) -> Any:
     numpy=np.log1p,
     lower=lambda t, x: t.log1p(x),
     vjp=chain(lambda y, x: bind.reciprocal(shifted(x, 1))),
-    onnx=nodes(("Log", ("Add", 0, 1.0))),
+    onnx=nodes(log1p_nodes(0)),
     samples=(-0.8, 3.0),
     public=("math.log1p",),
     shows=("tf.math.log1p(1e-10).numpy()", "np.float32(1e-10)"),

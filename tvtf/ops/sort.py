@@ -110,13 +110,22 @@ def _top_nodes(emitter: NodeEmitter, x: str, dtype: DType, count: Dim, descendin
     sortable_dtype = sortable_dtypes.get(dtype.name)  # None: ONNX runtimes sort the dtype itself
     if sortable_dtype is not None:
         x = emitter.cast(x, sortable_dtype)
+    if dtype.name == "uint64":
+        x = _with_flipped_sign(emitter, x)
     counts = emitter.shape((count,))
     values = emitter.temp()
     indices = emitter.temp()
     emitter.node("TopK", [x, counts], [values, indices], axis=-1, largest=int(descending), sorted=1)
+    if dtype.name == "uint64":
+        values = _with_flipped_sign(emitter, values)
     if sortable_dtype is not None:
         values = emitter.cast(values, dtype)
     return values, indices
+
+
+def _with_flipped_sign(emitter: NodeEmitter, x: str) -> str:
+    """Emits nodes that flip the highest bit of int64 numbers: the bits of uint64 numbers then sort in their order."""
+    return emitter.computed("Add", [x, emitter.const(np.array(np.iinfo(np.int64).min))])
 
 
 def _sort_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes, *, descending: bool) -> None:
