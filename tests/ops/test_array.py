@@ -194,3 +194,10 @@ def test_hundreds_of_tensors_are_stacked(part):
     values = np.arange(300, dtype=np.float32)
     stacked = tf.function(lambda x: tf.stack([part(x, i) for i in range(300)]), autograph=False)
     np.testing.assert_array_equal(stacked(values), [part(values, i) for i in range(300)])
+
+
+@pytest.mark.parametrize("options", [{"k": (-1, 1)}, {"k": (0, 2), "align": "LEFT_LEFT"}, {"num_rows": 8}, {"k": 1}])
+def test_diag_of_unknown_sizes_is_that_of_known_ones(options):
+    diagonals = np.arange(1.0, 13.0, dtype=np.float32).reshape(3, 4)
+    of_unknown = tf.function(lambda x: tf.linalg.diag(x, **options), input_signature=[tf.TensorSpec([None, None])])
+    np.testing.assert_array_equal(of_unknown(diagonals), tf.linalg.diag(diagonals, **options))

@@ -234,7 +234,14 @@ def diag(
     size = x._type.shape[-1]
     outside = _padding_value(padding_value, x)
     if not isinstance(size, int):
-        return _symbolic_diag(x, low, outside)
+        if low == high and int(num_rows) == int(num_cols) == -1:
+            return _symbolic_diag(x, low, outside)
+        raise unknown_size(
+            ValueError(
+                "the length of the diagonals must be known for a band, and for a given number of rows or columns, but the "
+                f"shape of diagonal is {x.shape}"
+            )
+        )
     rows, columns = _matrix_size(size, low, high, int(num_rows), int(num_cols))
     band = Band(low, high, rows, columns, align)
     return _replace_diagonals(
