@@ -37,6 +37,20 @@ def test_digits_near_0_are_kept(function, dtype):
     np.testing.assert_allclose(exported(function, x), function(x), rtol=20 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("stride", [-1, -2, -3])
+def test_backward_slices_of_unknown_sizes_reach_the_first_element(stride):
+    model = export(lambda x: x[::stride], tf.TensorSpec([None]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in range(8):
+        x = np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], x[::stride])
+
+
+def test_functions_that_need_sizes_say_so():
+    with pytest.raises(ValueError, match="give tensors, or specs with all their dims"):
+        export(lambda x, i: tf.gather_nd(x, i), tf.TensorSpec([None, None]), tf.TensorSpec([None, None], tf.int32))
+
+
 def test_uint64_sort_in_their_order():
     x = np.array([5, 2**63, 2**64 - 1, 0, 2**63 - 1], np.uint64)
     np.testing.assert_array_equal(exported(tf.sort, x), np.sort(x))

@@ -49,7 +49,8 @@ def export(
       contain the function's checks of values (``tf.debugging``, indices, row splits).
 
     Raises:
-      ValueError: the model can't be expressed in ``opset``; or the inputs of a Keras model are not known yet.
+      ValueError: the model can't be expressed in ``opset``; the inputs of a Keras model are not known yet; or arguments
+        leave ranks or sizes unknown that ops need.
       UnimplementedError: an op has no ONNX counterpart; the text has its name, the reason and the user's line.
 
     >>> import tvtf as tf
@@ -89,6 +90,7 @@ def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFuncti
 
 def _model(concrete: ConcreteFunction) -> ModelProto:
     """Converts a concrete function to an ONNX model in the newest opset that tvtf writes."""
+    concrete.require_known_ranks()
     graph = _ModelBuilder(concrete).graph()
     opsets = [helper.make_opsetid("", OPSET)]
     return helper.make_model(

@@ -89,6 +89,10 @@ def _strided_batch(
     )
 
 
+_BEFORE_FIRST = int(np.iinfo(np.int64).min)
+"""The end of a backward slice that reaches the first element: ONNX counts -1 from the end of the axis."""
+
+
 def _strided_nodes(
     emitter: NodeEmitter,
     inputs: Names,
@@ -113,6 +117,9 @@ def _strided_nodes(
     (x,) = inputs
     start_vector = emitter.shape(starts)
     end_vector = emitter.shape(ends)
+    if any(step < 0 and not isinstance(end, int) for end, step in zip(ends, steps)):
+        is_before_first = emitter.computed("Less", [end_vector, emitter.const(np.array(0))])
+        end_vector = emitter.computed("Where", [is_before_first, emitter.const(np.array(_BEFORE_FIRST)), end_vector])
     axes = emitter.const(np.arange(len(begin)))
     step_vector = emitter.const(np.array(steps))
     emitter.node("Slice", [x, start_vector, end_vector, axes, step_vector], outputs)
@@ -121,13 +128,13 @@ def _strided_nodes(
 def _onnx_bounds(begin: Dim, size: Dim, stride: int) -> tuple[Dim, Dim, int]:
     """Returns start, end and step of ONNX's Slice for ``size`` elements of an axis from ``begin``.
 
-    A backward slice that reaches the first element gets the smallest int64 as end, because ONNX counts -1 from the end.
+    A backward slice that reaches the first element gets the end `_BEFORE_FIRST`, unless only the running model knows it.
     """
     if isinstance(size, int) and size == 0:
         return 0, 0, 1
     end = simplify_dim(begin + size * stride)
     if isinstance(end, int) and end < 0:
-        end = int(np.iinfo(np.int64).min)
+        end = _BEFORE_FIRST
     return begin, end, stride
 
 
