@@ -52,6 +52,23 @@ def test_sizes_that_met_are_known_to_be_common():
     np.testing.assert_array_equal(f(of(1), of(2)).numpy(), [2.0 - 2.0, 3.0 - 6.0])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (tf.broadcast_to(x, [3]), tf.broadcast_to(x, [4])),
+        lambda x: (x + tf.ones([3]), x * tf.ones([2, 4])),
+        lambda x: (tf.broadcast_to(x, [3]), tf.reshape(x, [1, 1])),
+        lambda x: (tf.ensure_shape(x, [1]), x + tf.ones([4])),
+        lambda x: tf.broadcast_to(x, [3]) + tf.concat([x, x, x], 0) + tf.concat([x, x], 0)[:1] + x[0],
+    ],
+)
+def test_a_size_that_no_equal_size_fits_is_1(function):
+    """Code for equal sizes can't be made of these: two sizes contradict each other."""
+    f = tf.function(function, input_signature=VECTORS[:1], autograph=False)
+    for result, want in zip(tf.nest.flatten(f(of(1))), tf.nest.flatten(function(of(1))), strict=True):
+        np.testing.assert_array_equal(result, want)
+
+
 def test_sums_undo_broadcasting():
     x = of(6)
     assert bind.sum_to(tf.reshape(x, [2, 3]), shape=(1, 3)).numpy().tolist() == [[5.0, 7.0, 9.0]]

@@ -9,7 +9,7 @@ from tvm import ir, relax, tirx
 
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
-from tvtf.core.shape import TensorType
+from tvtf.core.shape import TensorType, substitute_dim
 from tvtf.core.tensor import SymbolicTensor, Tensor
 from tvtf.core.thread_state import precision
 from tvtf.core.variable_lock import cached_property
@@ -144,7 +144,8 @@ class Graph:
         """Values of the parameters' symbolic dims under which no broadcast repeats an operand along an axis.
 
         Tracing recorded pairs of dims that broadcast unless they are equal. These pairs are solved as equations. For
-        example, the pair ``(n, m)`` can give ``{n: m}``.
+        example, the pair ``(n, m)`` can give ``{n: m}``. There are no values if they contradict each other or an op of
+        the function, as after broadcasts of a dim to 3 and to 4.
         """
         if not self.root.speculated_equalities:
             return {}
@@ -155,7 +156,14 @@ class Graph:
                 symbols += [dim for dim in shape if isinstance(dim, tirx.Var)]
         known_dim = self.root.known_dim
         equations = [(known_dim(left), known_dim(right)) for left, right in self.root.speculated_equalities]
-        return solved_equations(equations, symbols)
+        equalities = solved_equations(equations, symbols)
+        if any(_differ(*(substitute_dim(dim, equalities) for dim in equation)) for equation in equations):
+            return {}
+        try:
+            with_dims(self.function, equalities)
+        except Exception:  # TVM raises many types when it infers the types of the function's ops again
+            return {}
+        return equalities
 
     def speculated_sizes(self) -> list[tuple[int, int, int]]:
         """Returns ``(parameter, axis, size)`` for each symbolic dim with a number in :attr:`speculated_equalities`.
@@ -260,6 +268,11 @@ class Graph:
             functions[var] = graph.function
             functions |= graph.reachable()
         return functions
+
+
+def _differ(left: Any, right: Any) -> bool:
+    """Returns whether two dims are different numbers."""
+    return isinstance(left, int) and isinstance(right, int) and left != right
 
 
 def _has_dims(var: relax.Var) -> bool:
