@@ -59,6 +59,36 @@ def test_two_unknown_dims_of_one_name_are_one():
     assert [dims_of(i) for i in model.graph.input] == [["n"], ["n"]]
 
 
+BROADCASTS = {
+    "one op": (lambda x, y: x * y, 1),
+    "sizes of the operands": (lambda x, y: (x + y, tf.shape(x), tf.shape(y)), 1),
+    "an operand elsewhere": (lambda x, y: (tf.where(x > y, x, y), tf.tile(x, [2]), tf.concat([x, y], 0)), 1),
+    "of a broadcast": (lambda x, y: tf.tanh(x + y) * x + y, 2),
+    "to another's shape": (lambda x, y: tf.broadcast_to(x * 2.0, tf.shape(x + y)), 2),
+    "to a number": (lambda x, y: (tf.broadcast_to(x, [3]), tf.broadcast_to(y, [3]) + tf.broadcast_to(x, [3])), 1),
+    "with a constant": (lambda x, y: (x + [1.0, 2.0, 3.0], tf.reshape(x, [-1]), tf.matmul(y[:, None], x[None])), 1),
+    "batches": (lambda x, y: tf.matmul(x, y, transpose_b=True), 3),
+    "in a loop": (lambda x, y: tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, v * y), [0, x + y])[1], 1),
+    "in a branch": (lambda x, y: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * y, lambda: x - y), 1),
+    "gradient": (lambda x, y: tf.gradients(tf.reduce_sum(tf.tanh(x * y) * y), [x, y]), 2),
+}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_sizes_of_1_broadcast_when_the_model_runs(name):
+    """Whether two unknown sizes are equal or one of them is 1 is known to the running model only."""
+    function, rank = BROADCASTS[name]
+    traced = tf.function(function, input_signature=[tf.TensorSpec([None] * rank)] * 2, autograph=False)
+    model = export(traced)
+    for sizes in ((3, 3), (1, 3), (3, 1), (1, 1)):
+        x, y = (np.linspace(-1, 1, size**rank, dtype=np.float32).reshape([size] * rank) for size in sizes)
+        if rank == 3:  # the matrices have one size
+            x, y = (np.resize(np.linspace(-1, 1, 12), (size, 2, 2)).astype(np.float32) for size in sizes)
+        found = run(model, x=x, y=y).values()
+        for result, want in zip(found, tf.nest.flatten(traced(x, y)), strict=True):
+            np.testing.assert_allclose(result, want, 1e-5, err_msg=f"{name} for {sizes}", strict=True)
+
+
 def test_dict_results_give_the_names_of_the_outputs():
     model = export(lambda x: {"twice": tf.add(x, x), "same": x}, tf.TensorSpec([2]))
     assert [o.name for o in model.graph.output] == ["same", "twice"]

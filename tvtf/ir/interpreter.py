@@ -14,7 +14,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.core.primitive import Primitive, as_tuple, table
-from tvtf.core.shape import fresh_dim, same_shape, substitute_dim
+from tvtf.core.shape import fresh_dim, substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
@@ -210,17 +210,6 @@ class Instance(Evaluation):
         for symbol, dim in zip(declared, actual, strict=True):
             if isinstance(symbol, tirx.Var):
                 self.dims.setdefault(symbol, dim)
-
-
-class EqualDims(Evaluation):
-    """An evaluation under speculated equalities of dims, which removes broadcasts between shapes that became equal."""
-
-    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Applies a primitive; returns the input itself for a broadcast to the shape that the input already has."""
-        # `sum_to` is the gradient of `broadcast_to`.
-        if prim.name in ("broadcast_to", "sum_to") and same_shape(inputs[0]._type.shape, attrs["shape"]):
-            return inputs[0]
-        return super().bind(prim, inputs, attrs)
 
 
 class Subfunction:

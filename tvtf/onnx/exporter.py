@@ -14,7 +14,6 @@ from tvtf.core.shape import TensorType
 from tvtf.fileio.atomic_file import replace
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function, function
-from tvtf.ir.interpreter import EqualDims, reemit
 from tvtf.onnx import control, stacks  # noqa: F401 - they enter what emits control flow
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.model_functions import function_of_model
@@ -136,12 +135,7 @@ class _ModelBuilder:
         # Results reserve their names first: a parameter of the same name gets a number.
         result_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
-        graph = self.concrete.graph
-        # The trace may assume that certain dims are equal. This variant has no broadcasts between such dims.
-        if graph.speculated_equalities:
-            module = drop_dead(reemit(graph.speculative_module(), EqualDims))
-        else:
-            module = graph.module()
+        module = drop_dead(self.concrete.graph.module())
         program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""

@@ -13,12 +13,13 @@ from tvtf.core.shape import TensorType
 from tvtf.errors import UnimplementedError
 from tvtf.ir import dialect
 from tvtf.ir.dialect import bindings_of
+from tvtf.onnx.broadcasts import Broadcasts, emit_common_dims
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT
 
 Values = Any
 """The name of a value, or a tuple of them."""
-CONTROL: dict[str, Callable[..., None]] = {}
+CONTROL: dict[str, Callable[..., None]] = {"common_dims": emit_common_dims}
 """The functions that emit primitives which need the program around them; ``control`` and ``stacks`` add theirs."""
 
 
@@ -29,6 +30,7 @@ class Program:
         self.emitter = emitter
         self.mod = mod
         self.function = function
+        self.broadcasts = Broadcasts()
         self.values: dict[relax.Var, Values] = dict(zip(function.params, names))
         for param, name in zip(function.params, names):
             emitter.model.dims.record(name, param.ty.shape.values)
@@ -67,7 +69,9 @@ class Program:
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
         bound = dialect.read(expr)
         types = [dialect.from_relax_type(field) for field in _fields(expr.ty)]
-        inputs = [self.value(x, None) for x in bound.inputs]
+        if var is not None:
+            self.broadcasts.note(bound, var)
+        inputs = [self.value(x, None) for x in self.broadcasts.operands(bound)]
         outputs = [self.result(bound.primitive.name if var is None else var.name, type_) for type_ in types]
         self.emit(bound, inputs, outputs, types, expr.span)
         return tuple(outputs) if isinstance(expr.ty, relax.TupleType) else outputs[0]

@@ -20,6 +20,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import stretching_guard
+from tvtf.ops.onnx_nodes import Names, NodeEmitter
 from tvtf.ops.rules import bind, draw, kernel
 
 
@@ -55,7 +56,7 @@ def common(shapes: Sequence[Sequence[Dim]], tensors: Sequence[Tensor] = ()) -> l
     Returns:
       the shapes, or None if no symbolic dim has to change.
     """
-    dims_by_axis = [_distinct(dims) for dims in _dims_by_axis(shapes)]
+    dims_by_axis = dims_to_broadcast(shapes)
     if all(len(dims) < 2 for dims in dims_by_axis):
         return None
     for dims in dims_by_axis:
@@ -84,6 +85,11 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
             return None
         result = combined
     return result
+
+
+def dims_to_broadcast(shapes: Sequence[Any]) -> list[list[Dim]]:
+    """Returns for each axis of the broadcast result the operands' distinct dims other than 1."""
+    return [_distinct(dims) for dims in _dims_by_axis(shapes)]
 
 
 def _dims_by_axis(shapes: Sequence[Any]) -> list[list[Dim]]:
@@ -146,8 +152,7 @@ class CommonDims(Primitive[Any]):
         """
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
-        dims_by_axis = _dims_by_axis([x._type.shape for x in inputs])
-        axes = [_distinct(axis_dims) for axis_dims in dims_by_axis]
+        axes = dims_to_broadcast([x._type.shape for x in inputs])
         result_dims = _result_dims(axes, dims)
         if all(_known(axis) is not None for axis in axes):
             return bind.broadcast_to(EagerTensor(np.array(False)), shape=(*result_dims, 0))
@@ -182,7 +187,7 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
     why_not={
         "lower": "its dims are bound by passes/lower/legalize.py",
         "vjp": "no floating results",
-        "onnx": "a dim that a tensor's value determines is no dim of ONNX's",
+        "onnx": "tvtf/onnx/broadcasts.py emits it",
     },
     samples=lambda: [Sample((draw(0, (3, 1)), draw(1, (2,))), {"dims": (3, 2)}, FLOATING, gradient=False)],
 )
@@ -196,6 +201,14 @@ def _summed(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     return np.sum(x, axes, dtype=x.dtype, keepdims=True)
 
 
+def _sum_nodes(emitter: NodeEmitter, inputs: Names, outputs: Names, shape: tuple[Dim, ...]) -> None:
+    """Emits a sum over the axes along which the shape of the input differs from ``shape``."""
+    has_equal_size = emitter.computed("Equal", [emitter.computed("Shape", inputs), emitter.shape(shape)])
+    summed_axes = emitter.computed("NonZero", [emitter.computed("Not", [has_equal_size])])
+    axes = emitter.computed("Reshape", [summed_axes, emitter.const(np.array([-1], np.int64))])
+    emitter.node("ReduceSum", [*inputs, axes], outputs, keepdims=1, noop_with_empty_axes=1)
+
+
 @primitive(
     tf_name="Sum",
     type=lambda x, *, shape: TensorType(shape, x.dtype),
@@ -204,7 +217,7 @@ def _summed(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     guard=lambda x, *, shape: stretching_guard(shape, x._type.shape),
     vjp=lambda cotangent, y, x, *, shape: bind.broadcast_to(cotangent, shape=x._type.shape),
     batch=lambda size, inputs, batched, *, shape: bind.sum_to(inputs[0], shape=(size, *shape)),
-    why_not={"onnx": "which axes it sums is known when the program runs, and ONNX's sizes are equal"},
+    onnx=lambda emitter, inputs, outputs, types, *, shape: _sum_nodes(emitter, inputs, outputs, shape),
     samples=lambda: [
         Sample((draw(0, (2, 3)),), {"shape": shape}, FLOATING) for shape in ((2, 1), (1, 3), (2, 3), (1, 1))
     ],
