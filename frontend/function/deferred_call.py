@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -580,7 +581,8 @@ def _vjp(cotangent: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     outer_tapes = state.tapes
     state.tapes = [*outer_tapes, recorder]
     try:
-        outputs = call(operands)
+        with nullcontext() if state.effects is None else state.effects.rerun():
+            outputs = call(operands)
     finally:
         state.tapes = outer_tapes
     return sweep(recorder.records, zip(outputs, as_tuple(cotangent)), operands)

@@ -7,7 +7,8 @@ recorded results are reused, and Variables are reset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,7 +53,7 @@ class PythonCall(Call):
         In a trace, the results have the ranks that the trace assumes. If it assumes none, the call stays deferred.
         """
         if state.trace is None:
-            return self._call_now([x.eager_array() for x in inputs])
+            return self._call_now(inputs)
         specialization = state.trace.specialization
         if specialization.example is None:
             ranks = specialization.python_ranks.get(self.key)
@@ -68,13 +69,25 @@ class PythonCall(Call):
         state.trace.specialization.start_deferring()
         return as_tuple(waiting.bind(*inputs, key=self.key))
 
-    def _call_now(self, arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
-        """Calls Python, and records the ranks of its results. The first array identifies the function."""
+    def _call_now(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Calls Python, and records the ranks of its results. The first input identifies the function.
+
+        A branch that runs again for its gradient gets the results that Python returned for the same arguments before.
+        """
+        key, *arrays = [x.eager_array() for x in inputs]
         effects = state.effects
-        results = host.run(arrays[0], arrays[1:], host.run_and_record if self.differentiable else host.run_plain)[:-1]
+        results = effects.known_results(key, arrays) if isinstance(effects, Assignments) else None
+        if results is None:
+            results = host.run(key, arrays, host.run_and_record if self.differentiable else host.run_plain)
+        *outputs, record_number = map(EagerTensor, results)
         if effects is not None:
-            effects.ranks.setdefault(self.key, set()).add(tuple(result.ndim for result in results))
-        return tuple(map(EagerTensor, results))
+            effects.ranks.setdefault(self.key, set()).add(tuple(output._array.ndim for output in outputs))
+        if isinstance(effects, Assignments):
+            effects.calls.append((key, arrays, results))
+        attrs = {"differentiable": self.differentiable, "backward": False}
+        for tape in state.tapes:
+            tape.record(table["call_python"], tuple(inputs), (*outputs, record_number), attrs)
+        return tuple(outputs)
 
     def vjp(self, cotangent: Any, y: Any, inputs: Sequence[Any]) -> Any:  # type: ignore[override]
         """Returns the cotangents of the inputs, by the vjp of ``call_python``, whose last result numbers the call."""
@@ -143,9 +156,21 @@ class Assignments(host.Effects):
         super().__init__()
         self.variables = list(variables)
         self.before = self._arrays()
-        self.after: list[list[np.ndarray]] = []  # the Variables' arrays after each call of Python
+        self.after: dict[Hashable, list[list[np.ndarray]]] = defaultdict(list)
+        """The Variables' arrays after each call of Python, by what was called."""
         self.owners: dict[int, tuple[Variable, np.ndarray]] = {}
         self.pending: dict[int, tuple[Variable, Tensor]] = {}
+        self.calls: list[tuple[np.ndarray, list[np.ndarray], Sequence[np.ndarray]]] = []
+        """The calls of Python in this run: the function, the arguments, and the results."""
+
+    def known_results(self, key: np.ndarray, arrays: list[np.ndarray]) -> Sequence[np.ndarray] | None:
+        """Returns what the latest call of a Python function with these arguments returned, if a part of the program is rerun."""
+        if not self.is_rerun:
+            return None
+        for known_key, known_arrays, results in reversed(self.calls):
+            if known_key == key and len(known_arrays) == len(arrays) and all(map(np.array_equal, known_arrays, arrays)):
+                return results
+        return None
 
     def _arrays(self) -> list[np.ndarray]:
         """Returns the arrays that hold the Variables' values.
@@ -160,24 +185,25 @@ class Assignments(host.Effects):
             if variable._memory is not value:
                 variable.store_in_new_memory(value)
 
-    def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-        """Returns the results of the next call of Python: recorded results, or those of ``run``, which calls Python.
+    def next(self, called: Hashable, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+        """Returns the results of the next call of ``called``: recorded results, or those of ``run``, which calls Python.
 
         With recorded results, the Variables get the values that they had after the recorded call.
         """
-        is_new = self.position == len(self.results)
-        index = self.position
-        results = super().next(run)
+        position = self.positions[called]
+        is_new = position == len(self.results[called])
+        results = super().next(called, run)
         if is_new:
-            self.after.append(self._arrays())
+            self.after[called].append(self._arrays())
         else:
-            self._restore(self.after[index])
+            self._restore(self.after[called][position])
         return results
 
     def undo(self) -> None:
         """Resets the Variables to their values before the call, to run the function again with the recorded results."""
         self._restore(self.before)
         self.pending.clear()
+        self.calls.clear()
         self.again()
 
     def reads(self, captured: Sequence[Any], values: Sequence[Tensor]) -> None:

@@ -7,7 +7,8 @@ MATRIX = [[1.0, 2.0], [3.0, 4.0]]
 
 
 def programs(tf):
-    return _uses(tf) | _message(tf) | _effects(tf) | _gradients(tf) | _datasets(tf) | _rows(tf)
+    kinds = (_uses, _message, _effects, _gradients, _gradients_of_branches, _datasets, _rows)
+    return {name: program for kind in kinds for name, program in kind(tf).items()}
 
 
 def _python(tf, x, run=lambda t: t.numpy() * 2.0, dtype=None):
@@ -251,6 +252,81 @@ def _gradients(tf):
         "gradient outside": lambda: outside(tf.function(squared)),
         "gradient outside, again": lambda: [outside(f) for f in [tf.function(squared)] for _ in range(2)],
         "a step": trained,
+    }
+
+
+def _gradients_of_branches(tf):
+    """Gradients of branches that call Python; each program's first run finds the ranks of what Python returns."""
+    x = tf.constant([1.0, 2.0])
+
+    def power(of, k):
+        return tf.py_function(lambda t: t**k, [of], tf.float32)
+
+    def in_branch(a, c, _):
+        return power(a, 2.0) if c else a * 3.0
+
+    def in_both(a, c, _):
+        return tf.reduce_sum(tf.cond(c, lambda: power(a, 2.0), lambda: power(a, 3.0) + 1.0))
+
+    def before_and_in_branch(a, c, _):
+        y = power(a, 2.0)
+        return tf.reduce_sum(power(y, 2.0) * power(a, 3.0) if c else y * 3.0)
+
+    def chained(a, c, d):
+        y = tf.cond(c, lambda: power(a, 3.0) * 2.0, lambda: power(a, 2.0) + power(a, 4.0))
+        z = tf.cond(d, lambda: power(y, 2.0) + a, lambda: y * power(a, 2.0))
+        return tf.reduce_sum(z * power(a, 1.0))
+
+    def nested(a, c, d):
+        if c:
+            y = power(a, 2.0) if d else a * 2.0
+        else:
+            y = a * 3.0
+        return y * y
+
+    def one_of_three(a, c, d):
+        branches = [lambda: power(a, 2.0), lambda: a * 2.0, lambda: power(a, 2.0) + a]
+        return tf.switch_case(tf.cast(c, tf.int32) + tf.cast(d, tf.int32), branches) * a
+
+    def gradient_of(body):
+        @tf.function
+        def f(a, c, d):
+            with tf.GradientTape() as tape:
+                tape.watch(a)
+                y = body(a, c, d)
+            return y, tape.gradient(y, a)
+
+        return f
+
+    @tf.function
+    def of_variable(v, c):
+        with tf.GradientTape() as tape:
+            y = power(v, 2.0) if c else v * 3.0
+        return y, tape.gradient(y, v)
+
+    @tf.function
+    def in_loop(a, c):
+        total, gradient = tf.constant(0.0), tf.zeros([2])
+        for i in tf.range(3):
+            with tf.GradientTape() as tape:
+                tape.watch(a)
+                y = tf.reduce_sum(in_both(a, c, c)) * tf.cast(i, tf.float32)
+            total += y
+            gradient += tape.gradient(y, a)
+        return total, gradient
+
+    both = (True, False)
+    bodies = [in_branch, in_both, before_and_in_branch, chained, nested, one_of_three]
+    return {
+        f"the gradient of Python, {body.__name__}": lambda f=gradient_of(body): [
+            f(x, tf.constant(c), tf.constant(d)) for c in both for d in both
+        ]
+        for body in bodies
+    } | {
+        "the gradient of a Variable by Python in a branch": lambda v=tf.Variable(x): [
+            of_variable(v, tf.constant(c)) for c in both
+        ],
+        "the gradient in a loop by Python in a branch": lambda: [in_loop(x, tf.constant(c)) for c in both],
     }
 
 

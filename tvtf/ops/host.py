@@ -13,9 +13,10 @@ import itertools
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -161,10 +162,11 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any])
         )
     if function.of_variable:
         return tuple(mode(function, inputs))
+    called = mode is run_gradient, int(key)  # a repetition may record what was not recorded before, and the reverse
     if function.is_nonblocking or not state.released_for_python:
-        return once(mode, function, inputs)
+        return once(called, mode, function, inputs)
     with without_locks():
-        return once(mode, function, inputs)
+        return once(called, mode, function, inputs)
 
 
 def run_of_ranks(
@@ -197,7 +199,7 @@ def run_plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.
 def run_and_record(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Returns the results of a function, and the id under which its gradient function is kept."""
     results, gradient_function = function.record(*inputs)  # type: ignore[misc]
-    return *results, np.array(_records.keep(gradient_function))
+    return *results, np.array(_records.keep(_Record(function, inputs, gradient_function)))
 
 
 def run_gradient(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -211,11 +213,25 @@ def run_gradient(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[
     """
     record_number, result_count, *cotangents_and_arguments = inputs
     cotangents = cotangents_and_arguments[: int(result_count)]
-    gradient_function = _records.find(int(record_number))
+    arguments = cotangents_and_arguments[int(result_count) :]
+    gradient_function = _records.find(int(record_number), function, arguments)
     if gradient_function is None:
-        arguments = cotangents_and_arguments[int(result_count) :]
         _, gradient_function = function.record(*arguments)  # type: ignore[misc]
     return *gradient_function(*cotangents), np.array(0)
+
+
+class _Record(NamedTuple):
+    """A recorded call of a function."""
+
+    function: HostFunction
+    arguments: Sequence[np.ndarray]
+    gradient_function: Callable[..., Any]
+
+    def is_of(self, function: HostFunction, arguments: Sequence[np.ndarray]) -> bool:
+        """Returns whether this is a call of a function with these arguments."""
+        if self.function is not function or len(self.arguments) != len(arguments):
+            return False
+        return all(map(np.array_equal, self.arguments, arguments))
 
 
 class _Records:
@@ -229,29 +245,44 @@ class _Records:
     def __init__(self) -> None:
         self.lock = Lock()
         self.numbers = itertools.count(1)
-        self.unused: dict[int, Any] = {}
-        self.used: dict[int, Any] = {}
+        self.unused: dict[int, _Record] = {}
+        self.used: dict[int, _Record] = {}
 
-    def keep(self, gradient_function: Callable[..., Any]) -> int:
-        """Keeps the gradient function of a call and returns its number.
+    def keep(self, record: _Record) -> int:
+        """Keeps the record of a call and returns its number.
 
         Used gradient functions are dropped. So is the oldest unused one if there are more than MAX_UNUSED.
         """
         with self.lock:
             self.used.clear()
             number = next(self.numbers)
-            self.unused[number] = gradient_function
+            self.unused[number] = record
             if len(self.unused) > self.MAX_UNUSED:
                 oldest = next(iter(self.unused))
                 del self.unused[oldest]
             return number
 
-    def find(self, number: int) -> Any:
-        """Returns the gradient function ``number`` and marks it as used; returns None if it was dropped."""
+    def find(self, number: int, function: HostFunction, arguments: Sequence[np.ndarray]) -> Any:
+        """Returns the gradient function of record ``number`` and marks it as used; returns None if it was dropped.
+
+        The number is 0 if a branch ran again for its gradient, where the first run's numbers aren't known: then that of the
+        latest call of the function with the same arguments is returned.
+        """
         with self.lock:
+            if number == 0:
+                number = self._latest_of(function, arguments)
             if number in self.unused:
                 self.used[number] = self.unused.pop(number)
-            return self.used.get(number)
+            record = self.used.get(number)
+            return None if record is None else record.gradient_function
+
+    def _latest_of(self, function: HostFunction, arguments: Sequence[np.ndarray]) -> int:
+        """Returns the number of the latest call of a function with these arguments, or 0."""
+        for records in (self.unused, self.used):
+            for record_number, record in reversed(records.items()):
+                if record.is_of(function, arguments):
+                    return record_number
+        return 0
 
 
 _records = _Records()
@@ -269,29 +300,43 @@ class Effects:
     """
 
     def __init__(self) -> None:
-        self.results: list[tuple[np.ndarray, ...]] = []
+        self.results: dict[Hashable, list[tuple[np.ndarray, ...]]] = defaultdict(list)
+        """The results by what was called: a repetition need not call functions in the same order, as in a gradient."""
         self.ranks: dict[int, set[tuple[int, ...]]] = {}
+        self.is_rerun = False
+        """Whether a part of the program runs again for its gradient."""
         self.again()
+
+    @contextmanager
+    def rerun(self) -> Iterator[None]:
+        """Marks what runs in a ``with`` block as a rerun for a gradient."""
+        outer, self.is_rerun = self.is_rerun, True
+        try:
+            yield
+        finally:
+            self.is_rerun = outer
 
     def again(self) -> None:
         """Starts replaying from the first call."""
-        self.position = 0
+        self.positions: Counter[Hashable] = Counter()
 
-    def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-        """Returns copies of the next call's results: logged ones if the call already ran, else those of ``run``."""
-        if self.position == len(self.results):
-            self.results.append(tuple(run()))
-        self.position += 1
-        return tuple(np.array(array) for array in self.results[self.position - 1])
+    def next(self, called: Hashable, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+        """Returns copies of the results of the next call of ``called``: logged ones if it already ran, else those of ``run``."""
+        logged = self.results[called]
+        position = self.positions[called]
+        if position == len(logged):
+            logged.append(tuple(run()))
+        self.positions[called] += 1
+        return tuple(np.array(array) for array in logged[position])
 
 
-def once(run: Callable[..., Any], *args: Any) -> tuple[np.ndarray, ...]:
+def once(called: Hashable, run: Callable[..., Any], *args: Any) -> tuple[np.ndarray, ...]:
     """Calls ``run(*args)``, which has effects, outside traces and tapes, and returns its results.
 
-    If compiled code repeats the call, the results come from the effect log instead.
+    If compiled code repeats the call, the results come from the effect log instead, where ``called`` identifies it.
     """
     with _OutsideTraces() as effects:
-        return tuple(run(*args)) if effects is None else effects.next(lambda: run(*args))
+        return tuple(run(*args)) if effects is None else effects.next(called, lambda: run(*args))
 
 
 class _OutsideTraces:
@@ -395,7 +440,7 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
         return [_unshared(result.eager_array(), inputs) for result in results]
 
     if not prim.pure:
-        return list(once(computed))
+        return list(once(prim, computed))
     with _OutsideTraces():
         return computed()
 
