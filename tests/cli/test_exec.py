@@ -401,8 +401,9 @@ except ModuleNotFoundError as error:
     assert lines == ["3 True True", "tensorflow.core.util.nothing_pb2"]
 
 
-def test_keras_2_is_tf_keras_where_the_environment_says_so(printed, tmp_path):
-    """As in TensorFlow, by the package tf_keras, which is no dependency: here it is another one of that name."""
+@pytest.fixture
+def another_tf_keras(tmp_path):
+    """Makes a package tf_keras, which is no dependency, with the names of the modules that TensorFlow takes from it."""
     for module, names in {
         "": "",
         "api": "",
@@ -418,9 +419,17 @@ def test_keras_2_is_tf_keras_where_the_environment_says_so(printed, tmp_path):
         folder = tmp_path / "tf_keras" / module
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "__init__.py").write_text(names)
+
+
+@pytest.mark.parametrize("set_by_program", [False, True])
+def test_keras_2_is_tf_keras_where_the_environment_says_so(printed, another_tf_keras, set_by_program):
+    """The program may still set the environment when it has imported TensorFlow: it is read at the first use of Keras."""
     program = """
+import os
 import sys
 import tensorflow as tf
+if sys.argv[1:]:
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
 print("tf_keras" in sys.modules)
 import tensorflow.compat.v1 as tf1
 import tensorflow.keras.optimizers
@@ -434,7 +443,7 @@ print(layers.Dense, VERSION)
 from tensorflow.keras.saving import load_model  # a module that its package doesn't import
 print(load_model)
 """
-    lines = printed(program, TF_USE_LEGACY_KERAS="1")
+    lines = printed(program, "set") if set_by_program else printed(program, TF_USE_LEGACY_KERAS="1")
     assert lines == [
         "False",
         "True 2 a layer a layer of version 1 1",

@@ -159,8 +159,7 @@ def as_tensorflow() -> ModuleType:
     tensorflow_view.replace(
         {"python.keras": keras_choice.package_like_keras_2()} | keras_choice.layers_of_tensorflow_1()
     )
-    if keras_choice.is_keras_2():
-        tensorflow_view.replace(keras_choice.OF_KERAS_2)
+    tensorflow_view.replace(keras_choice.OF_KERAS_2, keras_choice.is_keras_2)
     sys.meta_path.insert(0, _Finder())
     namespaces.on_install.append(_move_classes)
     _move_classes([*vars(tvtf).values(), *public_names().values(), EagerTensor, SymbolicTensor])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -38,6 +38,8 @@ class View(ModuleType):
         """
         if name == "__all__":
             return self._public_names()
+        if (choice := self.__dict__.get("_choices", {}).pop(name, None)) and (chosen := choice()) is not None:
+            return vars(self).setdefault(name, chosen)
         modules = [public(x) if isinstance(x, str) else x for x in self.__dict__["_fallbacks"]]
         if name.startswith("__"):  # for such names the modules' own ``__getattr__`` is not called
             modules = [module for module in modules if name in vars(module)]
@@ -272,16 +274,28 @@ def add(names: Names, fallbacks: Mapping[str, Sequence[str]]) -> None:
         vars(_view_at(path)).update(module_names)
 
 
-def replace(modules: Mapping[str, str]) -> None:
+def replace(modules: Mapping[str, str], when: Callable[[], bool] | None = None) -> None:
     """Makes modules of the package ``tensorflow`` those of another package.
 
     Args:
       modules: the full names of the other package's modules, by the path of the module that each replaces.
+      when: decides whether a module is replaced, when a program first looks it up: until then it may set what this depends on.
     """
     for path, module_name in modules.items():
         parent, _, name = path.rpartition(".")
         view = _view_at(parent)
-        vars(view)[name] = PackageView(f"{view.__name__}.{name}", module_name)
+        package_view = PackageView(f"{view.__name__}.{name}", module_name)
+        if when is None:
+            vars(view)[name] = package_view
+        else:
+            otherwise = vars(view).pop(name, None)
+            choose = partial(_chosen, when, package_view, otherwise)
+            vars(view).setdefault("_choices", {})[name] = choose
+
+
+def _chosen(when: Callable[[], bool], module: ModuleType, otherwise: ModuleType | None) -> ModuleType | None:
+    """Returns the module if the condition holds, or else what the name stood for; None leaves it to the view's fallbacks."""
+    return module if when() else otherwise
 
 
 def _view_at(path: str) -> View:
