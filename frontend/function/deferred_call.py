@@ -22,6 +22,7 @@ from tvtf.core import nest
 from tvtf.core.argument_error import is_of_any_size
 from tvtf.core.deferred_shape import RANKS, AnyShape, AnyValue, Examples
 from tvtf.core.graph_operation import Operation
+from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.primitive import Primitive, as_tuple, hooks, name_errors, table
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim, substitute_dim
 from tvtf.core.specialization import (
@@ -143,6 +144,8 @@ class Call:
         self.needs_sizes = False
         self.needed: UnknownSize | None = None
         self.mistyped: BaseException | None = None
+        self.gives_dense = False
+        self._sparse_parts: set[tuple[bool, ...]] = set()
 
     @classmethod
     def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -170,11 +173,26 @@ class Call:
     def infer_types(self, inputs: Sequence[Any]) -> None:
         """Infers the types of the call's results by tracing the call for examples (sample ranks) of its arguments.
 
-        A type or value that is the same in two examples of different ranks is taken to hold for every rank.
+        A type or value that is the same in two examples of different ranks is taken to hold for every rank. If a result
+        is IndexedSlices only for some ranks or sizes, such as the gradient of ``tf.gather_nd``, it becomes a tensor.
 
         Raises:
           The function's error for the first example, if every other example fails too.
         """
+        try:
+            self._infer_types(inputs)
+        except (Exception, UnknownRank):  # any op's error, or one of merging results of other structures
+            if len(self._sparse_parts) < 2:
+                raise
+        if len(self._sparse_parts) > 1 and not self.gives_dense:
+            self.gives_dense = True
+            self._infer_types(inputs)
+        result, _ = self.result
+        # Sizes that no example has may give IndexedSlices, too.
+        self.gives_dense = not any(map(_is_indexed_slices, nest.flatten(result)))
+
+    def _infer_types(self, inputs: Sequence[Any]) -> None:
+        """Infers the types of the results from examples, whose results have one structure."""
         self.specialization = state.trace.specialization
         arguments = [_with_known_dims(x._type, x.known) for x in inputs]
         self.examples = Examples(lambda index: self._traced_example(arguments, index))
@@ -356,6 +374,9 @@ class Call:
         """
         args, kwargs = self.arguments(inputs, evaluation_class)
         result = self._naming_errors(*args, **kwargs)
+        self._sparse_parts.add(tuple(map(_is_indexed_slices, nest.flatten(result))))
+        if self.gives_dense:
+            result = nest.map_structure(_densified, result)
         leaves = nest.flatten(result, expand_composites=True)
         are_tensors = [leaf is not None and not isinstance(leaf, Operation) for leaf in leaves]
         tensors = [convert_to_tensor(leaf) for leaf, is_tensor_leaf in zip(leaves, are_tensors) if is_tensor_leaf]
@@ -413,6 +434,14 @@ class Call:
             else:
                 leaves.append(example_leaf)  # None
         return nest.pack_sequence_as(example_result, leaves, expand_composites=True)
+
+
+def _is_indexed_slices(part: Any) -> bool:
+    return isinstance(part, IndexedSlices)
+
+
+def _densified(part: Any) -> Any:
+    return convert_to_tensor(part) if _is_indexed_slices(part) else part
 
 
 class _Bounds(NamedTuple):

@@ -11,8 +11,34 @@ def programs(tf):
         **_python_in_maps(tf),
         **_squeezed(tf),
         **_captured(tf),
+        **_sparse_gradients(tf),
         "the unknown shape of an unknown shape": lambda: tf.TensorShape(tf.TensorShape(None)),
     }
+
+
+def _sparse_gradients(tf):
+    """Gradients of gather_nd, which are IndexedSlices where index vectors are known to have one element."""
+
+    def gradient(x, indices):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(tf.gather_nd(x, indices))
+        return tape.gradient(total, x)
+
+    def called(x_shape, indices_shape, indices):
+        x = tf.reshape(tf.range(24.0), [4, 3, 2])
+        specs = [tf.TensorSpec(x_shape), tf.TensorSpec(indices_shape, tf.int32)]
+        found = tf.function(gradient, input_signature=specs)(x, indices)
+        return isinstance(found, tf.IndexedSlices), tf.convert_to_tensor(found)
+
+    return {
+        f"gradient of gather_nd of {x_shape} by {indices_shape} of {len(indices[0])}": lambda arguments=(x_shape, indices_shape, indices): (
+            called(*arguments)
+        )
+        for x_shape in ([4, 3, 2], [None, None, None], None)
+        for indices_shape in ([2, None], [None, None], None)
+        for indices in ([[0], [1]], [[0, 1], [1, 2]], [[0, 1, 1], [1, 2, 0]])
+    } | {"gradient of gather_nd of rows": lambda: called([4, 3, 2], [None, 1], [[0], [1]])}
 
 
 def _exported(tf):
