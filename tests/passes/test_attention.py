@@ -57,8 +57,8 @@ def test_kernel_gives_values_of_numpy(lead, m: int, n: int, d: int, e: int, mask
 @given(leads, lengths, lengths, widths, widths, st.sampled_from(MASKS), st.sampled_from(TARGETS))
 def test_gradient_kernel_gives_values_of_numpy(lead, m: int, n: int, d: int, e: int, mask: str, target: Target) -> None:
     inputs, attrs = inputs_of(lead, m, n, d, e, mask), attrs_of(d, n, mask)
-    out, log = _attention_array(*inputs, **attrs)
-    inputs = [values(out.shape), out, log, *inputs]
+    results = _attention_array(*inputs, **attrs)
+    inputs = [values(results[0].shape), *results, *inputs]
     run_kernel(attention_grad, inputs, _grad_array(*inputs, **attrs), target, **attrs)
 
 
@@ -84,13 +84,13 @@ def test_keys_after_a_block_are_not_read() -> None:
     func = te.create_prim_func([*placeholders, *attention(*placeholders, scale=1.0, fill=0.0, causal=0)])
     inputs = inputs_of((2,), 256, 256, 8, 8, "none")
     inputs[2][:, 200:] = np.nan
-    found, log = run(func, inputs, [(2, 256, 8), (2, 256)], "float32", HOST)
-    assert np.isfinite(found[:, :100]).all() and np.isnan(found[:, 200:]).all() and np.isfinite(log).all()
+    found, *statistics = run(func, inputs, [(2, 256, 8), (2, 256), (2, 256)], "float32", HOST)
+    assert np.isfinite(found[:, :100]).all() and np.isnan(found[:, 200:]).all() and np.isfinite(statistics).all()
 
 
 def test_strips_hold_no_matrix_of_all_scores() -> None:
     heads, rows = tensor((2, 1000, 16)), tensor((2, 1000))
-    placeholders = [heads, heads, rows, heads, heads, heads]
+    placeholders = [heads, heads, rows, rows, heads, heads, heads]
     func = te.create_prim_func([*placeholders, *attention_grad(*placeholders, scale=1.0, fill=0.0, causal=None)])
     script = schedule(func, HOST).script()
     assert "T.int64(1000), T.int64(1000))" not in script and "T.int64(128), T.int64(1000))" in script
@@ -163,6 +163,15 @@ def test_both_ways_are_found(form) -> None:
 def test_other_sizes(lead, m, n, d) -> None:
     inputs = inputs_of(lead, m, n, d, d, "add")
     check(step("scaled query"), tf.function(step("scaled query")), inputs)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_without_a_key_that_they_may_see_share_among_all(form) -> None:
+    q, k, v, mask = inputs_of((2, 3), 20, 17, 8, 5, "add")
+    mask[[0, 7]] = -1e9
+    compiled = tf.function(step(form))
+    assert "tvtf.attention_grad" in lowered(compiled, *map(tf.constant, (q, k, v, mask)))
+    check(step(form), compiled, (q, k, v, mask))
 
 
 def test_unknown_batch() -> None:

@@ -1,7 +1,10 @@
 """Attention and its gradient as primitives, into which ``passes/graph/fuse_attention.py`` fuses traced ops.
 
-They store no matrix of all scores: the forward one returns the log of each row's sum of exponentials, and the gradient
-recomputes the probabilities from it. Source: https://arxiv.org/abs/2205.14135 (Dao et al., FlashAttention, 2022)
+They store no matrix of all scores: the forward one returns two statistics of each row, and the gradient recomputes the
+probabilities from them. Source: https://arxiv.org/abs/2205.14135 (Dao et al., FlashAttention, 2022)
+
+The statistics are the largest score m, and the share 1 / sum(exp(score - m)). The paper keeps m + log(sum) instead. Where a
+mask of -1e9 hides a complete row, float32 rounds the logarithm away beside m, and all probabilities would be 1.
 """
 
 from __future__ import annotations
@@ -38,10 +41,10 @@ def _rows_before_heads(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
-) -> tuple[TensorType, TensorType]:
-    """Checks the operands of fused attention, and returns the types of its two results.
+) -> tuple[TensorType, TensorType, TensorType]:
+    """Checks the operands of fused attention, and returns the types of its three results.
 
-    They are the output, and the logarithm of the sum of exponentials of each row of scores.
+    They are the output, and the two statistics of each row of scores.
 
     Args:
       q, k, v: the types of queries (..., m, d), keys (..., n, d) and values (..., n, e).
@@ -63,8 +66,8 @@ def _type(
             f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shape_texts}"
         )
     output = TensorType(_rows_before_heads((*q.shape[:-1], v.shape[-1])), q.dtype)
-    row_logs = TensorType(q.shape[:-1], _accumulator(q.dtype))
-    return output, row_logs
+    statistic = TensorType(q.shape[:-1], _accumulator(q.dtype))
+    return output, statistic, statistic
 
 
 def _broadcasts_to(mask: TensorType, scores: tuple[Any, ...]) -> bool:
@@ -102,10 +105,10 @@ def _scores(
 
 def _attention_array(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, *masks: np.ndarray, scale: float, fill: float, causal: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Computes attention with all scores in memory, as the reference for the fused kernel.
 
-    Returns the output and, for the gradient, the log of each row's sum of exponentials.
+    Returns the output and, for the gradient, the largest score of each row and its share.
 
     Args:
       q, k, v: queries (..., m, d), keys (..., n, d) and values (..., n, e).
@@ -119,14 +122,15 @@ def _attention_array(
     exponentials = np.exp(scores - largest)
     total = exponentials.sum(-1, keepdims=True)
     output = np.matmul(exponentials, upcast(v)) / total
-    row_logs = (largest + np.log(total))[..., 0]
-    return output.transpose(rows_first(output.ndim)), row_logs  # the output has rows before heads
+    # The output has rows before heads.
+    return output.transpose(rows_first(output.ndim)), largest[..., 0], 1 / total[..., 0]
 
 
 def _grad_array(
     cotangent: np.ndarray,
     out: np.ndarray,
-    log: np.ndarray,
+    largest: np.ndarray,
+    share: np.ndarray,
     q: np.ndarray,
     k: np.ndarray,
     v: np.ndarray,
@@ -140,7 +144,7 @@ def _grad_array(
     Args:
       cotangent: the cotangent of the output.
       out: the output of the attention.
-      log: the logarithm of each row's sum of exponentials, from which the probabilities are recomputed.
+      largest, share: the statistics of each row, from which the probabilities are recomputed.
       q, k, v, masks, scale, fill, causal: the operands and attributes of the attention; see :func:`_scores`.
 
     Returns:
@@ -148,7 +152,8 @@ def _grad_array(
     """
     order = rows_first(q.ndim)
     cotangent, out = upcast(cotangent).transpose(order), upcast(out).transpose(order)
-    probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
+    exponentials = np.exp(_scores(q, k, masks, scale, fill, causal) - largest[..., None])
+    probabilities = exponentials * share[..., None]
     cotangent_probabilities = np.matmul(cotangent, np.swapaxes(upcast(v), -1, -2))
     # The softmax's gradient is p * (c - sum(c * p)) for the cotangent c of p. The sum is that of cotangent * out.
     cotangent_scores = probabilities * (cotangent_probabilities - np.sum(cotangent * out, -1, keepdims=True))
@@ -162,30 +167,31 @@ def _grad_array(
 
 
 def _grad_type(
-    cotangent: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType,
-    *masks: TensorType, scale: float, fill: float, causal: int | None,
+    cotangent: TensorType, out: TensorType, largest: TensorType, share: TensorType, q: TensorType, k: TensorType,
+    v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
     """Checks the operands of attention's gradient, and returns the types of the cotangents of q, k and v.
 
-    ``cotangent`` is that of the output ``out``, and ``log`` is the second result of attention.
+    ``cotangent`` is that of the output ``out``; ``largest`` and ``share`` are the other results of attention.
     """
-    output, row_logs = _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
+    output, statistic, _ = _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
     require_shape(cotangent, output.shape, "ct")
     require_shape(out, output.shape, "out")
-    require_shape(log, row_logs.shape, "log")
+    require_shape(largest, statistic.shape, "largest")
+    require_shape(share, statistic.shape, "share")
     cotangent_shapes = [_rows_before_heads(x.shape) for x in (q, k, v)]
     return tuple(TensorType(shape, x.dtype) for shape, x in zip(cotangent_shapes, (q, k, v)))
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    out, log = bind.attention(*_with_batch_axis(size, inputs, batched), **attrs)
-    return _reordered(out), log
+    out, largest, share = bind.attention(*_with_batch_axis(size, inputs, batched), **attrs)
+    return _reordered(out), largest, share
 
 
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    cotangent, out, log = (stretch(size, x, is_batched) for x, is_batched in zip(inputs[:3], batched))
-    operands = _with_batch_axis(size, inputs[3:], batched[3:])
-    grads = bind.attention_grad(_reordered(cotangent), _reordered(out), log, *operands, **attrs)
+    cotangent, out, largest, share = (stretch(size, x, is_batched) for x, is_batched in zip(inputs[:4], batched))
+    operands = _with_batch_axis(size, inputs[4:], batched[4:])
+    grads = bind.attention_grad(_reordered(cotangent), _reordered(out), largest, share, *operands, **attrs)
     return tuple(map(_reordered, grads))
 
 
@@ -237,13 +243,13 @@ def _grad_samples() -> list[Sample]:
         batch_dims, row_count, *_ = case
         output_shape = _rows_before_heads((*batch_dims, row_count, 3))
         cotangent, output = draw(50, output_shape), draw(51, output_shape)
-        row_logs = _sums_drawn((*batch_dims, row_count))
-        samples.append(_sample([cotangent, output, row_logs], 7 * i, case))
+        largest, share = (_statistic_drawn(seed, (*batch_dims, row_count)) for seed in (52, 53))
+        samples.append(_sample([cotangent, output, largest, share], 7 * i, case))
     return samples
 
 
-def _sums_drawn(shape: tuple[int, ...]) -> Any:
-    return lambda dtype: draw(52, shape)(_accumulator(dtype))
+def _statistic_drawn(seed: int, shape: tuple[int, ...]) -> Any:
+    return lambda dtype: draw(seed, shape)(_accumulator(dtype))
 
 
 @primitive(
@@ -257,11 +263,11 @@ def _sums_drawn(shape: tuple[int, ...]) -> Any:
 def attention(
     query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float, fill: float, causal: int | None
 ) -> Any:
-    """Computes ``softmax(query key^T * scale + mask) value``, and the log of each row's sum of exponentials.
+    """Computes ``softmax(query key^T * scale + mask) value``, and each row's largest score and share.
 
     Shapes are (..., m, d), (..., n, d), (..., n, e) and (..., m, n). Where a bool mask is False, the score is ``fill``.
-    The output is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more. The log is (..., m), in float32
-    for 16-bit floats. With ``causal``, at least 0, query i attends to keys 0 to i + causal only.
+    The output is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more. The largest scores and the shares are
+    (..., m), in float32 for 16-bit floats. With ``causal``, at least 0, query i attends to keys 0 to i + causal only.
     """
     return (query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}
 
@@ -275,8 +281,8 @@ def attention(
     why_not=WHY_NOT,
 )
 def attention_grad(
-    cotangent: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
-    scale: float, fill: float, causal: int | None,
+    cotangent: Tensor, out: Tensor, largest: Tensor, share: Tensor, query: Tensor, key: Tensor, value: Tensor,
+    *mask: Tensor, scale: float, fill: float, causal: int | None,
 ) -> Any:  # fmt: skip
     """Returns the cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
-    return (cotangent, out, log, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}
+    return (cotangent, out, largest, share, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}

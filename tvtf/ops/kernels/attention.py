@@ -144,7 +144,8 @@ def attention(
 ) -> list[te.Tensor]:
     """Computes attention as TE stages.
 
-    Returns the weighted values, rows before heads, and the log of each row's sum of exponentials.
+    Returns the weighted values, rows before heads, and of each row the largest score and the share of its exponential:
+    1 over the sum of the row's exponentials, scaled by that of the largest score.
     """
     heads = Heads(q, k, mask, scale, fill, causal)
     rows, columns, depth, dtype = heads.rows, heads.columns, v.shape[-1], heads.dtype
@@ -171,14 +172,15 @@ def attention(
     out = heads.joined(
         [rows, depth], lambda lead, i, e: share(*lead, i) * weighted(*lead, i, e), "attention", str(q.dtype)
     )
-    log = heads.compute([rows], lambda lead, i: largest(*lead, i) + scalar.log(total(*lead, i)), "log_sum")
-    return [out, log]
+    statistics = ((largest, "largest_out"), (share, "share_out"))
+    return [out, *(heads.compute([rows], _read_row(stage), name) for stage, name in statistics)]
 
 
 def attention_grad(
     cotangent: te.Tensor,
     out: te.Tensor,
-    log: te.Tensor,
+    largest: te.Tensor,
+    share: te.Tensor,
     q: te.Tensor,
     k: te.Tensor,
     v: te.Tensor,
@@ -190,7 +192,7 @@ def attention_grad(
 ) -> list[te.Tensor]:
     """Computes the cotangents of queries, keys and values, rows before heads, from that of the result ``out``.
 
-    ``log`` is the log of each row's sum of exponentials, from which the probabilities are recomputed.
+    The probabilities are recomputed from each row's ``largest`` score and its ``share``, which `attention` returned.
     """
     heads = Heads(q, k, mask, scale, fill, causal)
     rows, columns, depth, value_depth = heads.rows, heads.columns, heads.depth, v.shape[-1]
@@ -203,7 +205,8 @@ def attention_grad(
 
     # lead: the indices of batch and heads; i, j: a query and a key; e: an element of one of them, or of a value
     def probability_at(lead: Index, i: Any, j: Any) -> Any:
-        return heads.seen(i, j, scalar.exp(heads.score(lead, i, j) - log(*lead, i)), zero)
+        exponential = scalar.exp(heads.score(lead, i, j) - largest(*lead, i))
+        return heads.seen(i, j, exponential * share(*lead, i), zero)
 
     probability = heads.compute([rows, columns], probability_at, "chance")
     dot = heads.summed([rows], value_depth, lambda lead, i, e: gradient(lead, i, e) * result(lead, i, e), "dot")
@@ -228,6 +231,11 @@ def attention_grad(
     )
     parts = (([rows, depth], q_cotangent), ([columns, depth], k_cotangent), ([columns, value_depth], v_cotangent))
     return [heads.joined(extents, _read(part), part.op.name + "_out", str(q.dtype)) for extents, part in parts]
+
+
+def _read_row(x: te.Tensor) -> Body:
+    """Returns a function that reads an element of ``x`` by leading indices and row."""
+    return lambda lead, i: x(*lead, i)
 
 
 def _read(x: te.Tensor) -> Body:
