@@ -158,13 +158,14 @@ class ConcreteFunction(function_types.ConcreteFunction):
           specialization: how far ranks and sizes are fixed in the trace.
         """
         trace = Trace(name, caller=state.trace, specialization=specialization)
+        variables = stand_ins(arguments.variables)
         try:
             with tracing(trace):
                 params = [
                     trace.add_param(param_type, param_name)
                     for param_type, param_name in zip(param_types(arguments), arguments.names)
                 ]
-                results = Results(trace, run(params, stand_ins(arguments.variables)))
+                results = Results(trace, run(params, variables))
             if trace.caller is not None:
                 capture_dims(trace)
         except UnknownSize as needed:
@@ -172,6 +173,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
             if specialization.is_refinable:
                 raise
             raise _user_error(needed, name) from None
+        finally:
+            for variable in variables:
+                variable.is_traced = False
         concrete = cls(name, arguments, trace.finish(results.computed), results)
         concrete._signature = signature
         return concrete

@@ -49,9 +49,13 @@ class TracedProgram(Protocol):
 
 
 class VariableArgument(Variable):
-    """Stands in for a Variable argument during tracing, so that calls with other Variables share the trace."""
+    """Stands in for a Variable argument during tracing, so that calls with other Variables share the trace.
+
+    ``is_traced`` says that the function whose argument it is is being traced.
+    """
 
     is_argument = True
+    is_traced = True
 
     def __init__(self, like: Variable, position: int) -> None:
         self.__dict__.update(like.__dict__)
@@ -74,9 +78,11 @@ def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
 def resolve_capture(captured: Any, variables: Sequence[Variable]) -> Any:
     """Returns the value of a capture in a call with the given Variable arguments.
 
-    A stand-in for a Variable argument gives the Variable that the call passes. Other captures are returned as they are.
+    A stand-in for a Variable argument gives the Variable that the call passes. Other captures are returned as they are,
+    also a stand-in of a function around this one, which is being traced: the call reads and assigns it in that trace.
     """
-    return variables[captured.position] if isinstance(captured, VariableArgument) else captured
+    is_of_call = isinstance(captured, VariableArgument) and not captured.is_traced
+    return variables[captured.position] if is_of_call else captured
 
 
 class Results:

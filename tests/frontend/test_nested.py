@@ -292,3 +292,39 @@ def test_assignments_of_called_functions_stand_when_an_assertion_fails(program, 
             tf.config.run_functions_eagerly(False)
         found.append(float(v))
     assert found[: len(found) // 2] == found[len(found) // 2 :]
+
+
+def test_a_function_inside_captures_a_variable_argument_of_the_function_around_it():
+    """Its own Variable arguments have other Variables in their places."""
+
+    @tf.function
+    def around(v, w, x):
+        @tf.function
+        def inside(x, u):
+            u.assign_add(x)
+            v.assign_add(u * 10.0)
+            return x * v * u
+
+        return inside(x, w), tf.map_fn(lambda e: inside(e, w), tf.stack([x, x]))
+
+    v, w = tf.Variable(1.0), tf.Variable(2.0)
+    found, mapped = around(v, w, 3.0)
+    assert (found.numpy(), mapped.numpy().tolist()) == (3 * 51 * 5, [3 * 131 * 8, 3 * 241 * 11])
+    assert (v.numpy(), w.numpy()) == (241.0, 11.0)
+    around(w, v, 0.0)
+    assert (v.numpy(), w.numpy()) == (241.0, 11.0 + 3 * 2410.0)
+
+
+def test_gradient_of_a_captured_variable_argument():
+    @tf.function
+    def around(v, x):
+        @tf.function
+        def inside(x):
+            return x * v * v
+
+        return inside(x)
+
+    v = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = around(v, 2.0)
+    assert tape.gradient(y, v).numpy() == 12.0
