@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
+from tvtf.ir.dialect import bindings_of
 from tvtf.passes.analysis.recomputable import ARITHMETIC, Recomputable, is_broadcast, recomputing_primitive
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.sites import PlannedRewrite, rewrite_by_plan
@@ -75,11 +76,12 @@ class _Plan:
     def __init__(self, function: relax.Function) -> None:
         """Finds the cheap values that each reader recomputes, and the groups of sums that one kernel computes.
 
-        ``sums`` maps the variable of each grouped sum to the sum's group. ``order`` numbers the calls.
+        ``sums`` maps the variable of each grouped sum to the sum's group. ``order`` numbers the bindings, also those of
+        items of tuples.
         """
         self.graph = Graph(function)
         self.recomputed = Recomputable(self.graph).values
-        self.order = {var: position for position, var in enumerate(self.graph.producers)}
+        self.order = {binding.var: position for position, binding in enumerate(bindings_of(function.body))}
         self.sums: dict[relax.Var, _SumGroup] = {}
         for group in self._groups():
             if len(group.uses) > 1:  # a single sum needs no rewrite

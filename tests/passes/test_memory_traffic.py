@@ -238,3 +238,16 @@ def test_a_product_has_the_same_bits_for_each_reader(dtype):
     same, root, through, *_ = tf.function(differences)(x, scale)
     assert not np.any(same) and not np.any(np.isnan(root))
     np.testing.assert_array_equal(through, differences(x, scale)[2])
+
+
+def test_a_sum_that_reads_an_item_of_a_later_branch_stands_alone():
+    """An item of a tuple is no result of an op, but has its place among the bindings, too."""
+
+    def sums(x, k):
+        first = tf.reduce_sum(x * 2.0, 0)
+        rows, row = tf.cond(k > 0, lambda: (x * 2.0, x[1]), lambda: (x * 3.0, x[0]))
+        return first, tf.reduce_sum(x * row, 0), rows
+
+    arguments = tf.constant(X[0]), tf.constant(1)
+    assert joined(sums, *arguments) == 0
+    same_values(sums, *arguments)
