@@ -313,6 +313,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
             hold(self.streams, self, _recorded_graph(sources))
         if self._pure is None:
             self._pure = executor.GraphFunction(self.graph, self.results.hidden, self.results.written)
+        if self._pure.written:  # no tensor that the program read before may share the memory
+            for written in (*(variable for variable, _ in self.results.updates), *self.results.flushed):
+                resolve_capture(written, variables).own_memory()
         captured = self._captured_values(variables)
         computed = self._pure(*tensors, *captured)
         return self.results.assemble_values(computed, tensors, captured, variables)

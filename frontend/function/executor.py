@@ -36,6 +36,7 @@ from tvtf.ops.rules import bind
 from tvtf.passes.analysis.causal_mask import TRIANGLES, triangle_attribute
 from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 from tvtf.passes.entry_points import PREPARE
+from tvtf.passes.graph.runtime_checks import writes_variables_early
 from tvtf.passes.user_passes import user_passes
 from tvtf.runtime import finalize
 from tvtf.runtime.cache import Compilation, cached
@@ -79,7 +80,7 @@ class GraphFunction:
     """A graph as a function of its inputs and captures: compiled when called eagerly, inlined in a trace.
 
     To a tape it is one primitive, whose vjp is the backward graph, compiled too. ``hidden`` are the outputs that no
-    tape sees: Variables' new values. ``written`` are the inputs that are these Variables' memory.
+    tape sees: Variables' new values. ``written`` are the inputs that are these Variables' memory, if the code writes it.
 
     ``speculative``: unknown sizes that meet in elementwise ops are assumed to be equal, so that broadcasting costs
     nothing; :attr:`_for_any_sizes` is the code for calls in which they differ.
@@ -97,7 +98,7 @@ class GraphFunction:
           speculative: whether the code may assume that certain unknown sizes are equal.
         """
         self.graph = graph
-        self.written = () if graph.pure else written
+        self.written = written if written and writes_variables_early(graph.module()) else ()
         self.speculative = speculative
         self.speculated_sizes = graph.speculated_sizes() if speculative else []
         self.seeded = [
@@ -299,8 +300,8 @@ class ForwardBackward:
 def _memory_before_call(x: Any) -> Tensor:
     """Returns a tensor on a Variable's memory for a call to write, and gives ``x`` a copy of the value.
 
-    The compiled code writes the Variable's memory before it calls Python. The tensor ``x`` was read from the Variable,
-    so the value of ``x`` must not change.
+    The compiled code writes the Variable's memory before it calls Python, or runs a loop that may fail. The tensor ``x``
+    was read from the Variable, so the value of ``x`` must not change.
     """
     memory = EagerTensor(x._array)
     x._array = x._array.copy()

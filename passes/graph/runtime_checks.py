@@ -30,7 +30,15 @@ PYTHON = "call_python"
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
     """Inserts a ``guard``, a run-time check, before each op whose kernel must not see invalid data."""
-    return drop_dead(reemit(mod, _Guarded)) if any(map(_needs_guard, _calls(mod))) else mod
+    return drop_dead(reemit(mod, _Guarded)) if writes_variables_early(mod) else mod
+
+
+def writes_variables_early(mod: tvm.IRModule) -> bool:
+    """Returns whether a module's code may write the memory of Variables itself, before it returns their new values.
+
+    It does so before Python and before a branch or loop that may fail, and where a check fails.
+    """
+    return any(map(_needs_guard, _calls(mod)))
 
 
 def _calls(mod: tvm.IRModule) -> Iterator[Any]:

@@ -481,3 +481,38 @@ def test_gradients_of_what_was_read_before_python_was_called():
     assert float(of_elements(iter(tf.data.Dataset.range(3).map(two)))) == 36
     assert float(of_python()) == 19
     assert int(calls) == 3
+
+
+@tf.function
+def assigned_before_a_branch(v, x):
+    """The branch may fail for other sizes, so the assignment is written before it."""
+    y = x * v
+    v.assign(v * 10.0)
+    scaled = tf.cond(tf.reduce_sum(y) > 0.0, lambda: y[::-1], lambda: y)
+    v.assign_add(scaled)
+    return y
+
+
+def test_a_gradient_sees_the_value_that_was_read_before_an_early_write():
+    v, x = tf.Variable([1.0, 2.0]), tf.constant([3.0, 5.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = assigned_before_a_branch(v, x)
+        z = assigned_before_a_branch(v, y)
+    np.testing.assert_array_equal(tape.gradient(y, x), [1.0, 2.0])
+    np.testing.assert_array_equal(tape.gradient(z, x), [20.0, 46.0])
+    np.testing.assert_array_equal(tape.gradient(z, y), [20.0, 23.0])
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_tensor_read_under_a_tape_keeps_its_value_through_an_early_write(watched):
+    v, x = tf.Variable([1.0, 2.0]), tf.constant([3.0, 5.0])
+    with tf.GradientTape(watch_accessed_variables=watched) as tape:
+        tape.watch(x)
+        read = v.read_value()
+        square = v * v
+        assigned_before_a_branch(v, x)
+    np.testing.assert_array_equal(read, [1.0, 2.0])
+    np.testing.assert_array_equal(v, [20.0, 23.0])
+    if watched:
+        np.testing.assert_array_equal(tape.gradient(square, v), [2.0, 4.0])
