@@ -214,7 +214,10 @@ class ForwardBackward:
         self.graph = function.graph
         self.seeded = function.seeded
         with tracing(Trace(self.graph.name)) as forward:
-            params = [forward.add_param(param._type, param._var.name) for param in self.graph.all_params]
+            params = [
+                forward.add_param(param_type, param._var.name)
+                for param_type, param in zip(self.graph.param_types, self.graph.all_params)
+            ]
             watched_params = [params[i] for i in watched]
             recorder = _watching(watched_params)
             replay = EffectReplay(self.graph)
@@ -240,7 +243,7 @@ class ForwardBackward:
           replay: runs the graph with the effects, or with their recorded results.
           effect_types: the types of the effects' results.
         """
-        param_types = [param._type for param in self.graph.all_params]
+        param_types = self.graph.param_types
         param_count = len(param_types)
 
         def without_effects(*params_and_effect_results: Tensor) -> Sequence[Tensor]:
@@ -379,7 +382,10 @@ class Backward:
         graph = function.graph
         self.seeded = function.seeded
         with tracing(Trace(f"{graph.name}_backward")) as trace:
-            params = [trace.add_param(param._type, param._var.name) for param in graph.all_params]
+            params = [
+                trace.add_param(param_type, param._var.name)
+                for param_type, param in zip(graph.param_types, graph.all_params)
+            ]
             recorder = _watching(params)
             outputs = _recorded(recorder, lambda: evaluate(graph.module(), "main", params))
             seeds = [(outputs[i], _add_cotangent_param(trace, outputs[i], params)) for i in self.seeded]

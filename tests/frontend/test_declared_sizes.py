@@ -87,3 +87,23 @@ def test_set_shape_rejects_another_known_dim():
         ValueError, match=r"^Dimension 0 in both shapes must be equal, but are 3 and 4. Shapes are \[3\] and \[4\].$"
     ):
         run(tf.ones([3]))
+
+
+def test_a_gradient_of_a_loop_has_the_sizes_that_the_function_inferred():
+    """The assignment says that x has as many elements as the Variable, on which the loop's types rely."""
+    v = tf.Variable([1.0, 2.0, 3.0])
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def f(x):
+        v[::-1].assign(x)
+        y = x
+        for element in x:
+            y = v * element
+        return x * y
+
+    x = tf.constant([4.0, 5.0, 6.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert y.numpy().tolist() == [4.0 * 36, 5.0 * 30, 6.0 * 24]
+    assert tape.gradient(y, x).numpy().tolist() == [36.0, 30.0, 24.0 + (4 * 6 + 5 * 5 + 6 * 4)]

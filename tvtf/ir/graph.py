@@ -62,6 +62,15 @@ class Graph:
         return self.params + [inner for _, inner in self.captures]
 
     @property
+    def param_types(self) -> list[TensorType]:
+        """The types of :attr:`all_params` in the Relax function, which has the dims that tracing inferred."""
+        types = [param._type for param in self.all_params]
+        return [
+            tensor_type if isinstance(tensor_type.shape, AnyShape) else dialect.from_relax_type(param.ty)
+            for tensor_type, param in zip(types, self.function.params)
+        ]
+
+    @property
     def output_types(self) -> tuple[TensorType, ...]:
         return tuple(output._type for output in self.outputs)
 
