@@ -193,8 +193,12 @@ def _drop_factor_one(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _subtract_zero(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Rewrites ``x - 0`` to ``x``; the 0 must be a scalar constant."""
-    return op.inputs[0] if _is_scalar_constant(op.inputs[1], 0) else None
+    """Rewrites ``x - 0`` to ``x``; the 0 must be a scalar constant, and positive: -0 - -0 is 0."""
+    x, y = op.inputs
+    if not _is_scalar_constant(y, 0):
+        return None
+    zero = constant_value(y)
+    return None if np.signbit(zero.real if zero.dtype.kind == "c" else zero) else x
 
 
 def _drop_reshape_to_same_shape(rewriter: Simplified, op: Operation) -> Tensor | None:

@@ -71,6 +71,7 @@ LEFT_ALONE = {
     "minus itself": (lambda x: x - x, ["tvtf.subtract"]),  # infinity gives NaN
     "over itself": (lambda x: x / x, ["tvtf.divide"]),
     "zero minus": (lambda x: 0.0 - x, ["tvtf.subtract"]),
+    "minus negative zero": (lambda x: x - -0.0, ["tvtf.subtract"]),  # -0.0 gives 0.0
     "one over": (lambda x: 1.0 / x, ["tvtf.divide"]),
     "cast there and back": (lambda x: tf.cast(tf.cast(x, tf.int32), tf.float32), ["tvtf.cast", "tvtf.cast"]),
     "a wide operand": (lambda x: tf.broadcast_to(x[:1], [2, 3]) * 2.0, None),
