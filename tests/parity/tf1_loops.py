@@ -136,6 +136,23 @@ def programs(tf):
             for op in ops:
                 print([rounded(sess.run(op, {p: taken, x: [1.0, 1.0]})) for taken in (True, False)])
 
+    def python_of_any_rank(print):
+        """Branches that call Python, whose result's rank the call tells, and what is computed of them."""
+        p, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [2])
+
+        def squares(call):
+            return call(lambda a: a * a, [x], tf.float32)
+
+        ops = [
+            tf.cond(p, lambda: squares(tf.py_func), lambda: x),
+            tf.reduce_sum(tf.cond(p, lambda: squares(tf.py_function), lambda: x * 3.0)),
+            tf.cond(p, lambda: squares(tf.py_function), lambda: squares(tf.py_function) + 1.0) * x,
+            tf.cond(p, lambda: tf.cond(x[0] > 0.0, lambda: squares(tf.py_func), lambda: x), lambda: x * 3.0),
+        ]
+        with tf.Session() as sess:
+            for op in ops:
+                print([rounded(sess.run(op, {p: taken, x: [1.0, 2.0]})) for taken in (True, False)])
+
     def read_after_ops(print):
         """Variables read after several ops, which a fetch of the read runs, also those of other variables."""
 

@@ -21,13 +21,13 @@ from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
-from tvtf.frontend.function.deferred_call import calls
+from tvtf.frontend.function.deferred_call import Call, calls
 from tvtf.frontend.function.executor import GraphFunction
 from tvtf.frontend.function.sized_instance import SizedInstance
 from tvtf.frontend.host.host_rank import Assignments, PythonCall, RankEvaluation, recording_effects
 from tvtf.ir.dialect import bindings_of, is_dialect, read, write
 from tvtf.ir.graph import Graph as Function
-from tvtf.ir.interpreter import CONTROL, Evaluation, evaluate
+from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction, evaluate
 from tvtf.ir.trace import Trace, trace_graph
 from tvtf.passes.analysis.dead_code import defining_vars, defining_vars_of
 from tvtf.state.variable import Variable
@@ -276,6 +276,15 @@ def _with_inner(bindings: Iterable[Any], functions: Mapping[str, Any]) -> Iterat
         for value in read(binding.value).attrs.values() if is_dialect(binding.value) else ():
             if isinstance(value, ir.GlobalVar):
                 yield from _with_inner(bindings_of(functions[value.name_hint].body), functions)
+        for leaf in getattr(_deferred(binding.value), "leaves", ()):
+            if isinstance(leaf, Subfunction):  # a branch of a cond that was deferred
+                inner = {var.name_hint: function for var, function in leaf.mod.functions.items()}
+                yield from _with_inner(bindings_of(inner[leaf.name].body), inner)
+
+
+def _deferred(call: Any) -> Call | None:
+    """Returns the deferred call that a call runs, or None if it isn't deferred."""
+    return calls.get(read(call).attrs.get("key", -1)) if is_dialect(call) else None
 
 
 def _is_control(call: Any) -> bool:
@@ -292,14 +301,12 @@ def _read(call: Any) -> list[relax.Var]:
 
 def _is_python(call: Any) -> bool:
     """Returns whether a call runs a Python function that determines the rank of its result."""
-    if not is_dialect(call):
-        return False
-    return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)
+    return isinstance(_deferred(call), PythonCall)
 
 
 def _needs_sizes(call: Any) -> bool:
     """Returns whether a call was deferred until sizes are known, which the program itself may compute."""
-    deferred = calls.get(read(call).attrs.get("key", -1)) if is_dialect(call) else None
+    deferred = _deferred(call)
     return deferred is not None and deferred.needs_sizes
 
 
