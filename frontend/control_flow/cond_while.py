@@ -33,6 +33,7 @@ from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind
+from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
     from tvtf.frontend.control_flow.closure_conversion import TracedFunction
@@ -544,11 +545,12 @@ def traced_while(
     loop = _WhileTracer(cond, body, loop_vars, entry, shapes, growth)
     loop.trace_with_sizes_unknown(claimed)
     loop.generalize_shapes()
+    loop.carry_resized_variables()
     if growth.is_partial():
         loop.trace_without_preallocation()
     _check_carried(entry, loop.traced_body, names, loop.shapes)
     if bound is None:
-        bound = _usable_bound(trip_count(entry, loop.traced_condition, loop.traced_body))
+        bound = _usable_bound(trip_count(loop.entry, loop.traced_condition, loop.traced_body))
     outputs = _bind_while(loop, bound)
     _show_shapes(outputs, entry, loop.declared)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
@@ -581,7 +583,9 @@ class _WhileTracer:
           growth: of the arrays among the loop variables.
         """
         self.cond, self.body = cond, body
-        self.loop_vars, self.entry = loop_vars, entry
+        self.loop_vars, self.entry = loop_vars, list(entry)
+        self.resized: list[Variable] = []
+        """The `tf.Variable` objects whose sizes an iteration changes; their values follow the loop variables in ``entry``."""
         self.shapes = shapes
         self.declared = list(shapes)
         self.growth = growth
@@ -594,7 +598,12 @@ class _WhileTracer:
             return self.cond(*self._packed(tensors))
 
         def run_body(*tensors: SymbolicTensor) -> Any:
-            return _as_loop_vars(self.body(*self._packed(tensors)), self.loop_vars)
+            results = _as_loop_vars(self.body(*self._packed(tensors)), self.loop_vars)
+            if not self.resized:
+                return results
+            values = [state.trace.read_variable(variable) for variable in self.resized]
+            state.trace.stored.update(map(id, self.resized))  # they are results, and not assignments of the loop
+            return results, values
 
         self.types = _types(self.entry, self.shapes)
         self.traced_condition = TracedFunction("while_cond", run_condition, self.types)
@@ -604,7 +613,11 @@ class _WhileTracer:
     def _packed(self, tensors: Sequence[SymbolicTensor]) -> Any:
         """Returns the loop variables in their structure, for tensors in the loop."""
         _show_shapes(tensors, self.entry, self.declared)
-        return nest.pack_sequence_as(self.loop_vars, tensors, expand_composites=True)
+        count = len(tensors) - len(self.resized)
+        for variable, value in zip(self.resized, tensors[count:]):
+            state.trace.memories[id(variable)] = value.alias()
+            state.trace.assign_variable(variable, value, is_stored=True)
+        return nest.pack_sequence_as(self.loop_vars, tensors[:count], expand_composites=True)
 
     def trace_with_sizes_unknown(self, positions: Sequence[int]) -> None:
         """Finds out which sizes an iteration changes: traces as if all were unknown, then fixes those that stay the same.
@@ -632,6 +645,35 @@ class _WhileTracer:
             self.growth.forget()
             self.shapes = generalized
             self.trace()
+
+    def carry_resized_variables(self) -> None:
+        """Makes loop variables of `tf.Variable` objects whose sizes an iteration changes, as their declared shapes allow."""
+        from tvtf.frontend.control_flow.closure_conversion import (
+            carried_variables,
+            read_in_active_trace,
+            variable_value,
+        )
+
+        while True:
+            functions = [self.traced_condition, self.traced_body]
+            if any(function.trace.is_after_python for function in functions):
+                return  # each iteration reads Variables from their memory
+            found = []
+            for variable in carried_variables(functions):
+                before = state.trace.value_before(variable)
+                shape = _changed_sizes(variable, before, variable_value(self.traced_body, variable))
+                if shape is not None:
+                    found.append((variable, read_in_active_trace(before), shape))
+            if not found:
+                return
+            for variable, value, shape in found:
+                self.resized.append(variable)
+                self.entry.append(value)
+                self.shapes.append(shape)
+                self.declared.append(shape)
+            self.growth.forget()
+            self.trace()
+            self.generalize_shapes()
 
     def trace_without_preallocation(self) -> None:
         """Traces again with TensorArrays that grow on write instead of being allocated before the loop."""
@@ -665,9 +707,25 @@ def _bind_while(loop: _WhileTracer, bound: Any) -> tuple[SymbolicTensor, ...]:
             shapes=_final_shapes([*loop.types, *(v._type for v in carried_values)], loop.shapes),
             arrays=loop.growth.arrays(loop.traced_body.params, loop.traced_body.leaves),
         )  # fmt: skip
-        for variable, value in zip(variables, outputs[len(entry) :]):
+        count = len(entry) - len(loop.resized)
+        for variable, value in zip([*loop.resized, *variables], outputs[count:]):
             traced_assign(variable, value, read_value=False)
     return outputs
+
+
+def _changed_sizes(variable: Variable, before: Tensor, after: Tensor) -> TensorShape | None:
+    """Returns the shape of a Variable without the sizes that an iteration changes and that its declaration leaves open.
+
+    Returns None if there are none, or if the rank isn't known.
+    """
+    old_dims, new_dims, declared = before._type.shape, after._type.shape, variable.shape
+    if isinstance(old_dims, AnyShape) or isinstance(new_dims, AnyShape) or len(old_dims) != len(new_dims):
+        return None
+    sizes = [None] * len(old_dims) if declared.rank is None else declared
+    changes = [size is None and not same_dim(old, new) for size, old, new in zip(sizes, old_dims, new_dims)]
+    if not any(changes):
+        return None
+    return TensorShape([None if has_changed else old for has_changed, old in zip(changes, old_dims)])
 
 
 def _usable_bound(bound: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays of dynamic size that ``while`` loops make larger, and their gradients."""
+"""Arrays of dynamic size, and Variables of unknown size, that ``while`` loops make larger; and their gradients."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ from parity_calls import first_derivative, second_derivative
 
 
 def programs(tf):
-    return {name: _run(tf, make) for name, make in {**_forward(tf), **_gradients(tf)}.items()}
+    return {name: _run(tf, make) for name, make in {**_forward(tf), **_gradients(tf)}.items()} | _variables(tf)
 
 
 def in_sweep(label):
@@ -182,4 +182,98 @@ def _gradients(tf):
         f"{name}: {form}": lambda b=body, m=make: (m(b), tf.constant(2.0), tf.constant(300.0))
         for name, body in bodies.items()
         for form, make in forms.items()
+    }
+
+
+def _variables(tf):
+    """Variables of declared unknown sizes, which iterations change."""
+
+    def variable(rows=((1.0,), (2.0,)), shape=(None, 1)):
+        return tf.Variable(tf.constant(rows), shape=shape)
+
+    def row(i):
+        return [[tf.cast(i, tf.float32)]]
+
+    def grows(v, n):
+        for i in tf.range(n):
+            v.assign(tf.concat([v, row(i)], 0))
+        return v + 1.0
+
+    def shrinks(v, n):
+        for _ in tf.range(n):
+            v.assign(v[1:])
+        return v.read_value(), tf.reduce_sum(v)
+
+    def until(v, n):
+        while tf.size(v) < n:
+            v.assign(tf.concat([v, v], 0))
+        return tf.shape(v)
+
+    def in_branches(v, n):
+        for i in tf.range(n):
+            if i % 2 == 0:
+                v.assign(tf.concat([v, row(i)], 0))
+        return v.read_value()
+
+    def in_inner_loop(v, n):
+        for i in tf.range(n):
+            for j in tf.range(i):
+                v.assign(tf.concat([v, row(j)], 0))
+        return v.read_value()
+
+    def until_break(v, n):
+        total = 0.0
+        for i in tf.range(n):
+            if tf.size(v) > 3:
+                break
+            v.assign(tf.concat([v, row(i)], 0))
+            total += tf.reduce_sum(v)
+        return v.read_value(), total
+
+    def beside_a_tensor(v, n):
+        x = tf.zeros([0, 1])
+        for _ in tf.range(n):
+            tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None, 1]))])
+            x = tf.concat([x, v], 0)
+            v.assign(tf.concat([v, x], 0))
+        return x, v.read_value()
+
+    def over_a_dataset(v, n):
+        for i in tf.data.Dataset.range(3):
+            v.assign(tf.concat([v, row(i)], 0))
+        return tf.reduce_sum(v)
+
+    def gradient_after(v, n):
+        grows(v, n)
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(v * v)
+        return y, tape.gradient(y, v)
+
+    def two(v, n):
+        w = tf.concat([v, v], 0)
+        kept = weights
+        for _ in tf.range(n):
+            v.assign(tf.concat([v, kept], 0))
+            kept.assign(v[1:] + 1.0)
+        return v.read_value(), kept.read_value(), w
+
+    def by_function(v, n):
+        for _ in tf.range(n):
+            appended(v)
+        return v.read_value()
+
+    weights = variable()
+    appended = tf.function(lambda v: v.assign(tf.concat([v, [[3.0]]], 0)))
+
+    def on_several(body, limits=(0, 1, 3)):
+        def run():
+            weights.assign(tf.constant([[1.0], [2.0]]))
+            function, v = tf.function(body), variable()
+            return [function(v, tf.constant(limit)) for limit in limits], v
+
+        return run
+
+    bodies = [grows, shrinks, in_branches, in_inner_loop, until_break, beside_a_tensor, over_a_dataset, gradient_after]
+    return {f"a Variable, {body.__name__}": on_several(body) for body in [*bodies, two, by_function]} | {
+        "a Variable, until": on_several(until, (1, 5, 9))
     }
