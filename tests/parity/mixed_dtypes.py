@@ -17,6 +17,7 @@ def programs(tf):
         | _arrays(tf)
         | _with_numbers(tf)
         | _saturated(tf)
+        | _lists_of_tensors(tf)
     )
 
 
@@ -209,3 +210,43 @@ def _saturated(tf):
         )
         for target in ("int8", "uint8", "uint32", "uint64")
     }
+
+
+def _lists_of_tensors(tf):
+    """Lists of tensors of several dtypes are cast where the first isn't of the dtype wanted, and are errors elsewhere."""
+    calls = {
+        "without a dtype": lambda a, b, v, w: tf.convert_to_tensor([a, b]),
+        "of that dtype first": lambda a, b, v, w: tf.convert_to_tensor([a, b], tf.float64),
+        "of another dtype first": lambda a, b, v, w: tf.convert_to_tensor([[b, a], [b, 1.0]], tf.float64),
+        "hinted": lambda a, b, v, w: tf.convert_to_tensor([b, b], dtype_hint=tf.float64),
+        "hinted, of that dtype first": lambda a, b, v, w: tf.convert_to_tensor([a, b], dtype_hint=tf.float64),
+        "nested": lambda a, b, v, w: tf.reduce_sum([[a], [b]]),
+        "with a number": lambda a, b, v, w: tf.reduce_sum([a, 1, b]),
+        "added to": lambda a, b, v, w: a + [a, b],
+        "added to another dtype": lambda a, b, v, w: a + [b, a],
+        "added": lambda a, b, v, w: [a, b] + a,
+        "stacked": lambda a, b, v, w: tf.stack([a, b]),
+        "concatenated": lambda a, b, v, w: tf.concat([v, w], 0),
+        "summed": lambda a, b, v, w: tf.add_n([a, b]),
+        "multiplied": lambda a, b, v, w: tf.einsum("i,i->", v, w),
+        "stitched": lambda a, b, v, w: tf.dynamic_stitch([[0, 1], [2, 3]], [v, w]),
+    }
+
+    def outcome(call):
+        pair = [1.0, 2.0]
+        arguments = [tf.constant(value, dtype) for value in (1.0, pair) for dtype in (tf.float64, tf.float32)]
+
+        def f(a, b, v, w):
+            return call(a, b, v, w)
+
+        results = []
+        for way in (f, tf.function(f, autograph=False)):
+            try:
+                result = way(*arguments)
+            except (tf.errors.OpError, TypeError) as error:
+                results.append((type(error).__name__, str(error).partition(" name: ")[0]))
+            else:
+                results.append((result.dtype.name, result.numpy().tolist()))
+        return results
+
+    return {f"a list {label}": lambda call=call: outcome(call) for label, call in calls.items()}

@@ -578,8 +578,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     for source_type, convert in _converters:
         if isinstance(value, source_type):
             return _require_dtype(convert(value, dtype=dtype, name=name, as_ref=False), dtype)
-    if isinstance(value, (list, tuple)) and _contains_tensor(value):
-        return hooks.pack(value if dtype is None else _tensors_cast(value, dtype), dtype or dtype_hint)  # type: ignore[no-any-return]
+    if isinstance(value, (list, tuple)) and (first := first_dtype(value)) is not None:
+        wanted = dtype or (first if dtype_hint is None else dtypes.as_dtype(dtype_hint))
+        return hooks.pack(value if wanted is first else _tensors_cast(value, wanted), wanted)  # type: ignore[no-any-return]
     return EagerTensor(to_array(value, dtype, dtype_hint))
 
 
@@ -621,8 +622,13 @@ def _tensors_cast(value: Any, dtype: DType) -> Any:
     return table["cast"].bind(value, dtype=dtype) if is_tensor(value) and value.dtype is not dtype else value
 
 
-def _contains_tensor(values: Sequence[Any]) -> bool:
-    return any(_contains_tensor(value) if isinstance(value, (list, tuple)) else is_tensor(value) for value in values)
+def first_dtype(values: Sequence[Any]) -> DType | None:
+    """Returns the dtype of the first tensor in nested lists of values, or None if there is none."""
+    for value in values:
+        dtype = value.dtype if is_tensor(value) else first_dtype(value) if isinstance(value, (list, tuple)) else None
+        if dtype is not None:
+            return dtype
+    return None
 
 
 def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
@@ -949,7 +955,7 @@ def plain_constant(value: Any, dtype: Any, shape: Any, name: str | None) -> Tens
     """Creates a tensor as `constant` does, whatever `constant_rule` says."""
     if state.trace is not None and any(isinstance(each, SymbolicTensor) for each in _leaves(value)):
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
-    if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
+    if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and first_dtype(value) is not None):
         tensor = _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
         if shape is not None and tensor.shape != as_shape(shape):
             sizes: Any = tuple(as_shape(shape).as_list())

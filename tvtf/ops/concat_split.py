@@ -20,9 +20,9 @@ from tvtf.core.shape import (
     simplify_dim,
     size_of,
 )
-from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor import Tensor, convert_to_tensor, first_dtype, is_tensor
 from tvtf.core.text_format import HOLE
-from tvtf.core.thread_state import state
+from tvtf.core.thread_state import executing_eagerly, state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.onnx_nodes import Names, NodeEmitter, RuleTypes
@@ -63,7 +63,7 @@ def _concat_type(*parts: TensorType, axis: int) -> TensorType:
 
 
 def _require_one_dtype(parts: Sequence[TensorType]) -> None:
-    require_same_dtype(parts, tuple(f"values[{i}]" for i in range(len(parts))))
+    require_same_dtype(parts, in_list="values")
 
 
 def concat_axis(axis: int, rank: int) -> int:
@@ -311,19 +311,20 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def pack(values: Any, dtype: DType | None) -> Tensor:
-    """Packs a nested Python list that holds tensors into one tensor; its numbers take the tensors' dtype."""
-    common_dtype = _first_dtype(values) or dtype
+    """Packs a nested Python list that holds tensors into one tensor; its numbers take the tensors' dtype.
+
+    Raises:
+      TypeError: the list's tensors have several dtypes, and it isn't a list of eager tensors alone, which the op itself checks.
+    """
+    common_dtype = dtype or first_dtype(values)
+    if not (executing_eagerly() and all(map(is_tensor, values))):
+        for value in values:
+            if is_tensor(value) and value.dtype is not common_dtype:
+                raise TypeError(
+                    f"Cannot convert a list containing a tensor of dtype {value.dtype} to {common_dtype} (Tensor is: {value!r})"
+                )
     parts = [pack(value, common_dtype) if _holds_tensor(value) else value for value in values]
     return bind.stack(*as_one_dtype(parts, common_dtype), axis=0)
-
-
-def _first_dtype(values: Any) -> DType | None:
-    """Returns the dtype of the first tensor in nested lists of values, or None if there is none."""
-    for value in values:
-        dtype = value.dtype if is_tensor(value) else _first_dtype(value) if isinstance(value, (list, tuple)) else None
-        if dtype is not None:
-            return dtype
-    return None
 
 
 hooks.pack = pack

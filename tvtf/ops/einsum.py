@@ -393,7 +393,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 
 
 def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) -> Tensor:
-    require_same_dtype([x._type for x in tensors], [f"inputs[{i}]" for i in range(len(tensors))])
+    require_same_dtype([x._type for x in tensors], in_list="inputs")
     labels = [_labels_of(term, x.ndim, i) for i, (term, x) in enumerate(zip(terms, tensors))]
     operands = [Operand(x, label) for x, label in zip(tensors, labels)]
     return _evaluate(_with_common_dims(operands), _output_labels(output, labels))

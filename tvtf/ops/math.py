@@ -15,7 +15,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype, string
 from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op, widened
 from tvtf.ops.indexed_slices import on_values
-from tvtf.ops.rules import binary, bind, kernel, number, unbroadcast, zeros_like
+from tvtf.ops.rules import binary, bind, kernel, number, require_same_dtype, unbroadcast, zeros_like
 
 MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
@@ -500,6 +500,10 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
         raise ValueError(
             "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape."
         )
+    try:
+        require_same_dtype([term._type for term in tensors], in_list="inputs")
+    except ArgumentError as error:
+        raise error.for_op("AddN") from None
     total = tensors[0]
     for term in tensors[1:]:
         if not agree_shape(total._type.shape, term._type.shape):

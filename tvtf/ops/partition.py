@@ -105,7 +105,7 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
     """
     count = len(inputs) // 2
     indices, data = inputs[:count], inputs[count:]
-    require_same_dtype(data, [f"data{i}" for i in range(count)])
+    require_same_dtype(data, in_list="data", before=count)
     for i, (positions, values) in enumerate(zip(indices, data)):
         if len(values.shape) < len(positions.shape) or not all(map(agree_dim, values.shape, positions.shape)):
             raise ArgumentError(

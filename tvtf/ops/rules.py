@@ -525,20 +525,35 @@ def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter:
     return ArgumentError(eager_text + eager_names, TypeError, graph_text + graph_names)
 
 
-def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
+def require_same_dtype(
+    types: Sequence[TensorType],
+    names: Sequence[str] = ("x", "y", "z"),
+    in_list: str | None = None,
+    before: int = 0,
+) -> None:
     """Checks that all inputs have the dtype of the first one.
 
-    The error has TensorFlow's text for eager execution and another one for graphs, which has the inputs' ``names``.
+    The error has TensorFlow's text for eager execution and another one for graphs, which has the inputs' ``names``, or the name
+    of the list that they are in. The op has other inputs ``before`` them.
     """
     first = types[0].dtype
     for i, other in enumerate(types[1:], 1):
         if other.dtype is not first:
+            if in_list is None:
+                graph_text = (
+                    f"Input '{names[i]}' of '{{op}}' Op has type {other.dtype.name} that does not match type {first.name} "
+                    f"of argument '{names[0]}'."
+                )
+            else:
+                dtypes = ", ".join(each.dtype.name for each in types)
+                graph_text = (
+                    f"Tensors in list passed to '{in_list}' of '{{op}}' Op have types [{dtypes}] that don't all match."
+                )
             raise ArgumentError(
-                f"cannot compute {{op}} as input #{i}(zero-based) was expected to be a {type_name(first)} tensor "
+                f"cannot compute {{op}} as input #{before + i}(zero-based) was expected to be a {type_name(first)} tensor "
                 f"but is a {type_name(other.dtype)} tensor",
                 TypeError,
-                f"Input '{names[i]}' of '{{op}}' Op has type {other.dtype.name} that does not match type {first.name} "
-                f"of argument '{names[0]}'.",
+                graph_text,
             )
 
 
