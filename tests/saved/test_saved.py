@@ -210,6 +210,22 @@ def test_a_library_runs_in_a_process_without_the_compiler(compiled, tmp_path):
     np.testing.assert_allclose(json.loads(done.stdout), expected(ROWS), rtol=1e-6)
 
 
+def test_a_library_takes_half_floats_and_no_rows_in_a_process_without_the_compiler(tmp_path):
+    halves = tf.TensorSpec(["batch"], tf.bfloat16, name="halves")
+    model = saved.load(saved.save(tmp_path / "model", tf.function(lambda halves: halves * 2), halves))
+    library.write(model, tmp_path / "lib.so")
+    program = f"""
+        import sys
+        import ml_dtypes, numpy as np
+        from tvtf.saved.library import Library
+        opened = Library({str(tmp_path / "lib.so")!r})
+        print(*(opened.run([np.ones(rows, ml_dtypes.bfloat16)])[0].tolist() for rows in (2, 0)))
+        assert "tvm" not in sys.modules
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[2.0, 2.0] []\n")
+
+
 CPP = """
     #include <tvm/ffi/container/tensor.h>
     #include <tvm/ffi/extra/module.h>

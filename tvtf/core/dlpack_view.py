@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -71,7 +72,17 @@ def _pairs(array: np.ndarray, part: str) -> Any:
 
 def _seen_as(handle: Any, shape: Any, dtype: str) -> Any:
     """Returns a TVM tensor with another shape and dtype that views the same memory."""
-    return handle._create_view(tuple(shape), dtype)
+    return _view_maker()(handle, tvm_ffi.Shape(tuple(shape)), dtype, 0)
+
+
+@cache
+def _view_maker() -> Any:
+    """Returns the function of TVM's runtime that makes a view of a tensor.
+
+    The method ``_create_view`` of tensors is there only once TVM's Python is imported, and processes that run compiled
+    libraries load the runtime alone.
+    """
+    return tvm_ffi.get_global_func("runtime.TVMTensorCreateView")
 
 
 def tensor_of(handle: Any) -> EagerTensor:
