@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,10 +133,27 @@ def read(path: str) -> bytes:
 
 
 def replace(path: str, content: bytes) -> None:
-    """Writes one file atomically: readers see either the old or the new content, also after a power failure."""
+    """Writes one file atomically: readers see either the old or the new content, also after a power failure.
+
+    A symbolic link stays, and the file that it leads to is replaced. A device or a pipe, such as ``/dev/stdout``, is written
+    to: a file that is renamed to its name would take its place.
+    """
+    if is_device_or_pipe(path):
+        with named_failures(path, "write"), open(path, "wb", buffering=0) as file:
+            _write_all(file.write, memoryview(content))
+        return
     with Replacement() as files:
-        files.add(path, [content])
+        files.add(os.path.realpath(path) if os.path.islink(path) else path, [content])
         files.commit()
+
+
+def is_device_or_pipe(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a path leads to something that exists and is neither a file nor a folder."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def remove(path: str) -> None:

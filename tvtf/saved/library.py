@@ -26,6 +26,7 @@ import tvm_ffi
 
 from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.core.variable_lock import Lock
+from tvtf.fileio.atomic_file import is_device_or_pipe
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.runtime_errors import raised_by
 from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
@@ -60,12 +61,15 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
       ValueError: the architecture is malformed, or older than sm_80.
       CudaError: nvcc is not installed.
       UnimplementedError: an op has no native kernel.
+      SavedModuleError: the path is that of a device or a pipe.
       OSError: the file can't be written.
     """
     from tvtf.passes.pipeline import compile_module
 
     target = cuda_target(gpu) if gpu else host_target()
-    library_path = Path(path)
+    if is_device_or_pipe(path):
+        raise SavedModuleError(f"{path} is a device or a pipe, and a library must be a file")
+    library_path = Path(os.path.realpath(path) if os.path.islink(path) else path)
     remove_leftovers(library_path.parent)
     with locked_folder(library_path.parent) as scratch:
         scratch_file = scratch / "made.so"
