@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import tvtf as tf
 from tvtf import saved
 from tvtf.cli import main
+from tvtf.saved import library
 
 ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0], [4.0, 0.0, 2.0]], np.float32)
 WEIGHTS = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
@@ -197,7 +198,48 @@ def test_inputs_that_do_not_fit_are_rejected(model, place):
     assert mismatched(*run, "short.csv") == (
         "Error: short.csv must have 3 numbers per row for input rows: float32 (batch, 3), but has 2"
     )
+    (place / "empty.csv").write_text("\n")
+    assert mismatched(*run, "empty.csv") == (
+        "Error: empty.csv is empty; it must have rows of 3 numbers for input rows: float32 (batch, 3)"
+    )
+    (place / "ragged.csv").write_text("1,2,3\n4,5\n")
+    assert mismatched(*run, "ragged.csv") == (
+        "Error: ragged.csv is not CSV of float32: the number of columns changed from 3 to 2 at row 2"
+    )
     assert not (place / "out.npy").exists()
+
+
+def test_no_rows_give_no_rows(model, place):
+    np.save("none.npy", ROWS[:0])
+    result = tvtf("run", model, "--input", "none.npy")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["compile", "export", "run"])
+def test_what_is_no_file_of_keras_is_named(place, command):
+    rest = ("--input", "rows.npy") if command == "run" else ("-o", "out")
+    (place / "torn.keras").write_bytes(b"PK\x03\x04")
+    (place / "text.h5").write_text("1,2")
+    assert mismatched(command, "no.keras", *rest) == "Error: no.keras: No such file or directory"
+    torn = "Error: torn.keras is not a file of Keras, or is truncated: its format is ZIP"
+    assert mismatched(command, "torn.keras", *rest) == torn
+    assert mismatched(command, "text.h5", *rest) == "Error: text.h5 is not a file of Keras: its format is HDF5"
+
+
+def test_a_pipe_and_a_link_are_written_to_and_stay(model, place):
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+    assert tvtf("export", model, "-o", "pipe").exit_code == 0
+    written, _ = reader.communicate(timeout=60)
+    assert not Path("pipe").is_file() and Path("pipe").exists()
+    os.symlink("target.onnx", "link.onnx")
+    assert tvtf("export", model, "-o", "link.onnx").exit_code == 0
+    assert Path("link.onnx").is_symlink() and Path("target.onnx").read_bytes() == written
+    message = "Error: pipe is a device or a pipe, and a library must be a file"
+    assert mismatched("compile", model, "-o", "pipe") == message
+    os.symlink("target.so", "link.so")
+    assert tvtf("compile", model, "-o", "link.so").exit_code == 0
+    assert Path("link.so").is_symlink() and library.is_library("target.so")
 
 
 def test_usage_errors_end_with_two(model):

@@ -331,6 +331,7 @@ def test_what_is_missing_is_reported_in_a_line(tmp_path):
         f"Error: can't open file '{tmp_path}/nowhere.py': No such file or directory\n"
     )
     assert run(tmp_path, "-m", "nowhere").stderr == "Error: No module named 'nowhere'\n"
+    assert run(tmp_path, "-m").stderr.splitlines()[-1] == "Error: Option '-m' requires an argument."
     assert "Missing argument 'SCRIPT'" in run(tmp_path).stderr
     (tmp_path / "program.py").write_text("import tensorflow.python.no_such_module")
     assert run(tmp_path, "program.py").stderr.splitlines()[-1] == (

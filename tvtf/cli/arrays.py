@@ -98,11 +98,14 @@ def _parse_csv(text: str, value: Value, file_name: str) -> np.ndarray:
     """
     if not value.shape or not all(isinstance(size, int) for size in value.shape[1:]):
         raise SavedModuleError(f"{file_name}: CSV can't hold input {value}; give it as .npy")
+    columns = math.prod(int(size) for size in value.shape[1:])
+    if not text.strip():
+        raise SavedModuleError(f"{file_name} is empty; it must have rows of {columns} numbers for input {value}")
     try:
         table = np.loadtxt(io.StringIO(text), delimiter=",", dtype=value.dtype.np, ndmin=2)
     except ValueError as cause:
-        raise SavedModuleError(f"{file_name} is not CSV of {value.dtype.name}: {cause}") from cause
-    columns = math.prod(int(size) for size in value.shape[1:])
+        reason = str(cause).partition("; use `usecols`")[0]  # advice for a caller of NumPy
+        raise SavedModuleError(f"{file_name} is not CSV of {value.dtype.name}: {reason}") from cause
     if table.shape[1] != columns:
         raise SavedModuleError(
             f"{file_name} must have {columns} numbers per row for input {value}, but has {table.shape[1]}"
@@ -140,7 +143,7 @@ def as_csv(array: np.ndarray) -> str:
     >>> as_csv(np.array([[1.5, 2.0], [0.1, 3.0]], np.float32))
     '1.5,2.0\\n0.1,3.0\\n'
     """
-    rows = array.reshape(len(array) if array.ndim else 1, -1)  # a scalar is one row
+    rows = array.reshape(len(array) if array.ndim else 1, math.prod(array.shape[1:]))  # a scalar is one row
     return "".join(",".join(map(_cell, item_values)) + "\n" for item_values in rows)
 
 

@@ -22,7 +22,11 @@ A_FILE = "A .npy or .csv file, or -."
 def output(default: str) -> Any:
     """Returns the command-line option ``--output`` for the file that a command writes."""
     return click.option(
-        "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=default, show_default=True
+        *("-o", "--output"),
+        type=click.Path(dir_okay=False, path_type=Path),
+        default=default,
+        show_default=True,
+        help="The file to write.",
     )
 
 
@@ -61,12 +65,8 @@ def export(model: Path, output: Path) -> None:
 
 @click.command()
 @MODEL
-@click.option(
-    "--input", "inputs", multiple=True, required=True, metavar="[NAME=]FILE", help="A .npy or .csv file, or -."
-)
-@click.option(
-    "--output", "outputs", multiple=True, metavar="[NAME=]FILE", help="A .npy or .csv file, or -.  [default: -]"
-)
+@click.option("--input", "inputs", multiple=True, required=True, metavar="[NAME=]FILE", help=A_FILE)
+@click.option("--output", "outputs", multiple=True, metavar="[NAME=]FILE", help=f"{A_FILE}  [default: -]")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help=f"Rows at a time.  [default: {DEFAULT_BATCH}]")
 @report_failures
 def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: int | None) -> None:

@@ -27,9 +27,9 @@ class _Program(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Inserts ``--`` after ``-m MODULE``, so that click does not parse the module's own options."""
-        if args[:1] == ["-m"]:
+        if args[:1] == ["-m"] and len(args) > 1:
             args = [*args[:2], "--", *args[2:]]
-        elif args[:1] and args[0].startswith("-m"):
+        elif args[:1] and args[0].startswith("-m") and args[0] != "-m":
             args = ["-m", args[0][2:], "--", *args[1:]]
         return super().parse_args(ctx, args)
 
