@@ -83,12 +83,29 @@ def _counts(tf):
         "required_space_to_batch_paddings": lambda: tf.required_space_to_batch_paddings(
             [5, 7], [2, 3], [[1, 0], [0, 1]]
         ),
+        "required_space_to_batch_paddings of sizes that the call has": lambda: _padded_to_blocks(tf)(
+            tf.ones([5, 7]), [2, 3], [[1, 0], [0, 1]]
+        ),
     }
     eager = {
         "confusion_matrix": lambda: tf.math.confusion_matrix(labels, predictions),
         "get_static_value": lambda: tf.get_static_value(tf.constant([1.0, 2.0])),
     }
     return both | {f"{label}, traced": tf.function(program, autograph=False) for label, program in both.items()} | eager
+
+
+def _padded_to_blocks(tf):
+    """Pads rows of unknown sizes, as Keras pads the tokens of a text that it splits."""
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([2], tf.int32), tf.TensorSpec([2, 2], tf.int32)]
+    )
+    def padded(rows, blocks, base):
+        paddings, crops = tf.required_space_to_batch_paddings(tf.shape(rows), blocks, base)
+        plain, _ = tf.required_space_to_batch_paddings(tf.shape(rows), [2, 3])
+        return tf.pad(rows, paddings), crops, tf.shape(tf.pad(rows, plain))
+
+    return padded
 
 
 def _errors(tf):

@@ -17,12 +17,15 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.integers import ceil_div
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, simplify_dim, size_of
-from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor import static_value as known_value
 from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
+from tvtf.ops.concat_split import stack
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, nonzero_indices
 from tvtf.ops.operands import attributes, integers, operand, operands_of_list, positive
+from tvtf.ops.reduce import reduce_sum
 from tvtf.ops.rules import (
     attribute_int,
     attribute_ints,
@@ -334,14 +337,14 @@ def required_space_to_batch_paddings(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/required_space_to_batch_paddings
     """
-    vectors = [convert_to_tensor(value, int32) if is_tensor(value) else value for value in (input_shape, block_shape)]
-    sizes, blocks = (np.array(static_value(value, "shape"), np.int32).reshape(-1) for value in vectors)
-    base = np.zeros((len(blocks), 2), np.int32)
-    if base_paddings is not None:
-        base = np.array(static_value(base_paddings, "base_paddings"), np.int32).reshape(-1, 2)
-    extra = -(sizes + base.sum(axis=1)) % blocks
-    paddings = np.stack([base[:, 0], base[:, 1] + extra], axis=1)
-    return EagerTensor(paddings.astype(np.int32)), EagerTensor(np.stack([0 * extra, extra], axis=1).astype(np.int32))
+    sizes, blocks = convert_to_tensor(input_shape, int32), convert_to_tensor(block_shape, int32)
+    base = convert_to_tensor(np.zeros((len(blocks), 2)) if base_paddings is None else base_paddings, int32)
+    known = [known_value(each) for each in (sizes, blocks, base)]
+    if all(value is not None for value in known):
+        sizes, blocks, base = (EagerTensor(value) for value in known)
+    extra = bind.floormod(bind.negative(sizes + reduce_sum(base, axis=1)), blocks)
+    before, after = base[:, 0], base[:, 1] + extra
+    return stack([before, after], axis=1), stack([extra * 0, extra], axis=1)
 
 
 def _block_arguments(x: Tensor, block_shape: Any, pairs: Any, name: str) -> tuple[list[int], list[tuple[int, int]]]:
