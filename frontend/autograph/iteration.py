@@ -34,6 +34,10 @@ class Range:
         common_dtype = as_dtype(dtype) if dtype is not None else create.range_dtype((first, last, delta))
         return cls(*(create.bound_as(x, common_dtype) for x in (first, last, delta)))
 
+    def __iter__(self) -> Iterator[Tensor]:
+        """Raises TensorFlow's error: a comprehension, which isn't converted, iterates in Python."""
+        raise OperatorNotAllowedInGraphError(MSG_ITERATE)
+
     def ascending(self) -> bool | None:
         """Returns whether the range counts up, which is known only for a constant step. Returns None otherwise."""
         step = constant_value(self.delta)

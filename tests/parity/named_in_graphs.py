@@ -215,6 +215,9 @@ def _traced(tf):
         "sorted, Python's": lambda: tf.function(lambda: sorted([3, 1, 2], key=lambda x: -x))(),
     }
     made["iterated in a graph"] = _message(tf, _in_graph(tf, lambda g: list(tf.constant([1, 2]))))
+    made["a range of a tensor in a comprehension"] = _message(
+        tf, lambda: tf.function(lambda n: [2 * i for i in range(n)])(tf.constant(3))
+    )
     return made
 
 
