@@ -104,7 +104,8 @@ class RetraceReport(str):
 
     def __new__(cls, name: str, count: int, retraces: Sequence[Retrace]) -> RetraceReport:
         lines = [f"trace {retrace.number}: {retrace.reason}" for retrace in retraces]
-        report = super().__new__(cls, "\n".join(lines) or f"{name!r} was traced {count} time(s), never again")
+        once = f"{name!r} was traced {count} time(s), never again" if count else f"{name!r} was not traced yet"
+        report = super().__new__(cls, "\n".join(lines) or once)
         report.table = _table(name, count, retraces)
         return report
 

@@ -7,7 +7,8 @@ those of the real call.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,8 @@ import numpy as np
 
 from tvtf.core.display import Column, Table, as_printed
 from tvtf.core.dlpack_view import handle_of, to_handle
+from tvtf.errors import OutOfRangeError
+from tvtf.frontend.function.runtime_errors import raised_by
 from tvtf.frontend.function.traced_program import resolve_capture
 from tvtf.frontend.tuning.kernel_cost import KernelCost, costs
 from tvtf.ir.provenance import show_lines
@@ -165,7 +168,8 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     run = executable.instrumented(watch)
     for _ in range(repeat):
         watch.start()
-        run(*handles)
+        with failures_of(code):
+            run(*handles)
     best_times = watch.best() if watch.runs else {}
     cost_by_name = {cost.name: cost for cost in costs(code.module())}
     kernels = [
@@ -178,15 +182,34 @@ def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable])
     """Returns the executable of compiled code, and the arguments for a call of it. Variables are copied.
 
     The executable is None if the code computes nothing.
+
+    Raises:
+      TypeError: an argument is a TensorSpec.
     """
+    if any(tensor is None for tensor in tensors):
+        raise TypeError(f"{code.name} is run in order to be timed: pass it tensors in place of tf.TensorSpecs")
     captures = [resolve_capture(capture, variables) for capture in code.captures]
     tensor_handles = [handle_of(tensor) for tensor in tensors]
     capture_handles = [
         _copied(capture) if isinstance(capture, Variable) else handle_of(capture) for capture in captures
     ]
-    leading_results = [] if code.leading is None else code.leading.run([*tensors, *captures])
+    with failures_of(code):
+        leading_results = [] if code.leading is None else code.leading.run([*tensors, *captures])
     executable, prepared, _ = code.code()
     return executable, [*tensor_handles, *capture_handles, *leading_results, *prepared]
+
+
+@contextmanager
+def failures_of(code: Any) -> Iterator[None]:
+    """Returns a context in which an error of compiled code gets the type and text that a call of the function would give it."""
+    try:
+        yield
+    except Exception as error:  # TVM raises many types; `raised_by` translates each
+        named = raised_by(code.name, error, code.module)
+        if isinstance(named, OutOfRangeError):  # an iterator that is read in each of the calls
+            advice = f"{code.name} is called several times: pass it an iterator over `dataset.repeat()`"
+            named = OutOfRangeError(None, None, f"{named.message}. {advice}")
+        raise named from error
 
 
 def _copied(variable: Variable) -> Any:

@@ -27,7 +27,7 @@ from tvtf.frontend.tuning.extract_kernels import (
     lowered_isolated,
     run_isolated,
 )
-from tvtf.frontend.tuning.profile import RUN_KERNEL, handles_of, profile
+from tvtf.frontend.tuning.profile import RUN_KERNEL, failures_of, handles_of, profile
 from tvtf.frontend.tuning.search import Candidate, Found, Search
 from tvtf.passes.schedule import tuning_records
 from tvtf.passes.schedule.choices import Decisions
@@ -249,7 +249,8 @@ def _operands(
 
     executable, handles = handles_of(code, tensors, variables)
     if operand_counts:
-        executable.instrumented(copy_operands)(*handles)
+        with failures_of(code):
+            executable.instrumented(copy_operands)(*handles)
     return operands
 
 
@@ -292,7 +293,8 @@ def _call_seconds(
     code.forget()
     tuned_code, new_arguments = handles_of(code, tensors, variables)
     runs = [partial(default_executable.function(), *old_arguments), partial(tuned_code.function(), *new_arguments)]
-    before, after = in_turns(runs, ROUNDS_OF_CALLS)
+    with failures_of(code):
+        before, after = in_turns(runs, ROUNDS_OF_CALLS)
     return median(before), median(after)
 
 

@@ -442,6 +442,7 @@ def test_explained_retraces():
 
 def test_nothing_to_explain():
     f = tf.function(lambda x: x, autograph=False)
+    assert f.explain_retraces() == "'<lambda>' was not traced yet"
     f(1)
     f(1)
     assert f.explain_retraces() == "'<lambda>' was traced 1 time(s), never again"

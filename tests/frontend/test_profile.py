@@ -92,3 +92,31 @@ def test_no_runs_are_rejected():
         ValueError, match="^profile runs the function `repeat` times, which must be 1 or more, but got 0$"
     ):
         dense.profile(tf.ones([8, 4]), tf.ones([4, 2]), repeat=0)
+
+
+def test_specs_are_rejected():
+    text = "^dense is run in order to be timed: pass it tensors in place of tf.TensorSpecs$"
+    for measured in (dense.profile, dense.tune):
+        with pytest.raises(TypeError, match=text):
+            measured(tf.TensorSpec([8, 4]), tf.ones([4, 2]))
+
+
+def test_an_error_of_the_timed_function_is_that_of_its_calls():
+    @tf.function
+    def total(x, rows):
+        return tf.reduce_sum(next(rows)) if tf.reduce_sum(x) > 0 else 0.0
+
+    rows = tf.data.Dataset.from_tensors(np.ones(2, np.float32))
+    advice = r"End of sequence.*total is called several times: pass it an iterator over `dataset.repeat\(\)`"
+    for measured in (total.profile, total.tune):
+        with pytest.raises(tf.errors.OutOfRangeError, match=advice):
+            measured(tf.ones([2]), iter(rows))
+    assert total.profile(tf.ones([2]), iter(rows.repeat())).kernels
+
+    @tf.function
+    def checked(x):
+        tf.debugging.assert_positive(x, message="is negative")
+        return x + 1.0
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is negative"):
+        checked.profile(tf.constant([-1.0]))
