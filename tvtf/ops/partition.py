@@ -339,9 +339,10 @@ def required_space_to_batch_paddings(
     """
     sizes, blocks = convert_to_tensor(input_shape, int32), convert_to_tensor(block_shape, int32)
     base = convert_to_tensor(np.zeros((len(blocks), 2)) if base_paddings is None else base_paddings, int32)
-    known = [known_value(each) for each in (sizes, blocks, base)]
-    if all(value is not None for value in known):
-        sizes, blocks, base = (EagerTensor(value) for value in known)
+    values = [known_value(each) for each in (sizes, blocks, base)]
+    known = [EagerTensor(value) for value in values if value is not None]
+    if len(known) == len(values):
+        sizes, blocks, base = known
     extra = bind.floormod(bind.negative(sizes + reduce_sum(base, axis=1)), blocks)
     before, after = base[:, 0], base[:, 1] + extra
     return stack([before, after], axis=1), stack([extra * 0, extra], axis=1)
