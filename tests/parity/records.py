@@ -33,8 +33,25 @@ def programs(tf):
             io.gfile.remove(f"{folder}/lines/")
             return found, sorted(os.listdir(folder))
 
+    def found_with_final_slashes():
+        with tempfile.TemporaryDirectory() as folder:
+            io.gfile.makedirs(f"{folder}/in/")
+            for name in ("a.txt", "in/b.txt"):
+                io.write_file(f"{folder}/{name}", name)
+            io.gfile.copy(f"{folder}/a.txt/", f"{folder}/c.txt//")
+            exist = [io.gfile.exists(f"{folder}/{path}") for path in ("a.txt/", "a.txt//", "in/", "none/", "a.txt/b")]
+            patterns = [f"{folder}/{path}" for path in ("*", "*/", "a.txt/", "in/", "in/*/", "*.txt/", "none/")]
+            found = [io.gfile.glob(pattern) for pattern in patterns]
+            found += [io.matching_files(pattern).numpy().tolist() for pattern in patterns]
+            listed = tf.data.Dataset.list_files(f"{folder}/*.txt/", shuffle=False)
+            found.append(list(listed.as_numpy_iterator()))
+            text = io.read_file(f"{folder}/c.txt/")
+            copied = tf.function(lambda: io.read_file(f"{folder}/c.txt/"))()
+            return exist, str([sorted(each) for each in found]).replace(folder, "folder"), text, copied
+
     return {
         "files named with final slashes": final_slashes,
+        "files found with final slashes": found_with_final_slashes,
         "csv": lambda: io.decode_csv(lines, defaults),
         "csv scalar": lambda: io.decode_csv("5;6", [[1], [1]], field_delim=";"),
         "csv dtypes": lambda: io.decode_csv(

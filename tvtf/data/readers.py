@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import csv
-import glob
 import io
 import itertools
 import os
@@ -25,7 +24,7 @@ from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.fileio import tfrecord
-from tvtf.fileio.atomic_file import named_failures
+from tvtf.fileio.atomic_file import named_failures, paths_matching
 from tvtf.fileio.decode_limits import max_decoded_bytes, require_decodable
 from tvtf.fileio.inflate import WINDOW_BITS, Inflated, read_fully
 from tvtf.fileio.tfrecord import CHUNK, unframed
@@ -424,7 +423,7 @@ def matching(patterns: Sequence[str]) -> list[str]:
     Raises:
       InvalidArgumentError: no file matches.
     """
-    paths = sorted({path for pattern in patterns for path in glob.glob(pattern)})
+    paths = sorted({path for pattern in patterns for path in paths_matching(pattern)})
     if not paths:
         raise InvalidArgumentError(None, None, f"No files matched pattern: {', '.join(patterns)}")
     return paths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import stat
@@ -111,6 +112,17 @@ def file_path(path: Any) -> str:
     """Returns a file's path as text without final slashes, which TensorFlow ignores and operating systems refuse."""
     text = os.fsdecode(path)
     return text.rstrip("/") or text
+
+
+def paths_matching(pattern: Any) -> list[str]:
+    """Returns the sorted paths that match a shell's pattern, as TensorFlow finds them: final slashes make no difference.
+
+    A pattern without wildcards is returned as it is if there is such a file or folder.
+    """
+    text = os.fsdecode(pattern)
+    if glob.has_magic(text):
+        return sorted(glob.glob(file_path(text)))
+    return [text] if os.path.exists(file_path(text)) else []
 
 
 def digest_of(path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Any
 
@@ -13,7 +12,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import int32, string
-from tvtf.fileio.atomic_file import named_failures, replace
+from tvtf.fileio.atomic_file import file_path, named_failures, paths_matching, replace
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text
@@ -35,7 +34,7 @@ def _read_type(filename: TensorType) -> TensorType:
 def _read(filename: np.ndarray) -> np.ndarray:
     """Reads the bytes of a file."""
     path = os.fsdecode(filename.item())
-    with named_failures(path, "read"), open(path, "rb") as file:
+    with named_failures(path, "read"), open(file_path(path), "rb") as file:
         return np.array(file.read(), object)
 
 
@@ -92,7 +91,7 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
 
 def _matching(patterns: np.ndarray, count: Any) -> np.ndarray:
     """Returns the sorted names of the files that match at least one of the patterns."""
-    matches = {os.fsencode(path) for pattern in patterns.ravel().tolist() for path in glob.glob(os.fsdecode(pattern))}
+    matches = {os.fsencode(path) for pattern in patterns.ravel().tolist() for path in paths_matching(pattern)}
     result = np.empty(len(matches), object)
     result[:] = sorted(matches)
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob as patterns
 import io
 import os
 import shutil
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tvtf.core.primitive import export
 from tvtf.errors import AlreadyExistsError, FailedPreconditionError, NotFoundError
-from tvtf.fileio.atomic_file import file_path, named_failures
+from tvtf.fileio.atomic_file import file_path, named_failures, paths_matching
 
 Path = str | bytes | os.PathLike[str]
 
@@ -31,7 +30,7 @@ def exists(path: Path) -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/exists
     """
-    return os.path.exists(_path_text(path))
+    return os.path.exists(file_path(_path_text(path)))
 
 
 @export("io.gfile.isdir")
@@ -78,7 +77,7 @@ def glob(pattern: Any) -> list[str]:
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/glob
     """
     all_patterns = [pattern] if isinstance(pattern, (str, bytes, os.PathLike)) else list(pattern)
-    return [path for one_pattern in all_patterns for path in sorted(patterns.glob(_path_text(one_pattern)))]
+    return [path for one_pattern in all_patterns for path in paths_matching(_path_text(one_pattern))]
 
 
 @export("io.gfile.makedirs")
@@ -184,7 +183,7 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
     """
     _check_free(_path_text(dst), overwrite)
     with named_failures(_path_text(src), "copy"):
-        shutil.copyfile(_path_text(src), _path_text(dst))
+        shutil.copyfile(file_path(_path_text(src)), file_path(_path_text(dst)))
 
 
 def _check_free(path: str, overwrite: bool) -> None:
