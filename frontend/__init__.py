@@ -13,10 +13,8 @@ class _TracedVariables:
     """What tracing does with Variables; the modules that need TVM are imported when they are needed."""
 
     def check_creation(self, variable: Any) -> None:
-        if state.trace is not None:
-            from tvtf.frontend.function.concrete_function import check_variable_creation
-
-            check_variable_creation(variable)
+        if state.variables_allowed is not None:
+            state.variables_allowed.note_creation()
 
     def initial_value(self, trace: Any, tensor: Any) -> Any:
         from tvtf.frontend.control_flow.closure_conversion import value_in_this_call

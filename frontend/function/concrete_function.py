@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,6 @@ MSG_VARIABLES = (
     "once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more "
     "information."
 )
-_creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
 """Callbacks that are called with every function that was traced."""
 
@@ -160,7 +158,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         trace = Trace(name, caller=state.trace, specialization=specialization)
         variables = stand_ins(arguments.variables)
         try:
-            with tracing(trace):
+            with tracing(trace), _name_scopes_of_its_own():
                 params = [
                     trace.add_param(param_type, param_name)
                     for param_type, param_name in zip(param_types(arguments), arguments.names)
@@ -730,32 +728,42 @@ def _dim(size: int | None, name: str | None, default: str, named: dict[str, Any]
     return named[symbol]
 
 
+@contextmanager
+def _name_scopes_of_its_own() -> Iterator[None]:
+    """A context in which names begin anew: a function isn't within the name scopes of its first call."""
+    outer, state.name_scopes = state.name_scopes, []
+    try:
+        yield
+    finally:
+        state.name_scopes = outer
+
+
 class variables_allowed:
-    """A context in which a function may create Variables, if this is its first trace."""
+    """A context in which a function may create Variables, if this is its first trace.
+
+    It holds in ``tf.init_scope``, too: Variables that are created there count as the function's, as in TensorFlow.
+    """
 
     def __init__(self, function: Any) -> None:
         self.function = function
         self.created = False
 
     def __enter__(self) -> variables_allowed:
-        self.outer = getattr(_creation, "scope", None)
-        _creation.scope = self
+        self.outer = state.variables_allowed
+        state.variables_allowed = self
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        _creation.scope = self.outer
+        state.variables_allowed = self.outer
         if kind is None:  # a trace that failed doesn't count as the first
             self.function._variables_made = True
 
+    def note_creation(self) -> None:
+        """Notes that a Variable is created: the function is traced again afterwards.
 
-def check_variable_creation(_: Variable) -> None:
-    """Raises ValueError if a Variable is created in any but the first trace of a function.
-
-    In the first trace, the creation is noted, and the function is traced again afterwards.
-    """
-    scope = getattr(_creation, "scope", None)
-    if scope is None:
-        return
-    if scope.function._variables_made:
-        raise ValueError(MSG_VARIABLES)
-    scope.created = True
+        Raises:
+          ValueError: this is not the function's first trace.
+        """
+        if self.function._variables_made:
+            raise ValueError(MSG_VARIABLES)
+        self.created = True

@@ -14,6 +14,7 @@ def programs(tf):
         | _signatures(tf)
         | _ranks(tf)
         | _variables(tf)
+        | _of_init_scope(tf)
         | _results(tf)
         | _misuse(tf)
         | _inspection(tf)
@@ -351,6 +352,84 @@ def _variables(tf):
     return {f"variable {f.__name__}": f for f in (
         created_once, created_twice, as_arguments, same_and_other, op_assign_in_order, failing_op_between, unused_failing_op,
     )}  # fmt: skip
+
+
+def _of_init_scope(tf):
+    """Variables that are created in `tf.init_scope` are the function's: it is traced again, and has name scopes of its own."""
+
+    def traced(create, calls=(2.0, [2.0])):
+        """The results, how often the function had been traced after each, and the names of the Variables."""
+        made, traces, results = [], [], []
+
+        @tf.function
+        def f(x):
+            traces.append(x)
+            with tf.name_scope("inside"), tf.init_scope():
+                create(made, x)
+            return x * made[-1]
+
+        with tf.name_scope("outside"):
+            for value in calls:
+                try:
+                    results.append((f(tf.constant(value)).numpy().tolist(), len(traces)))
+                except ValueError as error:
+                    results.append((str(error).rpartition("tf.function only")[1], len(traces)))
+        return results, [variable.name for variable in made]
+
+    def once(made, x):
+        if not made:
+            made.append(tf.Variable(3.0, name="one"))
+
+    def always(made, x):
+        made.append(tf.Variable(3.0, name="each"))
+
+    def later(made, x):
+        if not made or len(made) == 1 and x.shape.rank == 1:
+            made.append(tf.Variable(3.0))
+
+    def in_a_called_function():
+        made, traces = [], []
+
+        @tf.function
+        def inner(x):
+            traces.append("inner")
+            with tf.init_scope():
+                once(made, x)
+            return x * made[0]
+
+        @tf.function
+        def outer(x):
+            traces.append("outer")
+            with tf.name_scope("outer"):
+                return inner(x)
+
+        return outer(tf.constant(2.0)).numpy(), traces, made[0].name
+
+    def counted_in_branches():
+        """As an optimizer of Keras 2 does, which counts in Python how often branches were traced."""
+        made, counts = [], [1]
+        product = tf.Variable(1.0)
+
+        def computed():
+            product.assign(product * 0.5)
+            counts.append(len(counts) + 1)
+            return product.read_value()
+
+        @tf.function
+        def step(i):
+            with tf.init_scope():
+                once(made, i)
+            return [tf.cond(len(counts) == i, product.read_value, computed) for _ in range(2)]
+
+        return [[float(value) for value in step(tf.constant(i))] for i in range(2, 6)], counts
+
+    return {
+        "in init_scope, once": lambda: traced(once),
+        "in init_scope, always": lambda: traced(always),
+        "in init_scope, later": lambda: traced(later),
+        "in init_scope, in a called function": in_a_called_function,
+        "in init_scope, counted in branches": counted_in_branches,
+    }
 
 
 def _results(tf):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ class ThreadState(threading.local):
         # Whether a map may loop over elements for an op, and warns of it.
         self.one_by_one: tuple[bool, bool] = (True, False)
         self.name_scopes: list[str] = []
+        self.variables_allowed: Any = None  # says whether the function that is traced may create Variables
         self.creators: list[Any] = []  # of tf.variable_creator_scope, the innermost last
         # The class that tf.Variable(...) creates, where a distribution strategy sets it.
         self.variable_class: Any = None
@@ -95,3 +97,14 @@ class Precision:
 
 
 precision = Precision()
+
+
+@contextmanager
+def outside_of_functions() -> Iterator[None]:
+    """A context in which a Variable of tvtf's own is created, eagerly and not as one of the function that is traced."""
+    before = state.trace, state.variables_allowed
+    state.trace, state.variables_allowed = None, None
+    try:
+        yield
+    finally:
+        state.trace, state.variables_allowed = before

@@ -15,6 +15,7 @@ from tvtf.core.argument_error import ArgumentError, incompatible_shapes
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, agree_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import outside_of_functions
 from tvtf.core.thread_state import state as thread
 from tvtf.dtypes import float32, int32, int64
 from tvtf.ops import philox
@@ -388,12 +389,9 @@ def _count_variable(key: tuple[Any, ...], limit: int) -> Variable:
     """
     if thread.trace is None and key in _learned_counts:
         return _learned_counts[key]
-    trace, thread.trace = thread.trace, None
-    try:
+    with outside_of_functions():
         created = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
-    finally:
-        thread.trace = trace
-    if trace is None:
+    if thread.trace is None:
         _learned_counts[key] = created
     return created
 

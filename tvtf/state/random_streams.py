@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.thread_state import outside_of_functions
 from tvtf.core.thread_state import state as thread
 from tvtf.core.variable_lock import Lock
 from tvtf.state.seeds import MAX_INT32, Positions, seeds
@@ -82,12 +83,9 @@ class Stream:
         """
         self.start, self.is_inner = start, is_inner
         self.holder = PROGRAM
-        trace, thread.trace = thread.trace, None
-        try:
+        with outside_of_functions():
             # Not `Variable`: that class calls the user's creator scopes, but this is not a Variable of the user's.
             self.variable = ResourceVariable(self._state_at_start(), trainable=False, name="random_state")
-        finally:
-            thread.trace = trace
         vars(self.variable)[STREAM] = self
         seeds.functions.add(self)
 
