@@ -95,8 +95,10 @@ class GradientTape(Recorder):
         self._recording = self._started = True
 
     def _stop(self) -> None:
-        if not self._recording:
+        if not self._started:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
+        if not self._recording:
+            raise ValueError("Tape is not recording.")
         state.tapes = [tape for tape in state.tapes if tape is not self]
         self._recording = False
 

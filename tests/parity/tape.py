@@ -192,6 +192,12 @@ def _protocol(tf):
         with tape.stop_recording():
             pass
 
+    def no_longer_recording():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+        with tape.stop_recording():
+            pass
+
     def inside_once():
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -221,6 +227,7 @@ def _protocol(tf):
         "used twice": used_twice,
         "entered twice": entered_twice,
         "stop_recording outside": not_recording,
+        "stopped after its end": no_longer_recording,
         "gradient inside a tape that is not persistent": inside_once,
         "watch a number": lambda: tf.GradientTape().watch(3.0),
         "watch text": lambda: tf.GradientTape().watch("a"),
