@@ -306,3 +306,20 @@ def test_cache_shows_and_clears_what_is_compiled(own_cache, monkeypatch):
     assert "not used: it is not trusted: other users may write to" in tvtf("cache").stdout
     monkeypatch.setenv("TVTF_CACHE_SIZE", "much")
     assert mismatched("cache").startswith("Error: TVTF_CACHE_SIZE must be a number of bytes, or a size such as")
+
+
+def test_texts_go_in_and_out_as_csv_and_npy(place):
+    texts = tf.TensorSpec(["batch"], tf.string, name="texts")
+    saved.save(place / "shout", tf.function(lambda texts: tf.strings.join([tf.strings.upper(texts), "!"])), texts)
+    (place / "texts.csv").write_text('a b\n"c, ""d"""\n#e\n')
+    run = ("run", "shout", "--input")
+    assert tvtf(*run, "texts.csv").output == 'A B!\n"C, ""D""!"\n#E!\n'
+    np.save("texts.npy", np.array(["é", "bc"]))
+    assert tvtf(*run, "texts.npy", "--output", "shouted.npy").exit_code == 0
+    assert np.load("shouted.npy").tolist() == ["é!".encode(), b"BC!"]
+    assert tvtf(*run, "shouted.npy").output == "é!!\nBC!!\n"
+    where = f"string_upper ({__file__}:{test_texts_go_in_and_out_as_csv_and_npy.__code__.co_firstlineno + 2})"
+    assert mismatched("compile", "shout") == (
+        f"Error: {where} is computed by NumPy, and a library runs without Python: "
+        "save the module and load it with tvtf instead"
+    )

@@ -75,7 +75,7 @@ def read(file: str, value: Value) -> np.ndarray:
       SavedModuleError: the file is damaged, or CSV text does not match the input.
     """
     if file.endswith(".npy"):
-        return _read_npy(file)
+        return value.as_array(_read_npy(file))
     text = sys.stdin.read() if file == PIPE else Path(file).read_text()
     return _parse_csv(text, value, "standard input" if file == PIPE else file)
 
@@ -102,7 +102,8 @@ def _parse_csv(text: str, value: Value, file_name: str) -> np.ndarray:
     if not text.strip():
         raise SavedModuleError(f"{file_name} is empty; it must have rows of {columns} numbers for input {value}")
     try:
-        table = np.loadtxt(io.StringIO(text), delimiter=",", dtype=value.dtype.np, ndmin=2)
+        marks: dict[str, Any] = {"quotechar": '"', "comments": None} if value.dtype.np.kind == "O" else {}  # of texts
+        table = np.loadtxt(io.StringIO(text), delimiter=",", dtype=value.dtype.np, ndmin=2, **marks)
     except ValueError as cause:
         reason = str(cause).partition("; use `usecols`")[0]  # advice for a caller of NumPy
         raise SavedModuleError(f"{file_name} is not CSV of {value.dtype.name}: {reason}") from cause
@@ -110,7 +111,7 @@ def _parse_csv(text: str, value: Value, file_name: str) -> np.ndarray:
         raise SavedModuleError(
             f"{file_name} must have {columns} numbers per row for input {value}, but has {table.shape[1]}"
         )
-    return table.reshape(-1, *value.shape[1:])
+    return value.as_array(table.reshape(-1, *value.shape[1:]))
 
 
 def write(file: str, array: np.ndarray) -> None:
@@ -129,9 +130,9 @@ def write(file: str, array: np.ndarray) -> None:
 
 
 def _npy(array: np.ndarray) -> bytes:
-    """Encodes an array in NumPy's ``.npy`` format."""
+    """Encodes an array in NumPy's ``.npy`` format; strings as bytes of one length, since objects would be pickled."""
     buffer = io.BytesIO()
-    np.save(buffer, array)
+    np.save(buffer, array.astype(bytes) if array.dtype == object else array)
     return buffer.getvalue()
 
 
@@ -148,6 +149,9 @@ def as_csv(array: np.ndarray) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Formats a NumPy scalar for a cell of a CSV file."""
+    """Formats a NumPy scalar, or the bytes of a string, for a cell of a CSV file."""
+    if isinstance(value, bytes):
+        text = value.decode(errors="replace")
+        return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n') else text
     # As a Python float, a float32 would get the digits of a float64.
     return str(value.item() if value.dtype.kind in "iub" else value)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import DType
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.version import __version__
@@ -47,6 +48,16 @@ class Value:
         if not all(isinstance(dim, str) or (type(dim) is int and dim >= 0) for dim in dims):
             raise ValueError(f"dims must be names or sizes, but are {dims}")
         return cls(name, dtypes.as_dtype(data["dtype"]), tuple(dims))
+
+    def as_array(self, argument: Any) -> np.ndarray:
+        """Returns an argument for this input as an array, texts for a string as bytes.
+
+        >>> Value("x", dtypes.string, ("batch",)).as_array(["a", "bc"])
+        array([b'a', b'bc'], dtype=object)
+        """
+        array = np.asarray(argument)
+        is_text = self.dtype == dtypes.string and array.dtype.kind in "USO"
+        return convert_to_tensor(array, dtypes.string).eager_array() if is_text else array
 
     def check(self, array: np.ndarray, dims: dict[str, int]) -> None:
         """Checks that an array has this input's dtype and shape.

@@ -12,11 +12,14 @@ from tvm import ir
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.dtypes import string
+from tvtf.errors import UnimplementedError
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.ir.interpreter import evaluate
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind
+from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, reject_host_ops
 from tvtf.saved.description import Description, Value
 from tvtf.saved.program import NotSaveable
 from tvtf.saved.signatures import SignatureFunction
@@ -80,6 +83,8 @@ class SavedFunction:
           SavedModuleError: an argument's dtype or shape does not match.
         """
         arrays = [np.asarray(argument) for argument in args]
+        if len(arrays) == len(self.description.inputs):
+            arrays = [value.as_array(array) for value, array in zip(self.description.inputs, arrays)]
         self.description.check(arrays)
         return self.function(*map(EagerTensor, arrays))
 
@@ -93,9 +98,15 @@ class SavedFunction:
 
         The program that was traced also takes what the function captures: the Variables and large constants. Here their
         values become constants of the module, so that a program that loads the library passes only the inputs.
+
+        Raises:
+          UnimplementedError: the function uses a string that it holds; the text names the op.
         """
         concrete = self.function.get_concrete_function()
         graph = concrete.graph
+        if any(outer.dtype == string for outer, _ in graph.captures):  # which can't be a constant of the module
+            reject_host_ops(IN_A_LIBRARY)(graph.module())
+            raise UnimplementedError(None, None, f"{self.description.name} returns a string, and {IN_A_LIBRARY}")
         # The traced program is traced anew, with constants as the arguments that are captured.
         with tracing(Trace(self.description.name)) as trace:
             inputs = [trace.add_param(param._type, param._var.name) for param in graph.params]
