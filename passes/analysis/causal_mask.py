@@ -45,9 +45,10 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
         return None
     matrix: np.ndarray = array.reshape(array.shape[-2:])
     # The first row gives the diagonal and both values. The complete matrix is compared with this triangle at the end.
-    outside_columns = np.flatnonzero(matrix[0] != matrix[0, 0])
-    offset = int(outside_columns[0]) - 1 if len(outside_columns) else matrix.shape[1] - 1
-    triangle = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
+    first_row = matrix[0]
+    outside_columns = np.flatnonzero(first_row != first_row[0])
+    last_inside_column = int(outside_columns[0]) - 1 if len(outside_columns) else matrix.shape[1] - 1
+    triangle = Triangle(offset=last_inside_column, inside=float(first_row[0]), outside=float(first_row[-1]))
     return triangle if np.array_equal(matrix, triangle.array(matrix.shape)) else None
 
 
@@ -96,10 +97,11 @@ class ConstantValues:
         if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None
         prim = table[producer.name]
-        inputs = [self.of(i) for i in producer.inputs]
-        operands = [EagerTensor(i) for i in inputs if i is not None]
-        # Compiling must not run what a call runs: effects, Python or long computations.
-        if not prim.pure or prim.host or prim.heavy or len(operands) < len(inputs):
+        values = [self.of(operand) for operand in producer.inputs]
+        operands = [EagerTensor(value) for value in values if value is not None]
+        is_known = len(operands) == len(values)
+        # Compilation must not run the function's side effects, its Python callbacks or long computations.
+        if not prim.pure or prim.host or prim.heavy or not is_known:
             return None
         result: np.ndarray = prim.run(operands, producer.attrs).eager_array()
         return result
@@ -111,10 +113,13 @@ def _is_evaluable(ty: Any) -> bool:
     The tensor may have at most ``MAX_ELEMENTS`` elements.
     """
     # NumPy has no bfloat16.
-    if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
+    if not isinstance(ty, relax.TensorType) or str(ty.dtype) == "bfloat16":
         return False
     dims = list(ty.shape.values)
-    return all(isinstance(dim, tirx.IntImm) for dim in dims) and int(np.prod(list(map(int, dims)))) <= MAX_ELEMENTS
+    if not all(isinstance(dim, tirx.IntImm) for dim in dims):
+        return False
+    element_count = int(np.prod([int(dim) for dim in dims]))
+    return element_count <= MAX_ELEMENTS
 
 
 def _is_symbolic(attribute: Any) -> bool:

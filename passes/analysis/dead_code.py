@@ -30,7 +30,7 @@ def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
 def without_unused(mod: tvm.IRModule) -> tvm.IRModule:
     """Drops the functions and kernels of a module that can't be reached from any entry function."""
     functions = dict(mod.functions_items())
-    # A function with a symbol is an entry: its caller isn't in the module.
+    # A function with a global symbol is an entry function: code outside of the module calls it.
     worklist = [var for var, func in functions.items() if func.attrs and "global_symbol" in func.attrs]
     reached: set[ir.GlobalVar] = set()
     while worklist:
@@ -66,18 +66,19 @@ def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: I
     all readers of a variable are visited before the variable's binding.
     """
     defining = defining_vars(params, bindings)
-    # Variables' hashes, which are addresses: to compare variables, TVM's Python first asks for their types.
+    # The hashes of variables, which are their addresses. A set of the variables themselves would be slower: TVM's
+    # Python compares their types first.
     needed: set[int] = set()
     for result in results:
         needed.update(map(hash, relax.analysis.free_vars(result)[:]))
         needed.update(map(hash, defining_vars_of(defining, result.ty)))
-    live = []
+    live_bindings = []
     for binding in reversed(bindings):
         if hash(binding.var) in needed or _has_effect(binding.value) or _checks_sizes(binding, defining):
-            live.append(binding)
+            live_bindings.append(binding)
             needed.update(map(hash, relax.analysis.free_vars(binding.value)[:]))
             needed.update(map(hash, defining_vars_of(defining, binding.var.ty, binding.value)))
-    return live[::-1]
+    return live_bindings[::-1]
 
 
 def defining_vars_of(defining: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
@@ -119,15 +120,20 @@ def _dims(root: Any) -> list[Any]:
 
 
 def _checks_sizes(binding: Any, defining: dict[Any, relax.Var]) -> bool:
-    """Returns whether a binding checks computed sizes against dims that other variables define.
+    """Returns whether a binding checks computed sizes against symbolic dims that other variables define.
 
-    Such a check (the op ``told_dims``) may fail, so the binding isn't dead.
+    Such a check (the op ``told_dims``) may fail at run time, so the binding isn't dead even if its result is unused.
+
+    Args:
+      binding: the binding.
+      defining: the variable that defines each symbolic dim.
     """
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False
     # The result's shape is the dims, followed by a dim of 0.
     dims = binding.var.ty.shape.values[:-1]
-    return not all(isinstance(dim, tirx.Var) and defining.get(dim) == binding.var for dim in dims)
+    defines_all_dims = all(isinstance(dim, tirx.Var) and defining.get(dim) == binding.var for dim in dims)
+    return not defines_all_dims
 
 
 def _has_effect(value: Any) -> bool:

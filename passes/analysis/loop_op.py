@@ -47,19 +47,20 @@ def while_loop(
 
 @transform.module_pass(opt_level=0, name="MarkPrivate")
 def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Marks private Relax functions, and gives the conditions and bodies of loops a public symbol.
+    """Marks the private Relax functions of a module, and gives the conditions and bodies of loops a public symbol.
 
-    By the mark, code generation knows which functions were private: TVM's AttachGlobalSymbol later gives all functions a
-    symbol. FuseTIR removes unused parameters from private functions and their calls, but doesn't know the operands of a
-    loop. Public functions keep their parameters.
+    TVM's AttachGlobalSymbol later gives all functions a symbol; the mark still tells code generation which functions
+    were private. FuseTIR removes unused parameters from private functions, but doesn't update the operands of loops.
+    Functions with a symbol keep all their parameters.
     """
     result = mod.clone()
     loop_functions = {name.name_hint for name in loop_parts(mod)}
     for name, func in mod.functions_items():
         if isinstance(func, relax.Function) and not has_symbol(func):
-            with_mark = func.with_attr(PRIVATE, True)
-            is_in_loop = name.name_hint in loop_functions
-            result.update_func(name, with_mark.with_attr("global_symbol", name.name_hint) if is_in_loop else with_mark)
+            marked = func.with_attr(PRIVATE, True)
+            if name.name_hint in loop_functions:
+                marked = marked.with_attr("global_symbol", name.name_hint)
+            result.update_func(name, marked)
     return result
 
 
@@ -115,15 +116,16 @@ for _name in LOOPS:
 
 @functools.cache
 def poll_kernel() -> tirx.PrimFunc:
-    """Builds the kernel by which a loop reacts to Ctrl-C: each iteration calls it.
+    """Builds the kernel that each iteration of a loop calls, so that Ctrl-C can interrupt the loop.
 
-    Once a second, the kernel lets Python handle pending signals. Its argument is a buffer with the second of the last
-    poll.
+    At most once a second, the kernel lets Python handle pending signals. Its argument is a buffer with the second of the
+    last poll.
     """
 
     last_poll = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
     poll = tirx.SeqStmt([tirx.BufferStore(last_poll, seconds(), [0]), signal_check()])
-    body = tirx.IfThenElse(tirx.NE(seconds(), tirx.BufferLoad(last_poll, [0])), poll, None)
+    is_next_second = tirx.NE(seconds(), tirx.BufferLoad(last_poll, [0]))
+    body = tirx.IfThenElse(is_next_second, poll, None)
     func = tirx.PrimFunc([last_poll], body).with_attr("global_symbol", POLL_SYMBOL)
     # Only the CPU receives signals.
     return func.with_attr("tirx.is_host_func", True)

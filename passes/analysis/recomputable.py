@@ -47,7 +47,7 @@ class Recomputable:
         candidates = {var: source for var, source in sources.items() if source is not None}
         post_dominators = _post_dominators(graph) if candidates else {}
         for var, source in candidates.items():
-            # An operand with several readers is stored, or is recomputed itself, with the same bits for each reader.
+            # An operand with several readers is stored in memory, or is itself recomputed by each reader.
             is_available = source in self.values or len(graph.uses[source]) > 1
             if is_available and not self._is_fused_away(var, post_dominators[var]):
                 self.values[var] = graph.producers[var]
@@ -55,9 +55,11 @@ class Recomputable:
     def _is_fused_away(self, var: Any, end: Use | None) -> bool:
         """Returns whether FuseOps fuses a value and all its readers into one kernel, which needn't store the value.
 
+        All calls between the value and its post-dominator must be elementwise.
+
         Args:
-          var: the value.
-          end: the value's post-dominator. All calls from the value to ``end`` must be elementwise.
+          var: the variable of the value.
+          end: the value's post-dominator: the first call on all paths from the value to the function's results.
         """
         if end is None or end.name not in READERS:
             return False
@@ -86,8 +88,10 @@ def _only_large_operand(graph: Graph, use: Use) -> Any:
         return None
     if not all(reader is not None and reader.name in READERS for reader in readers):
         return None
-    full_size = [x for x in use.inputs if not is_broadcast(x, use.var)]
-    return full_size[0] if len(full_size) == 1 and full_size[0] in graph.producers else None
+    full_size_operands = [operand for operand in use.inputs if not is_broadcast(operand, use.var)]
+    if len(full_size_operands) != 1 or full_size_operands[0] not in graph.producers:
+        return None
+    return full_size_operands[0]
 
 
 def is_broadcast(x: Any, result: Any) -> bool:

@@ -19,17 +19,18 @@ READS_ON_HOST = "tvtf.reads_on_host"
 def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
     """Builds the kernel of a run-time check: ``kernel(ok)`` raises an error if the bool scalar ``ok`` is false.
 
-    TVM raises a RuntimeError. Its text (`FAILURE`) contains ``kind``, the name of the actual error's class, and the
-    message.
+    TVM can only raise a RuntimeError. Its text (`FAILURE`) contains the actual error's class and message, from which
+    the caller creates the actual error.
+
+    Args:
+      kind: the name of the error's class.
+      message: the error's message.
     """
-    # A bool at any address will do. TVM's default is an alignment of 64 bytes.
+    # A bool may be at any address; TVM by default assumes an alignment of 64 bytes.
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
+    text = ir.StringImm(FAILURE.format(kind=kind, message=message))
     # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.
-    check = tirx.AssertStmt(
-        tirx.BufferLoad(ok, []),
-        ir.StringImm("RuntimeError"),
-        [ir.StringImm(FAILURE.format(kind=kind, message=message))],
-    )
+    check = tirx.AssertStmt(tirx.BufferLoad(ok, []), ir.StringImm("RuntimeError"), [text])
     # The kernel has no loops to schedule. It runs on the CPU even if a GPU computes `ok`.
     return (
         tirx.PrimFunc([ok], check)

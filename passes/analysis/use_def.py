@@ -32,15 +32,16 @@ class Graph:
     def _add(self, binding: Any) -> None:
         """Records which variable a binding defines, and which variables the binding reads.
 
-        The call of a dialect op is added to ``producers``. Other values only count as readers, without a call (None).
+        The call of a dialect op is added to ``producers``. Any other value is only a reader, without a call (None).
         """
         if not dialect.is_dialect(binding.value):
-            return self._read(binding.value, None)
+            self._read(binding.value, None)
+            return
         bound = dialect.read(binding.value)
         use = Use(binding.var, bound.primitive.name, bound.inputs, bound.attrs)
         self.producers[binding.var] = use
-        for x in bound.inputs:
-            self._read(x, use)
+        for operand in bound.inputs:
+            self._read(operand, use)
 
     def _read(self, value: Any, use: Use | None) -> None:
         """Records ``use`` as a reader of the variables in a value; None stands for a reader that isn't a dialect call."""
