@@ -54,7 +54,15 @@ def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | N
 
 
 def _param_position(function: relax.Function, which: str | int) -> int:
-    """Returns the position of a parameter given by its position or name."""
+    """Returns the position of a function's parameter.
+
+    Args:
+      function: the function.
+      which: the position or the name of the parameter.
+
+    Raises:
+      ValueError: the function has no such parameter.
+    """
     names = [param.name for param in function.params]
     if isinstance(which, int) and 0 <= which < len(names):
         return which
@@ -73,14 +81,18 @@ def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
     In a trace, evaluation inlines the functions that are called.
 
     Args:
+      mod: the module.
+      name: the name of the function.
       wrt: the positions of parameters whose gradients the new function also returns, after its outputs; None for no
         gradients.
     """
-    with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
+    new_name = name if wrt is None else f"{name}_adjoint"
+    with tracing(Trace(new_name)) as trace:
         params = [trace.add_param(dialect.from_relax_type(param.ty), param.name) for param in mod[name].params]
-        outputs = list(
-            evaluate(mod, name, params, Imported) if wrt is None else _with_gradients(mod, name, params, wrt)
-        )
+        if wrt is None:
+            outputs = list(evaluate(mod, name, params, Imported))
+        else:
+            outputs = list(_with_gradients(mod, name, params, wrt))
     return trace.finish(outputs)
 
 

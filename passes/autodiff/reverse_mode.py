@@ -52,14 +52,16 @@ class Recorder:
         """Does nothing when a Variable is read; tapes that watch Variables override this."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Records a primitive that ran, if an input is watched or computed from a watched tensor.
+        """Records a primitive that ran, if an input is active: watched, or computed from a watched tensor.
 
-        The primitive's differentiable outputs then count as computed from a watched tensor. Other primitives need no
-        record, which would keep their inputs alive.
+        The primitive's differentiable outputs then are active, too. Other primitives aren't recorded, since a record
+        would keep their inputs in memory.
 
         Args:
           prim: the primitive.
-          inputs, outputs, attrs: its inputs, its output or outputs, and its attributes.
+          inputs: its input tensors.
+          outputs: its output tensor, or a tuple of its output tensors.
+          attrs: its attributes.
         """
         active = self.active
         # A loop instead of `any` with a generator: this is run for each op, and a generator takes longer to create.
@@ -135,11 +137,17 @@ def _output_cotangents(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> 
     """Returns the cotangents of a recorded primitive's outputs, with zeros for outputs that no cotangent has reached.
 
     Returns None if no output has a cotangent. Gradient rules expect a cotangent for each output.
+
+    Args:
+      outputs: the output tensors.
+      cotangents: the known cotangents, by the `id` of the tensor.
     """
-    known = [cotangents.get(id(y)) for y in outputs]
+    known = [cotangents.get(id(output)) for output in outputs]
     if all(cotangent is None for cotangent in known):
         return None
-    return tuple([zeros_like(y) if cotangent is None else as_dense(cotangent) for cotangent, y in zip(known, outputs)])
+    return tuple(
+        [zeros_like(output) if cotangent is None else as_dense(cotangent) for cotangent, output in zip(known, outputs)]
+    )
 
 
 ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
@@ -147,10 +155,16 @@ ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 
 
 def _input_cotangents(record: Record, cotangent: Any) -> Any:
-    """Computes the cotangents of a recorded primitive's inputs from that of its output, or those of its outputs.
+    """Applies the gradient rule of a recorded primitive: computes the cotangents of its inputs.
 
-    If the primitive's gradient rule needs a value that isn't known while tracing, the rule is deferred to a call of its
-    own.
+    If the rule needs a value that isn't known while tracing, the rule becomes a deferred call.
+
+    Args:
+      record: the primitive with its inputs, outputs and attributes.
+      cotangent: the cotangent of the output, or a tuple with those of all outputs.
+
+    Raises:
+      LookupError: the primitive has no gradient rule.
     """
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
@@ -162,16 +176,18 @@ def _input_cotangents(record: Record, cotangent: Any) -> Any:
 
 
 def with_all_cotangents(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """Wraps a gradient rule so that it returns every cotangent.
+    """Wraps a gradient rule so that it computes every cotangent at once.
 
-    A rule may return a cotangent lazily, as a ``partial``, so that an unused one costs nothing. A deferred call returns
-    tensors, so it needs them all.
+    A rule may return a cotangent lazily, as a ``partial``, so that an unused one costs nothing. The results of a
+    deferred call must be tensors, so they are all computed.
     """
 
     def run(*args: Any, **attrs: Any) -> tuple[Any, ...]:
-        parts = vjp(*args, **attrs)
-        parts = parts if isinstance(parts, (tuple, list)) else (parts,)
-        return tuple([part() if type(part) is partial else part for part in parts])
+        """Applies the rule, and evaluates its lazy results."""
+        cotangents = vjp(*args, **attrs)
+        if not isinstance(cotangents, (tuple, list)):
+            cotangents = (cotangents,)
+        return tuple([cotangent() if type(cotangent) is partial else cotangent for cotangent in cotangents])
 
     return run
 
@@ -195,7 +211,8 @@ def _sparse_input_cotangents(record: Record, cotangent: IndexedSlices) -> Any:
     primitive, *_ = record
     if primitive.tf_name not in ROW_BY_ROW:
         return _input_cotangents(record, as_dense(cotangent))
-    return IndexedSlices(_input_cotangents(record, cotangent.values), cotangent.indices, cotangent.dense_shape)
+    input_values = _input_cotangents(record, cotangent.values)
+    return IndexedSlices(input_values, cotangent.indices, cotangent.dense_shape)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:
