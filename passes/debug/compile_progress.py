@@ -30,9 +30,9 @@ class CompileProgress:
 
 @contextmanager
 def compile_progress() -> Iterator[CompileProgress]:
-    """Yields a progress counter, and shows it as a spinner on stderr while the block runs, if the block takes long.
+    """Yields a progress counter for a ``with`` block, and shows a spinner on stderr if the block takes long.
 
-    Nothing is shown if stderr isn't a terminal, in threads other than the main one (compilations of eager calls), and
+    Nothing is shown if stderr isn't a terminal, in threads other than the main one (they compile for eager calls), or
     with ``TVTF_DEBUG`` of 2 or more, which prints its own lines.
     """
     progress = CompileProgress()
@@ -59,11 +59,14 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def _show(progress: CompileProgress, ended: threading.Event) -> None:
-    """Draws a spinner while a compilation runs, starting one second after its begin.
+    """Shows a spinner on stderr while a compilation runs, if it takes longer than ``DELAY`` seconds.
 
-    The spinner's line is cleared when ``ended`` is set.
+    Args:
+      progress: describes the state of the compilation.
+      ended: is set by another thread when the compilation ends. The spinner is then erased.
     """
-    if ended.wait(DELAY):  # the compilation took less than the delay
+    took_less_than_delay = ended.wait(DELAY)
+    if took_less_than_delay:
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -72,7 +75,7 @@ def _show(progress: CompileProgress, ended: threading.Event) -> None:
     if not console.is_terminal or console.is_dumb_terminal:
         return
     columns = SpinnerColumn(), TextColumn("compiling: {task.description}"), TimeElapsedColumn()
-    # What the program prints meanwhile goes where it would without a spinner.
+    # The program's own output mustn't be redirected: it goes where it would without a spinner.
     spinner = Progress(
         *columns, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
     )

@@ -24,8 +24,10 @@ def run_phase(phase: Any, position: int, mod: tvm.IRModule, folder: Path | None)
     Debug settings make it also print the phase's time or result, write the result to a file, or verify the result.
 
     Args:
+      phase: the phase.
       position: the position of the phase in the pipeline, which the dumped file's name starts with.
-      folder: the folder of the dump, or None for no dump.
+      mod: the module that the phase transforms.
+      folder: the folder for the dumped file, or None for no dump.
     """
     started = time.perf_counter()
     result = phase.run(mod)

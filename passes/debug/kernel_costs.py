@@ -24,7 +24,7 @@ class KernelCost:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measures a step of the kernel's compilation: adds the processor time of the ``with`` block to the step."""
+        """Measures the processor time of a ``with`` block, and adds it to a step of the kernel's compilation."""
         started = time.thread_time()
         try:
             yield
@@ -42,12 +42,12 @@ def lines(costs: Sequence[KernelCost]) -> Iterator[str]:
        0.010 s  add (LLVM 0.010)
     """
     compiled = sorted((cost for cost in costs if cost.seconds), key=lambda cost: -cost.total)
-    totals: dict[str, float] = {}
+    seconds_by_step: dict[str, float] = {}
     for cost in compiled:
         for step, seconds in cost.seconds.items():
-            totals[step] = totals.get(step, 0.0) + seconds
-    found = f"{len(costs)} kernels, {len(costs) - len(compiled)} of them found in the cache"
-    yield f"{found}; processor seconds: {_steps(totals)}" if compiled else found
+            seconds_by_step[step] = seconds_by_step.get(step, 0.0) + seconds
+    summary = f"{len(costs)} kernels, {len(costs) - len(compiled)} of them found in the cache"
+    yield f"{summary}; processor seconds: {_steps(seconds_by_step)}" if compiled else summary
     for cost in compiled[:COSTLIEST]:
         yield f"{cost.total:8.3f} s  {cost.name} ({_steps(cost.seconds)})"
 

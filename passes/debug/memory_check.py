@@ -66,7 +66,8 @@ class _Memory:
         ranges = {}
         for name, begin in attrs[ARENA_PARTS].items() if ARENA_PARTS in attrs else ():
             callee_attrs = self.mod[str(name)].attrs or {}
-            ranges[str(name)] = Range(ARENA, int(begin), int(begin) + int(callee_attrs.get(ARENA_SIZE, 0)))
+            callee_size = int(callee_attrs.get(ARENA_SIZE, 0))
+            ranges[str(name)] = Range(ARENA, int(begin), int(begin) + callee_size)
         return ranges
 
     def violations(self) -> Iterator[tuple[Any, str]]:
@@ -83,15 +84,15 @@ class _Memory:
                 yield None, f"it returns {var.name!r}, which was overwritten by {self.clobbered[var]}"
 
     def run_binding(self, binding: Any) -> str | None:
-        """Interprets one binding on the memory model: records allocations and writes, and checks reads.
+        """Simulates one binding on the memory model: records allocations and writes, and checks reads.
 
-        Returns a description of the error, or None. Overwriting a dead value (one that nothing reads later) is no
-        error.
+        Returns a description of the problem, or None. It is no problem to overwrite a value that nothing reads later.
         """
         var, value = binding.var, binding.value
         memory_range = self.allocated_range(value, var)
         if memory_range is not None:
-            self.ranges[var], self.roots[var] = memory_range, [var]
+            self.ranges[var] = memory_range
+            self.roots[var] = [var]
             return self.placement_problem(memory_range)
         used = self.allocations_of(value)
         for source in used:
@@ -102,7 +103,7 @@ class _Memory:
         # A called function may write anywhere in its part of the arena.
         for name in self.callees(value):
             self.clobber(self.parts[name], f"a value of {name!r}", ())
-        # Results of kernels and of the host share no memory with their operands; other results may.
+        # Results of kernels and of calls to the host don't share memory with their operands; other results may.
         if not is_kernel_call(self.mod, value) and not _is_host_call(value):
             self.roots[var] = used
         return None
@@ -116,9 +117,11 @@ class _Memory:
             begin = int(value.attrs["offset"])
             return Range(ARENA, begin, begin + size)
         if value.op.name == TENSOR_IN_STORAGE and isinstance(value.args[1], tirx.IntImm):
+            storage = value.args[0]
             begin = int(value.args[1])
             # At least one byte, so that tensors at the same offset overlap.
-            return Range(value.args[0], begin, begin + (1 if size is None else max(size, 1)))
+            occupied_size = 1 if size is None else max(size, 1)
+            return Range(storage, begin, begin + occupied_size)
         return None
 
     def placement_problem(self, memory_range: Range) -> str | None:
@@ -126,12 +129,15 @@ class _Memory:
 
         Tensors in the arena are aligned to cache lines, and kernels assume that tensors begin where their storage does.
         """
-        if memory_range.where == ARENA and memory_range.begin % ALIGNMENT:
+        if memory_range.where != ARENA:
+            if memory_range.begin:
+                return f"it begins at {memory_range.begin} of its storage, and kernels take it to begin at 0"
+            return None
+        if memory_range.begin % ALIGNMENT:
             return f"it begins at {memory_range.begin}, which is not a multiple of {ALIGNMENT}"
-        if memory_range.where == ARENA and memory_range.end > int((self.func.attrs or {}).get(ARENA_SIZE, 0)):
+        arena_size = int((self.func.attrs or {}).get(ARENA_SIZE, 0))
+        if memory_range.end > arena_size:
             return f"it ends at {memory_range.end}, beyond the function's part of the arena"
-        if memory_range.where != ARENA and memory_range.begin:
-            return f"it begins at {memory_range.begin} of its storage, and kernels take it to begin at 0"
         return None
 
     def allocations_of(self, value: Any) -> list[Any]:
@@ -169,12 +175,14 @@ class _Memory:
           writer: a description of what is written, for the error text.
           spared: the variables that keep their values, such as the written variable itself.
         """
-        for occupied, var in list(self.written.items()):
-            if var not in spared and occupied.overlaps(memory_range):
-                del self.written[occupied]
-                for view, view_range in self.ranges.items():
-                    if view not in spared and view_range == occupied and view_range.overlaps(memory_range):
-                        self.clobbered[view] = writer
+        for occupied_range, var in list(self.written.items()):
+            if var in spared or not occupied_range.overlaps(memory_range):
+                continue
+            del self.written[occupied_range]
+            # Several variables may be in the same range, such as a tensor and its reshape.
+            for view, view_range in self.ranges.items():
+                if view not in spared and view_range == occupied_range:
+                    self.clobbered[view] = writer
 
     def callees(self, value: Any) -> list[str]:
         """Returns the names of the functions that a value calls and that use a part of the arena."""
@@ -204,6 +212,7 @@ def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
     stores: list[tirx.BufferStore] = []
 
     def collect(store: tirx.BufferStore) -> None:
+        """Adds a store to the list if any of its indices is outside of the buffer's shape."""
         if any(map(_is_outside, store.indices, store.buffer.ty.shape)):
             stores.append(store)
 

@@ -90,23 +90,25 @@ class StructuralCheck:
         Raises:
           InternalError: it violates the phase's invariants; the text names the phase, the function and the binding.
         """
-        # A stage is a series of phases with the same invariants. Most phases begin no new stage.
+        # A stage is a series of phases with the same invariants. Most phases don't begin a new stage.
         stage = _STAGE_OF.get(phase, self.stage)
-        has_new_rules = stage is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
+        has_new_invariants = stage is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
         self.stage = stage
         for var, func in mod.functions.items():
             name = var.name_hint
             if phase == WRITES_LOOPS and isinstance(func, tirx.PrimFunc):
                 check_stores(name, func)
-            # The same object was checked before, by the same rules.
-            if not isinstance(func, relax.Function) or (not has_new_rules and func.same_as(self.seen.get(name))):
+            if not isinstance(func, relax.Function):
+                continue
+            is_checked = not has_new_invariants and func.same_as(self.seen.get(name))
+            if is_checked:
                 continue
             _FunctionCheck(phase, stage, mod, name, func, self.ranks).check()
             self.seen[name] = func
 
 
 def check_stores(name: str, func: tirx.PrimFunc) -> None:
-    """Checks that a scheduled kernel stores nothing outside its buffers, as far as indices are constant.
+    """Checks that a scheduled kernel has no store at a constant index that is outside its buffer.
 
     Such a store overwrites other memory, without an error at run time.
 
@@ -114,11 +116,11 @@ def check_stores(name: str, func: tirx.PrimFunc) -> None:
       InternalError: the kernel stores outside a buffer; the text names the kernel and the store.
     """
     for store in memory_check.stores_outside(func):
-        text = " ".join(str(store).split())[-200:]
+        store_in_one_line = " ".join(str(store).split())
         raise InternalError(
             None,
             "check",
-            f"the phase {WRITES_LOOPS!r} left the kernel {name!r} with a write outside its buffer: {text}",
+            f"the phase {WRITES_LOOPS!r} left the kernel {name!r} with a write outside its buffer: {store_in_one_line[-200:]}",
         )
 
 
@@ -134,9 +136,9 @@ class _FunctionCheck:
     def check(self) -> None:
         """Runs all checks of the function that apply after the current phase."""
         self.bound = set(map(hash, self.func.params[:]))
-        result = self.check_sequence(self.func.body, set(self.bound))
-        self.binding = None  # errors from here on name no binding: they are about the function's result or the function
-        self.check_uses(self.func.body.body, result)
+        visible_at_end = self.check_sequence(self.func.body, set(self.bound))
+        self.binding = None  # the remaining errors concern the function or its result, and name no binding
+        self.check_uses(self.func.body.body, visible_at_end)
         if not self.stage.has_free_dims:
             self.check_dims()
         if self.phase in LEAVES_NO_DEAD:
@@ -159,8 +161,9 @@ class _FunctionCheck:
             return f"the function {self.name!r} wrong"
         span = getattr(self.binding.value, "span", None)
         line = f", {span.source_name.name}:{span.line}" if span is not None else ""
-        text = " ".join(str(self.binding.value).partition("# Metadata")[0].split())
-        return f"{self.binding.var.name!r} of {self.name!r} wrong ({text[:200]}{line})"
+        printed_value, _, _ = str(self.binding.value).partition("# Metadata")
+        value_in_one_line = " ".join(printed_value.split())
+        return f"{self.binding.var.name!r} of {self.name!r} wrong ({value_in_one_line[:200]}{line})"
 
     # -- variables
 
@@ -170,11 +173,12 @@ class _FunctionCheck:
     def check_sequence(self, body: relax.SeqExpr, visible: set[int]) -> set[int]:
         """Checks that a sequence binds each variable once and before its use.
 
-        Returns the variables that are visible after the last binding. Relax functions are in SSA form, which all passes
-        rely on.
+        All passes rely on this form (static single assignment). Returns the variables that are visible after the last
+        binding.
 
         Args:
-          visible: the hashes of the variables that are visible before the first binding.
+          body: the sequence of bindings.
+          visible: the hashes of the variables that are visible before the first binding; the sequence's are added.
         """
         for binding in bindings_of(body):
             self.binding = binding
@@ -189,16 +193,23 @@ class _FunctionCheck:
     def check_value(self, value: Any, visible: set[int]) -> None:
         """Checks the value of one binding; for an If, also the bindings in its branches.
 
-        A branch sees the variables that were bound before the If. Its own variables aren't visible after the branch.
+        A branch can use the variables that were bound before the If. Its own variables can't be used after the branch.
+
+        Args:
+          value: the value.
+          visible: the hashes of the variables that the value can use.
         """
         if isinstance(value, relax.If):
             self.check_allowed(BRANCH)
             self.check_uses(value.cond, visible)
             for branch in (value.true_branch, value.false_branch):
-                outer = self.binding  # restored after the branch, whose bindings replace it
-                inside = self.check_sequence(branch, set(visible)) if isinstance(branch, relax.SeqExpr) else visible
-                self.check_uses(branch.body if isinstance(branch, relax.SeqExpr) else branch, inside)
-                self.binding = outer
+                if_binding = self.binding  # `check_sequence` replaces it by the bindings of the branch
+                if isinstance(branch, relax.SeqExpr):
+                    visible_in_branch = self.check_sequence(branch, set(visible))
+                    self.check_uses(branch.body, visible_in_branch)
+                else:
+                    self.check_uses(branch, visible)
+                self.binding = if_binding
             return
         self.check_uses(value, visible)
         if isinstance(value, relax.Call):
@@ -210,7 +221,8 @@ class _FunctionCheck:
         variables: list[Any] = []
         structural_walk(value, ((ir.GlobalVar, functions.append), (relax.Var, variables.append)))
         for var in variables:
-            if hash(var) not in visible and not isinstance(var.ty, ir.PrimType):
+            is_symbolic_dim = isinstance(var.ty, ir.PrimType)
+            if hash(var) not in visible and not is_symbolic_dim:
                 self.fail(f"{var.name!r} is used, and not bound before")
         for function in functions:
             if function not in self.mod.functions:
@@ -248,34 +260,38 @@ class _FunctionCheck:
         elif name == "relax.call_tir":
             kernel, tensors, *dims = call.args[:]
             operands = tensors.fields[:] if isinstance(tensors, relax.Tuple) else []
-            types = call.ty_args[0]  # the type argument of `call_tir` is the type of its results
-            results = types.fields[:] if isinstance(types, relax.TupleType) else [types]
-            self.check_kernel_call(kernel, [x.ty for x in operands] + results, has_dims=bool(dims))
+            operand_types = [operand.ty for operand in operands]
+            result_type = call.ty_args[0]  # the type argument of `call_tir` is the type of its result or results
+            result_types = result_type.fields[:] if isinstance(result_type, relax.TupleType) else [result_type]
+            self.check_kernel_call(kernel, operand_types + result_types, has_dims=bool(dims))
 
     def check_arguments(self, callee: ir.GlobalVar, args: list[Any]) -> None:
-        """Checks that a call passes as many arguments as the called function has parameters."""
+        """Checks that the arguments of a call match the parameters of the called function or kernel."""
         func = self.mod[callee]
         if isinstance(func, tirx.PrimFunc) and func.attrs and PARALLEL_SIZES in func.attrs:
             self.check_sizes(callee, func, args)
         elif isinstance(func, tirx.PrimFunc):
-            self.check_kernel_call(callee, [getattr(x, "ty", None) for x in args], False)
+            argument_types = [getattr(argument, "ty", None) for argument in args]
+            self.check_kernel_call(callee, argument_types, has_dims=False)
         elif len(func.params) != len(args):
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
 
     def check_kernel_call(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
         """Checks that a kernel is called with the right number of tensors, and with tensors of the right ranks.
 
-        Sizes may be symbolic on either side, and aren't compared.
+        Sizes may be symbolic in the call or in the kernel, and aren't compared.
 
         Args:
+          callee: the kernel's global variable.
           types: the types of the tensors that the call passes.
           has_dims: whether the call also passes symbolic dims, after the tensors.
         """
         func = self.mod[callee]
         if not isinstance(func, tirx.PrimFunc):
             self.fail(f"{callee.name_hint} is called as a kernel, and is a {type(func).__name__}")
-        if len(func.params) < len(types) or (len(func.params) > len(types) and not has_dims):
-            self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(types)}")
+        param_count = len(func.params)
+        if param_count < len(types) or (param_count > len(types) and not has_dims):
+            self.fail(f"the kernel {callee.name_hint} takes {param_count} arguments, and is given {len(types)}")
         for (name, rank), actual in zip(self.ranks_of(func), types):
             if rank is None or not isinstance(actual, relax.TensorType) or actual.ndim < 0:
                 continue
@@ -283,34 +299,43 @@ class _FunctionCheck:
                 self.fail(f"the kernel {callee.name_hint} takes {name!r} of rank {rank}, and is given {actual}")
 
     def ranks_of(self, kernel: tirx.PrimFunc) -> list[tuple[str, int | None]]:
-        """Returns the name and the rank of each parameter of a kernel, None for the rank of one that is no buffer."""
-        known = self.ranks.get(hash(kernel))
-        if known is None:
+        """Returns the name and the rank of each parameter of a kernel; the rank is None if it isn't a buffer.
+
+        The result is cached by the kernel's hash, which is its address. The cache also refers to the kernel, so that no
+        other kernel can get the same address.
+        """
+        cached = self.ranks.get(hash(kernel))
+        if cached is None:
             shapes = [(param.name, getattr(param.ty, "shape", None)) for param in kernel.params[:]]
             ranks = [(name, None if shape is None else len(shape)) for name, shape in shapes]
-            self.ranks[hash(kernel)] = known = (kernel, ranks)
-        return known[1]
+            self.ranks[hash(kernel)] = cached = (kernel, ranks)
+        _kernel, ranks_by_name = cached
+        return ranks_by_name
 
     def check_sizes(self, callee: ir.GlobalVar, func: tirx.PrimFunc, args: list[Any]) -> None:
-        """Checks that the sizes which a call passes make each parameter of a kernel as large as the tensor passed for it.
+        """Checks that each buffer parameter of a kernel has as many elements as the tensor that the call passes.
 
-        A smaller or larger size would make the kernel read or write other memory.
+        The sizes of the parameters depend on other arguments of the call. With a wrong size, the kernel would read or
+        write outside of the tensor.
         """
         if len(func.params) != len(args):
             self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
         sizes = {param: arg for param, arg in zip(func.params, args) if isinstance(arg, tirx.IntImm)}
         for param, arg in zip(func.params, args):
             if is_buffer_var(param) and isinstance(arg.ty, relax.TensorType) and arg.ty.shape is not None:
-                items = emit.simplified(substitute(emit.volume(list(param.ty.shape)), sizes))
-                if emit.static(items) != emit.static(emit.volume(list(arg.ty.shape.values))):
+                param_volume = substitute(emit.volume(list(param.ty.shape)), sizes)
+                expected = emit.static(emit.simplified(param_volume))
+                actual = emit.static(emit.volume(list(arg.ty.shape.values)))
+                if expected != actual:
                     self.fail(
-                        f"the kernel {callee.name_hint} takes {emit.static(items)} items as {param.name!r}, and is given {arg.ty}"
+                        f"the kernel {callee.name_hint} takes {expected} items as {param.name!r}, and is given {arg.ty}"
                     )
 
     def check_loop(self, call: relax.Call) -> None:
         """Checks the calling convention of a loop.
 
-        Its condition and body must take as many values as the loop passes, and the body must return each carried value.
+        The loop's condition and body must have a parameter for each operand of the loop, and the body must return a
+        result for each carried value.
         """
         condition, body, *operands = call.args[:]
         for function in (condition, body):

@@ -42,13 +42,16 @@ def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
     inputs = _random_inputs(before["main"])
     expected, actual = (_evaluate(mod, inputs) for mod in (before, after))
     different = [
-        i for i, (wanted, found) in enumerate(zip(expected, actual, strict=True)) if not _is_close(wanted, found)
+        position
+        for position, (wanted, found) in enumerate(zip(expected, actual, strict=True))
+        if not _is_close(wanted, found)
     ]
-    # A pass may change an output as much as rounding the inputs does.
-    rounded_outputs = _evaluate(before, [_perturbed(input_) for input_ in inputs]) if different else []
-    for i in different:
-        if not _is_close(expected[i], actual[i], _absolute_difference(expected[i], rounded_outputs[i])):
-            raise _error(f"the pass {name!r} changed output {i} of main", expected[i], actual[i])
+    # A pass may reorder sums, for example. So an output may differ by as much as a rounding of the inputs changes it.
+    rounded_outputs = _evaluate(before, [_perturbed(array) for array in inputs]) if different else []
+    for position in different:
+        rounding_error = _absolute_difference(expected[position], rounded_outputs[position])
+        if not _is_close(expected[position], actual[position], rounding_error):
+            raise _error(f"the pass {name!r} changed output {position} of main", expected[position], actual[position])
 
 
 def _perturbed(array: np.ndarray) -> np.ndarray:
@@ -68,8 +71,8 @@ def _absolute_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _evaluate(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Interprets ``main`` with NumPy, and returns its outputs."""
     inputs = [EagerTensor(array) for array in arrays]
+    # The trace and gradient tapes that are active in the user's program must not record these ops.
     users_trace, users_tapes = state.trace, state.tapes
-    # The user's trace and gradient tapes mustn't record these ops.
     state.trace, state.tapes = None, []
     try:
         return [output.eager_array() for output in evaluate(mod, "main", inputs)]
@@ -92,16 +95,20 @@ def _size(dim: Any) -> int:
 def _is_close(a: np.ndarray, b: np.ndarray, extra: Any = 0.0) -> bool:
     """Returns whether two arrays agree within the tolerance of their dtype; integers and bools must be equal.
 
-    The tolerance is relative to each element, and to the largest element of ``a``. ``extra`` is added to the absolute
-    tolerance.
+    The tolerance is relative to each element, and to the largest element of ``a``.
+
+    Args:
+      a: the expected array.
+      b: the actual array.
+      extra: a number or array that is added to the absolute tolerance.
     """
     tolerance = _TOLERANCE.get(a.dtype.name, 0.0)
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
     wide_a = a.astype(np.float64)
     wide_b = b.astype(np.float64)
-    absolute = tolerance * max(1.0, _magnitude(wide_a)) + extra
-    return np.allclose(wide_a, wide_b, rtol=tolerance, atol=absolute, equal_nan=True)
+    absolute_tolerance = tolerance * max(1.0, _magnitude(wide_a)) + extra
+    return np.allclose(wide_a, wide_b, rtol=tolerance, atol=absolute_tolerance, equal_nan=True)
 
 
 def _magnitude(array: np.ndarray) -> float:
@@ -116,7 +123,7 @@ def _error(subject: str, expected: np.ndarray, actual: np.ndarray) -> InternalEr
 
 
 def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -> None:
-    """Checks that scheduling kept the results of each kernel of static shape.
+    """Checks that scheduling kept the results of each kernel of static shape, by running it before and after.
 
     Both forms of the kernel run on the same random inputs. A wrong schedule would give wrong numbers without an error.
 
