@@ -168,9 +168,11 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool =
     """Runs all phases of the compiler on a module of ``tvtf`` ops, and returns the module for code generation.
 
     Args:
+      mod: the module.
+      target: the device to compile for.
       polls: whether the code will run under Python, where loops check for Ctrl-C.
-      kernels: whether to schedule all kernels. Otherwise kernels that no phase reads stay unscheduled, and `finisher`
-        finishes the kernels whose machine code isn't stored yet.
+      kernels: whether to schedule all kernels. Otherwise only kernels whose loop nests later phases read are scheduled,
+        and `finisher` schedules the other kernels if their machine code isn't in the cache.
     """
     folder = dump_folder()
     check = StructuralCheck() if debug_settings.check or debug_settings.verify else None
@@ -190,8 +192,8 @@ def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
 def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
     """Schedules only the kernels whose loop nests later phases read; `finisher` schedules the others.
 
-    The phase `hoist` reads kernels with constant operands, but not those with no others, which it moves unchanged. The
-    phase `native_loops` reads kernels that functions other than ``main`` call.
+    The phase `native_loops` reads the kernels that functions other than ``main`` call. The phase `hoist` reads the
+    kernels with constant operands, except kernels whose operands are all constant, which it moves unchanged.
     """
     outside_main = called_elsewhere(mod)
     moved = kernels_on_constants(mod)
@@ -216,7 +218,7 @@ def finisher(target: Target) -> Pass:
     kernel_phases = [phase for phase in phases(target) if phase.early is not None]
 
     def run(mod: tvm.IRModule) -> tvm.IRModule:
-        """Runs the phases that rewrite single kernels on a module of kernels."""
+        """Runs these phases on a module of kernels."""
         with target, tvm.transform.PassContext(opt_level=3), compiling():
             for phase in kernel_phases:
                 mod = phase.run(mod)

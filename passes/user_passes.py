@@ -15,7 +15,12 @@ user_passes: list[tuple[str, Pass]] = []
 def add_pass(name: str, run: Pass) -> Pass:
     """Adds a pass to the compiler, and returns the pass.
 
-    The pass runs before ``simplify``, on the module in the tvtf dialect of each function that is compiled from now on.
+    The pass runs on the module of each function that is compiled from now on. It is the first phase of the compiler, so
+    the module has ops of the tvtf dialect only.
+
+    Args:
+      name: the name of the pass, by which `remove_pass` removes it.
+      run: a function from the module to the new module.
 
     >>> from tvtf import passes
     >>> _ = passes.add_pass("nothing", lambda mod: mod)

@@ -49,20 +49,25 @@ class Decisions:
         return {name: question.answer for name, question in self.questions.items()}
 
     def answer(self, name: str, options: dict[str, T]) -> T:
-        """Answers a choice: returns the option with the decided label, or the first option if none was decided.
+        """Returns the option that was decided for a choice, or the first option if none was decided.
 
-        The labels of all options are recorded, from which the tuner makes further candidates. With ``ignore_unknown`` a
-        decided label that isn't among the options counts as undecided: records of tuning outlive the rules that made them.
+        The choice is recorded with the labels of its options, so that the tuner can try other options. With
+        ``ignore_unknown``, a decided label that isn't among the options is ignored: a tuning record may be older than
+        the scheduling rules.
 
         Args:
           name: the name of the choice.
           options: the options by their labels.
+
+        Raises:
+          UnknownChoiceError: the decided label isn't among the options.
         """
         labels = tuple(options)
+        default = labels[0]
         unique_name = self._unique_name(name, labels)
-        label = self.decided.get(unique_name, labels[0])
+        label = self.decided.get(unique_name, default)
         if label not in options and self.ignore_unknown:
-            label = labels[0]
+            label = default
         if label not in options:
             raise UnknownChoiceError(f"{unique_name} can't be {label!r}; the rules offer {', '.join(labels)}")
         self.questions[unique_name] = Question(labels, label)
@@ -92,7 +97,7 @@ _active = _Active()
 
 @contextmanager
 def deciding(decisions: Decisions) -> Iterator[Decisions]:
-    """Makes `choice` in this thread follow decisions."""
+    """Makes every `choice` in this thread use the given decisions, within a ``with`` block."""
     outer, _active.decisions = _active.decisions, decisions
     try:
         yield decisions
@@ -102,6 +107,12 @@ def deciding(decisions: Decisions) -> Iterator[Decisions]:
 
 def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Callable[[T], str] = str) -> T:
     """Returns the option that was decided for the current kernel, or the default without a decision.
+
+    Args:
+      name: the name of the choice.
+      default: the option that a rule would take.
+      options: returns the other options. It is called only if there are decisions for the kernel.
+      label: returns the text by which a tuning record names an option.
 
     >>> choice("rows", 4, lambda: [2, 8])
     4
@@ -114,7 +125,7 @@ def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Cal
     decisions = _active.decisions
     if decisions is None:
         return default
-    offered = {label(default): default}
+    options_by_label = {label(default): default}
     for option in options():
-        offered.setdefault(label(option), option)
-    return decisions.answer(name, offered) if len(offered) > 1 else default
+        options_by_label.setdefault(label(option), option)
+    return decisions.answer(name, options_by_label) if len(options_by_label) > 1 else default

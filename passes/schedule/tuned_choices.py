@@ -21,8 +21,8 @@ def describe(target: Target) -> str:
     >>> describe(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 4, "mtriple": "x86_64-linux-gnu"}))
     'llvm mcpu=x86-64-v3 mtriple=x86_64-linux-gnu num-cores=4'
     """
-    known = [f"{name}={target.attrs[name]}" for name in FACTS if name in target.attrs]
-    return " ".join([target.kind.name, *known])
+    properties = [f"{name}={target.attrs[name]}" for name in FACTS if name in target.attrs]
+    return " ".join([target.kind.name, *properties])
 
 
 def workload_key(func: PrimFunc) -> str:

@@ -69,9 +69,11 @@ def keep(found: Iterable[Record]) -> Path:
     lines = "".join(line_of(record) + "\n" for record in found)
     with path.open("ab+") as file:
         file.seek(0, os.SEEK_END)
-        if file.tell():
+        is_empty = not file.tell()
+        if not is_empty:
+            # A process that crashed may have left an incomplete last line. End it, so that new records stand alone.
             file.seek(-1, os.SEEK_END)
-            if file.read() != b"\n":  # end a line that a crash left incomplete
+            if file.read() != b"\n":
                 file.write(b"\n")
         file.write(lines.encode())
     return path
@@ -108,10 +110,10 @@ def record_of(line: str) -> Record:
 
 
 def _check_fields(record: Record) -> None:
-    """Checks the types and sizes of a tuning record's fields, since records may come from anyone.
+    """Checks the types and sizes of a tuning record's fields, since records may come from an untrusted source.
 
     Raises:
-      ValueError: a field is of the wrong type, too long, or no time.
+      ValueError: a field has the wrong type, is too long, or isn't a valid number of seconds.
     """
     if not all(map(_is_text, (record.target, record.key, record.kernel))):
         raise ValueError("target, key and kernel must be short strings")
@@ -139,9 +141,9 @@ _cache: dict[tuple[Stamp, ...], RecordsByTarget] = {}
 
 
 def _stamps(home: Path) -> tuple[Stamp, ...]:
-    """Returns the files of tuning records, each with its modification time and size.
+    """Returns the path, modification time and size of each file of tuning records; nothing if they can't be read.
 
-    The result changes whenever a file does, and is cheaper than reading the files. It is empty if they can't be read.
+    Comparing these shows whether a file has changed, and is cheaper than reading the files.
     """
     try:
         files = sorted(home.glob("*.jsonl")) if home.is_dir() else [home]
@@ -157,7 +159,11 @@ def _stamps(home: Path) -> tuple[Stamp, ...]:
 def _read_cached(stamps: tuple[Stamp, ...]) -> RecordsByTarget:
     """Returns the tuning records in some files, by target and key.
 
-    The records are cached. The files are read again when one of them has changed. They are needed for each kernel.
+    The records are cached, since each kernel's compilation needs them. The files are read again when one of them has
+    changed.
+
+    Args:
+      stamps: the path, modification time and size of each file.
     """
     if stamps not in _cache:
         _cache.clear()
@@ -166,9 +172,9 @@ def _read_cached(stamps: tuple[Stamp, ...]) -> RecordsByTarget:
 
 
 def best(found: Iterable[Record]) -> RecordsByTarget:
-    """Returns the tuning records by target and kernel; of several for one kernel, the one with the largest gain.
+    """Returns the record with the largest gain for each kernel on each target, by target and by the kernel's key.
 
-    Files of several machines and days may be merged by appending them.
+    Records of the same kernel occur when files of several machines or days are merged by appending them.
     """
     by_target: RecordsByTarget = {}
     for record in found:
@@ -182,7 +188,7 @@ def best(found: Iterable[Record]) -> RecordsByTarget:
 def _read_file(path: Path) -> list[Record]:
     """Reads the tuning records of a file.
 
-    Lines that aren't records are skipped, with one warning: a damaged line mustn't make the other records useless.
+    Lines that aren't records are skipped, with one warning for all, so that the other records can still be used.
     """
     accepted: list[Record] = []
     rejected: list[str] = []
