@@ -84,6 +84,8 @@ def _is_per_channel(scale: Any, filters: Any) -> bool:
 
     Output channels are the filter's last axis. The scale's other dims must be 1, as in ``(1, 1, channels)``.
     """
-    shape = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
-    expected = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
-    return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == expected
+    rank = scale.ty.ndim
+    channels = int(filters.ty.shape.values[-1])
+    expected_shape = [1] * (rank - 1) + [channels]
+    static_dims = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
+    return 1 <= rank <= filters.ty.ndim and static_dims == expected_shape

@@ -112,7 +112,7 @@ class _AttentionEmitter:
     def backward(self, operand: str) -> Tensor:
         """Returns the cotangent (gradient) of one operand of the attention; the first call emits the fused gradient.
 
-        The fused gradient computes all of them at once, so that scores are recomputed only once.
+        The fused gradient op computes the cotangents of all operands, so that it recomputes the scores only once.
 
         Args:
           operand: "query", "key", "value", or "key swapped" for a key whose last two axes are swapped.
@@ -121,7 +121,8 @@ class _AttentionEmitter:
             out_cotangent = self.rewriter.value(self.site.out_cotangent)
             arguments = [self.exchange_heads_and_rows(out_cotangent), *self.outputs, *self.operands]
             self.cotangents = self.rewriter.bind_again("attention_grad", arguments, self.attrs)
-        position = ("query", "key", "value").index(operand.removesuffix(" swapped"))
+        operand_names = ("query", "key", "value")
+        position = operand_names.index(operand.removesuffix(" swapped"))
         cotangent = self.exchange_heads_and_rows(self.cotangents[position])
         return self.swap_last_axes(cotangent) if operand.endswith("swapped") else cotangent
 
@@ -215,12 +216,16 @@ def _causal_offset(constants: ConstantValues, scores: _Scores) -> int | None:
       scores: the attention scores, with their mask.
     """
     mask = constants.of(scores.masks[0]) if scores.masks else None
+    if mask is None:
+        return None
     # The mask must cover the complete matrix of scores: a broadcast one isn't a triangle.
-    if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
+    rows_and_columns = [int(dim) for dim in scores.product.var.ty.shape.values[-2:]]
+    if list(mask.shape[-2:]) != rows_and_columns:
         return None
     # A mask of bools selects between the scores and the fill value.
-    triangle = triangle_of(np.where(mask, 0, scores.fill) if mask.dtype == bool else mask)
-    # The mask must leave the scores inside of the triangle as they are, and hide all others.
+    additive_mask = np.where(mask, 0, scores.fill) if mask.dtype == bool else mask
+    triangle = triangle_of(additive_mask)
+    # The mask must leave the scores inside of the triangle unchanged, and hide all others.
     if triangle is None or triangle.inside != 0:
         return None
     return triangle.offset if triangle.outside <= MASKING_VALUE else None
@@ -263,17 +268,23 @@ def _are_heads(product: Use, out: Use) -> bool:
       product: the product of queries and keys.
       out: the product of probabilities and values.
     """
-    shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
+    queries, keys = product.inputs
+    values = out.inputs[1]
+    shapes = [list(operand.ty.shape.values) for operand in (queries, keys, values)]
     batch_dims = [str(shape[:-2]) for shape in shapes]
-    # An empty dim isn't fused either: its size is 0.
+    # Empty dims, of size 0, aren't fused either.
     is_static = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
     return batch_dims.count(batch_dims[0]) == len(batch_dims) and is_static
 
 
 def _match_scores(graph: Graph, x: Any) -> _Scores:
-    """Follows the softmax's input ``x`` back to the product of queries and keys.
+    """Matches the input ``x`` of a softmax to attention scores: finds the product of queries and keys.
 
-    Between the two may be one mask, and products or quotients with scalar constants, which are multiplied to one scale.
+    Between the product and the softmax may be one mask, and products or quotients with scalar constants, which are
+    combined into one scale.
+
+    Raises:
+      NoMatch: ``x`` is computed in another way.
     """
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0
@@ -304,13 +315,13 @@ def _match_mask(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...]
       NoMatch: the call has neither form.
     """
     if producer.name == "select":
-        condition, x, filled = producer.inputs
-        _require(_is_number(filled) and _same_shape(x, producer.var))
-        return x, (condition,), _number(filled)
+        mask, scores, fill = producer.inputs
+        _require(_is_number(fill) and _same_shape(scores, producer.var))
+        return scores, (mask,), _number(fill)
     # Addition is commutative: either operand may be the mask.
-    for x, mask in (producer.inputs, reversed(producer.inputs)):
-        if _leads_to_product(graph, x) and _same_shape(x, producer.var):
-            return x, (mask,), 0.0
+    for scores, mask in (producer.inputs, reversed(producer.inputs)):
+        if _leads_to_product(graph, scores) and _same_shape(scores, producer.var):
+            return scores, (mask,), 0.0
     raise NoMatch
 
 
@@ -329,14 +340,15 @@ def _same_shape(x: Any, y: Any) -> bool:
 def _match_factor(producer: Use) -> tuple[Any, float]:
     """Splits ``x * number``, ``number * x`` or ``x / number`` into the tensor ``x`` and the number.
 
-    Raises NoMatch unless the number is a scalar constant.
+    Raises:
+      NoMatch: the number isn't a scalar constant, or the tensor is broadcast.
     """
-    x, y = producer.inputs
+    x, number = producer.inputs
     # Only a product may have the scalar on the left.
     if producer.name == "multiply" and _is_number(x):
-        x, y = y, x
-    _require(_is_number(y) and _same_shape(x, producer.var))
-    return x, _number(y)
+        x, number = number, x
+    _require(_is_number(number) and _same_shape(x, producer.var))
+    return x, _number(number)
 
 
 def _is_number(x: Any) -> bool:
@@ -418,7 +430,15 @@ def _operand_of_gradient(site: Site, score_cotangent: relax.Var, product: Use) -
     """Returns which operand of attention a gradient product belongs to: "query", "key" or "key swapped".
 
     For ``scores = query @ key^T``, the gradient of the query is ``score_cotangent @ key``, for example. A "key swapped"
-    has its last two axes swapped, as in ``scores = query @ key``. Raises NoMatch if ``product`` is no such gradient.
+    has its last two axes swapped, as in ``scores = query @ key``.
+
+    Args:
+      site: the attention.
+      score_cotangent: the cotangent of the attention scores.
+      product: a matrix product that reads the cotangent.
+
+    Raises:
+      NoMatch: ``product`` isn't such a gradient.
     """
     if _is_product(product, score_cotangent, site.key, transpose_b=site.is_key_transposed):
         return "query"

@@ -45,29 +45,30 @@ class _GrowingLoop:
         Each iteration of the outer loop enlarges the growing arrays, and runs the inner loop until an array is full.
         """
         # The condition's result is carried before the other values.
-        start = [*self.condition(*self.inputs), *self.inputs]
-        types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
+        initial_values = [*self.condition(*self.inputs), *self.inputs]
+        types = [self._loop_type(i, x._type) for i, x in enumerate(initial_values)]
         condition = self._graph("goes_on", lambda going, *_: going, types)
         body = self._graph("larger", self.enlarge_and_run, types)
-        return self._loop(start, condition, body, self.shapes)[1:]  # without the condition's result
+        _condition_result, *results = self._loop(initial_values, condition, body, self.shapes)
+        return tuple(results)
 
     def enlarge_and_run(self, *carried: Tensor) -> tuple[Tensor, ...]:
         """Builds the body of the outer loop, which enlarges full arrays and then runs the inner loop.
 
-        The inner loop runs iterations as long as all arrays have rows for their writes.
+        The inner loop runs iterations as long as every array has enough rows for its writes.
         """
-        start = list(carried)
+        initial_values = list(carried)
         for index, added_rows, _ in self.arrays:
             # Position 0 is the condition's result. With 0 added rows, the loop's body itself enlarges the array.
             if added_rows:
-                start[1 + index] = _with_more_rows(start[1 + index])
-        types = [self._loop_type(i, x._type) for i, x in enumerate(start)]
+                initial_values[1 + index] = _with_more_rows(initial_values[1 + index])
+        types = [self._loop_type(i, x._type) for i, x in enumerate(initial_values)]
         condition = self._graph("has_room", self.has_room, types)
         iteration = self._graph("iteration", self.iteration, types)
         # The inner loop doesn't enlarge arrays, so that these keep the shapes that they have now.
-        result_types = [x._type if self._grows(i) else types[i] for i, x in enumerate(start)]
+        result_types = [x._type if self._grows(i) else types[i] for i, x in enumerate(initial_values)]
         result_shapes = [result_type.shape for result_type in result_types]
-        return self._loop(start, condition, iteration, result_shapes[: 1 + self.count])
+        return self._loop(initial_values, condition, iteration, result_shapes[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
         """Builds the condition of the inner loop: the next iteration runs, and its writes fit in every growing array.
@@ -80,11 +81,13 @@ class _GrowingLoop:
           carried: the values that the original loop carries, and its invariant operands.
         """
         for index, added_rows, counters in self.arrays:
-            for counter in counters if added_rows else ():
-                dtype = carried[counter].dtype
-                end = bind.add(carried[counter], convert_to_tensor(added_rows, dtype))
-                rows = bind.cast(scalar_of(carried[index]._type.shape[0]), dtype=dtype)
-                going = bind.logical_and(going, bind.less_equal(end, rows))
+            if not added_rows:
+                continue
+            for counter in counters:
+                next_row = carried[counter]
+                end = bind.add(next_row, convert_to_tensor(added_rows, next_row.dtype))
+                row_count = bind.cast(scalar_of(carried[index]._type.shape[0]), dtype=next_row.dtype)
+                going = bind.logical_and(going, bind.less_equal(end, row_count))
         return going
 
     def iteration(self, going: Tensor, *carried: Tensor) -> tuple[Tensor, ...]:
@@ -117,10 +120,10 @@ def _with_more_rows(array: Tensor) -> Tensor:
 
     The row count is a new symbol, since TVM matches tensors by symbols and not by expressions of symbols.
     """
-    rows, *dims = array._type.shape
+    rows, *row_shape = array._type.shape
     new_rows = fresh_dim(state.trace.root.unique("rows"))
     row_count = bind.reshape(scalar_of(2 * rows + INITIAL_ROWS), shape=(1,))
     bind.told_dims(bind.cast(row_count, dtype=int64), dims=(new_rows,))
-    added = new_stack(new_rows - rows, TensorType(tuple(dims), array.dtype))
+    added = new_stack(new_rows - rows, TensorType(tuple(row_shape), array.dtype))
     enlarged = bind.concat(array, added, axis=0)
-    return bind.ensure_shape(enlarged, shape=(new_rows, *dims))
+    return bind.ensure_shape(enlarged, shape=(new_rows, *row_shape))

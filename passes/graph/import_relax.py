@@ -51,6 +51,9 @@ class Imported(Evaluation):
         """Translates one expression of a stock Relax function into the tvtf dialect.
 
         Ops of the dialect, ``If`` and calls of other functions are evaluated; :data:`STOCK` translates stock Relax ops.
+
+        Raises:
+          UnimplementedError: there is no translation of the op.
         """
         if dialect.is_dialect(expr):
             return super().call(expr)
@@ -62,9 +65,8 @@ class Imported(Evaluation):
             return self.inline_call(expr)
         translate = STOCK.get(expr.op.name) if isinstance(expr.op, ir.Op) else None
         if translate is None:
-            raise UnimplementedError(
-                None, _name_of(expr.op), f"the stock Relax op {_name_of(expr.op)} has no translation into tvtf: {expr}"
-            )
+            name = _name_of(expr.op)
+            raise UnimplementedError(None, name, f"the stock Relax op {name} has no translation into tvtf: {expr}")
         return translate(self, expr)
 
     def inline_call(self, expr: relax.Call) -> Any:
@@ -141,7 +143,7 @@ def _flattened_without_axis(importer: Imported, call: relax.Call) -> tuple[Tenso
 def _matmul(importer: Imported, call: relax.Call) -> Tensor:
     """Translates ``relax.matmul``. As in NumPy, a left vector is a row, and a right vector is a column.
 
-    The matrix product of tvtf takes no vectors.
+    The matrix product of tvtf doesn't accept vectors, so they are reshaped to matrices.
 
     Args:
       importer: holds the translated values.
@@ -216,26 +218,26 @@ def _full(importer: Imported, call: relax.Call) -> Tensor:
 def _convolution(importer: Imported, call: relax.Call) -> Tensor:
     """Translates a convolution in any layout.
 
-    The data is transposed to channels last (NHWC) and the filter to HWIO, which tvtf's convolution takes. The result is
-    transposed back to the layout that Relax expects.
+    The data is transposed to channels last (NHWC) and the filter to HWIO, the layouts that tvtf's convolution supports.
+    The result is transposed back to the layout that Relax expects.
 
     Args:
       importer: holds the translated values.
       call: the call to translate.
     """
     attrs = call.attrs
-    x, w = (importer.value(arg) for arg in call.args)
+    data, filters = (importer.value(arg) for arg in call.args)
     data_layout = str(attrs.data_layout)
     filter_layout = str(attrs.kernel_layout)
     spatial = data_layout.replace("N", "").replace("C", "")
-    y = tf("nn.convolution")(
-        _to_layout(x, data_layout, f"N{spatial}C"),
-        _to_layout(w, filter_layout, f"{spatial}IO"),
+    result = tf("nn.convolution")(
+        _to_layout(data, data_layout, f"N{spatial}C"),
+        _to_layout(filters, filter_layout, f"{spatial}IO"),
         strides=ints(attrs.strides),
         padding=_padding_pairs(attrs.padding),
         dilations=ints(attrs.dilation),
     )
-    return _to_layout(y, f"N{spatial}C", str(attrs.out_layout) or data_layout)
+    return _to_layout(result, f"N{spatial}C", str(attrs.out_layout) or data_layout)
 
 
 def _to_layout(x: Tensor, layout: str, target_layout: str) -> Tensor:
@@ -264,19 +266,20 @@ def _max_pool(importer: Imported, call: relax.Call) -> Tensor:
       UnimplementedError: the window is dilated.
     """
     attrs = call.attrs
-    x = importer.value(call.args[0])
+    data = importer.value(call.args[0])
     layout = str(attrs.layout)
     spatial = layout.replace("N", "").replace("C", "")
     if set(ints(attrs.dilation)) != {1}:
         raise UnimplementedError(None, _name_of(call.op), f"dilated pooling has no translation into tvtf: {call}")
+    spatial_axes = [layout.index(letter) for letter in spatial]
     max_pool = tf(f"nn.max_pool{len(spatial)}d")
-    y = max_pool(
-        _to_layout(x, layout, f"N{spatial}C"),
+    result = max_pool(
+        _to_layout(data, layout, f"N{spatial}C"),
         ksize=ints(attrs.pool_size),
         strides=ints(attrs.strides),
-        padding=_pool_padding(call, [layout.index(letter) for letter in spatial]),
+        padding=_pool_padding(call, spatial_axes),
     )
-    return _to_layout(y, f"N{spatial}C", str(attrs.out_layout) or layout)
+    return _to_layout(result, f"N{spatial}C", str(attrs.out_layout) or layout)
 
 
 def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
@@ -285,6 +288,7 @@ def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
     With ``ceil_mode``, the padding after an axis is enlarged to fit one more window.
 
     Args:
+      call: the pooling op.
       axes: the spatial axes of the pooled tensor.
     """
     attrs = call.attrs
@@ -292,12 +296,10 @@ def _pool_padding(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
     if not attrs.ceil_mode:
         return padding
     sizes = ints(call.args[0].ty.shape.values[axis] for axis in axes)
-    # Batch and channels, the first and the last pair, aren't padded.
-    return [
-        (0, 0),
-        *map(_padding_for_ceil_mode, sizes, ints(attrs.pool_size), ints(attrs.strides), padding[1:-1]),
-        (0, 0),
-    ]
+    # Batch and channels, the first and the last axis, aren't padded.
+    spatial_padding = padding[1:-1]
+    enlarged = map(_padding_for_ceil_mode, sizes, ints(attrs.pool_size), ints(attrs.strides), spatial_padding)
+    return [(0, 0), *enlarged, (0, 0)]
 
 
 def _padding_for_ceil_mode(size: int, window: int, stride: int, padding: tuple[int, int]) -> tuple[int, int]:

@@ -26,9 +26,9 @@ MAX_ROUNDS = 8
 def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
     """Reduces each ``while`` of a module to the carried values and operands that it needs.
 
-    A loop that only counts another loop's iterations then computes no more than its condition.
+    For example, a loop of which only the number of iterations is used then computes only its condition.
     """
-    # What an outer loop drops may let an inner loop drop more.
+    # A value that was dropped from an outer loop may have been the only use of an inner loop's result.
     for _ in range(MAX_ROUNDS):
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
@@ -47,7 +47,8 @@ class _Trimmer:
     def run(self) -> tvm.IRModule:
         """Returns the module with smaller loops, and with the functions made for them.
 
-        The original functions stay until dead code is dropped, since other loops may use them.
+        The original functions stay in the module, since other loops may use them. Dead code elimination later removes
+        those that aren't used.
         """
         changed = {
             name: self.trim_function(func)
@@ -71,11 +72,13 @@ class _Trimmer:
         for binding in bindings_of(func.body):
             value = binding.value
             if is_loop(value):
-                loop = TrimmedLoop(self.mod, value, used_items.get(binding.var))  # no entry: all results are used
+                used_results = used_items.get(binding.var)  # None: all results are used
+                loop = TrimmedLoop(self.mod, value, used_results)
                 if loop.is_smaller():
                     new_results[binding.var] = self.bind_trimmed(out, binding, loop)
                     continue
-            if isinstance(value, relax.TupleGetItem) and value.tuple_value in new_results:
+            reads_new_result = isinstance(value, relax.TupleGetItem) and value.tuple_value in new_results
+            if reads_new_result:
                 out.bind(binding.var, new_results[value.tuple_value][int(value.index)])
             else:
                 out.bindings.append(binding)
@@ -100,12 +103,9 @@ class _Trimmer:
     def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
         """Adds a function to the module under a unique name made from ``name``, and returns its global variable."""
         used_names = {function.name_hint for function in [*self.mod.get_global_vars(), *self.functions]}
-        unique = next(
-            candidate
-            for candidate in (f"{name.name_hint}_{number}" for number in count(1))
-            if candidate not in used_names
-        )
-        var = Bindings.typed(ir.GlobalVar(unique), func.ty)
+        numbered_names = (f"{name.name_hint}_{number}" for number in count(1))
+        unique_name = next(candidate for candidate in numbered_names if candidate not in used_names)
+        var = Bindings.typed(ir.GlobalVar(unique_name), func.ty)
         self.functions[var] = func
         return var
 
@@ -120,19 +120,19 @@ def extracted_items(func: relax.Function) -> dict[Any, Any]:
     A tuple that is also used other than by reading items has no entry.
     """
     items: dict[Any, set[int]] = defaultdict(set)
-    uses: Counter[Any] = Counter()
+    whole_uses: Counter[Any] = Counter()
 
     def count(expr: Any) -> None:
-        """Counts the uses of each variable, and records the tuple items that are read."""
+        """Records the tuple items that are read, and counts the other uses of each variable."""
         if isinstance(expr, relax.Var):
-            uses[expr] += 1
+            whole_uses[expr] += 1
         elif isinstance(expr, relax.TupleGetItem):
             items[expr.tuple_value].add(int(expr.index))
-            # The visitor also visits the tuple inside of the read, which isn't another use.
-            uses[expr.tuple_value] -= 1
+            # The visitor also visits the variable of the tuple that is read, and so counts it as another use.
+            whole_uses[expr.tuple_value] -= 1
 
     relax.analysis.post_order_visit(func.body, count)
-    return {var: indices for var, indices in items.items() if uses[var] == 0}
+    return {var: indices for var, indices in items.items() if whole_uses[var] == 0}
 
 
 class _LoopFunction:
@@ -150,7 +150,8 @@ class _LoopFunction:
     def needed(self, results: list[int]) -> set[int]:
         """Returns the positions of the function's parameters that some of its results depend on.
 
-        Each symbolic dim that is used adds a parameter with this dim: the function reads the dim's size from it.
+        A function reads the size of a symbolic dim from a parameter that has this dim in its type. So each dim that the
+        results depend on needs such a parameter, too.
 
         Args:
           results: the positions of the results.
@@ -162,17 +163,22 @@ class _LoopFunction:
         params = list(self.func.params)
         positions = {i for i, param in enumerate(params) if param in used}
         types = [binding.var.ty for binding in bindings] + [result.ty for result in needed_results]
-        for dim in _dims([*types, *values]) - _bound_dims(params[i] for i in positions):
+        unbound_dims = _dims([*types, *values]) - _bound_dims(params[i] for i in positions)
+        for dim in unbound_dims:
             first_with_dim = next((i for i, param in enumerate(params) if dim in _bound_dims([param])), None)
             if first_with_dim is not None:
                 positions.add(first_with_dim)
         return positions
 
     def restricted(self, params: list[int], results: list[int]) -> relax.Function:
-        """Returns a copy of the function with only the parameters and results at some positions.
+        """Returns a copy of the function with only some of its parameters and results.
 
-        The copy has new variables: no variable may be bound in two functions, and the original stays in the module
-        until dead code is dropped.
+        The copy has new variables: a variable may be bound in only one function of a module, and the original function
+        stays in the module until dead code is removed.
+
+        Args:
+          params: the positions of the parameters.
+          results: the positions of the results.
         """
         out = Bindings()
         out.bindings = self.bindings_for(results)
@@ -181,9 +187,8 @@ class _LoopFunction:
         body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], var), var.ty)
         func = self.func
         remaining_params = [func.params[i] for i in params]
-        return relax.utils.copy_with_new_vars(
-            relax.Function(remaining_params, body, var.ty, func.is_pure, func.attrs, func.span)
-        )
+        restricted = relax.Function(remaining_params, body, var.ty, func.is_pure, func.attrs, func.span)
+        return relax.utils.copy_with_new_vars(restricted)
 
 
 def _dims(roots: Iterable[Any]) -> set[Any]:
@@ -224,12 +229,13 @@ class TrimmedLoop:
     def _needed(self, used_results: set[int]) -> list[int]:
         """Returns the sorted positions of the operands that the while loop's condition and used results depend on.
 
-        The body computes a needed value from other carried values of the previous iteration, so they are needed, too.
-        The search ends when a round adds nothing.
+        The body computes a needed value from carried values of the previous iteration, so these are needed, too. The
+        search ends when no value is added (a fixed point).
         """
         needed = used_results | self.old_condition.needed([0])  # the condition has one result
         while True:
-            extended = needed | self.old_body.needed(sorted(i for i in needed if i < self.count))
+            needed_carried = sorted(i for i in needed if i < self.count)
+            extended = needed | self.old_body.needed(needed_carried)
             if extended == needed:
                 return sorted(needed)
             needed = extended

@@ -80,13 +80,19 @@ class _SlicedProducts(SiteRewrite):
 
         To compute some rows, the left operand is sliced; to compute some columns, the right operand is sliced. Either
         operand may be transposed.
+
+        Args:
+          site: the product, and the axis along which it is sliced.
+          begin: the first row or column.
+          size: the number of rows or columns.
         """
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim
         slices_columns = site.axis == rank - 1
-        operand, transpose_attr = (1, "transpose_b") if slices_columns else (0, "transpose_a")
-        is_last_axis = slices_columns != site.product.attrs[transpose_attr]
-        operands[operand] = _slice(operands[operand], 1 if is_last_axis else 2, begin, size)
+        sliced, transpose_attr = (1, "transpose_b") if slices_columns else (0, "transpose_a")
+        is_transposed = site.product.attrs[transpose_attr]
+        is_last_axis = slices_columns != is_transposed
+        operands[sliced] = _slice(operands[sliced], 1 if is_last_axis else 2, begin, size)
         return table["matmul"].bind(*operands, **site.product.attrs)
 
 
@@ -103,7 +109,7 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 
 def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
-    """Returns how to make a matrix product smaller of which a split's first or last pieces are never read.
+    """Returns how to compute only a part of a matrix product, if the first or last pieces of its split are never read.
 
     The result is a site (what to compute instead) by the split's variable, or empty. The pieces' sizes must be static.
 
@@ -116,7 +122,9 @@ def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[r
     first = used_items[0]
     end = used_items[-1] + 1
     is_static = all(isinstance(size, int) for size in sizes)
+    reads_all = end - first == len(sizes)
     # Only rows and columns, the last two axes, are sliced: splits of batch dims stay.
-    if not is_static or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
+    is_batch_axis = axis < product.var.ty.ndim - 2
+    if not is_static or reads_all or is_batch_axis:
         return {}
     return {split.var: Site(product, axis, tuple(sizes), first, end)}

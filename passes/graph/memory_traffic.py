@@ -102,7 +102,7 @@ class _Plan:
                 continue
             summed = use.inputs[0]
             formula = self._formula(summed)
-            leaves = [*_leaves(formula)]
+            leaves = list(_leaves(formula))
             large_leaves = [leaf for leaf in leaves if not is_broadcast(leaf, summed)]
             if not all(map(self._is_in_memory, large_leaves)):
                 continue
@@ -127,8 +127,9 @@ class _Plan:
         is_fused = use.name in ARITHMETIC and self.graph.only_use(x) is not None
         if not is_fused and not is_recomputed:
             return x
-        name = recomputing_primitive(use).name if is_recomputed else use.name
-        return (name, *(y if is_broadcast(y, x) else self._formula(y) for y in use.inputs))
+        operator = recomputing_primitive(use).name if is_recomputed else use.name
+        operands = (y if is_broadcast(y, x) else self._formula(y) for y in use.inputs)
+        return (operator, *operands)
 
     def _is_in_memory(self, x: Any) -> bool:
         """Returns whether a value is stored because another kernel reads it, too.
@@ -141,18 +142,24 @@ class _Plan:
         """Returns whether one kernel can compute a sum together with a group of sums.
 
         The sum must have the group's axes and shape, and share a large tensor with the group. All tensors that the sum
-        reads (``leaves``) must be computed before the group's first sum, where the kernel is called.
+        reads must be computed before the group's first sum, where the kernel is called.
+
+        Args:
+          group: the group.
+          use: the call of the sum.
+          leaves: the tensors that the sum reads.
         """
-        first = group.uses[0]
-        (first_operand,), (x,) = first.inputs, use.inputs
+        first_sum = group.uses[0]
+        (first_operand,), (operand,) = first_sum.inputs, use.inputs
         if len(group.uses) >= MAX_SUMS or group.axis != use.attrs["axis"]:
             return False
-        if not tvm_ffi.structural_equal(first_operand.ty, x.ty):
+        if not tvm_ffi.structural_equal(first_operand.ty, operand.ty):
             return False
-        large_of_group = {leaf for leaf in group.leaves if not is_broadcast(leaf, x)}
-        large = {leaf for leaf in leaves if not is_broadcast(leaf, x)}
-        is_before = all(self.order.get(leaf, -1) < self.order[first.var] for leaf in leaves)
-        return is_before and bool(large_of_group & large) and len(large_of_group | large) <= MAX_LARGE_TENSORS
+        large_of_group = {leaf for leaf in group.leaves if not is_broadcast(leaf, operand)}
+        large = {leaf for leaf in leaves if not is_broadcast(leaf, operand)}
+        is_before = all(self.order.get(leaf, -1) < self.order[first_sum.var] for leaf in leaves)
+        shares_large_tensor = bool(large_of_group & large)
+        return is_before and shares_large_tensor and len(large_of_group | large) <= MAX_LARGE_TENSORS
 
 
 def _is_column_sum(use: Use) -> bool:

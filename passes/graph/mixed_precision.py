@@ -88,10 +88,10 @@ class Mixed(Evaluation):
         return tuple(map(self.widened, super().run()))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Emits a primitive on operands cast to the 16-bit compute dtype or to float32.
+        """Emits a primitive in the 16-bit compute dtype where that is accurate enough, else in float32.
 
-        Primitives in ``NARROW``, such as matmul, run in 16 bits on float32 operands, too. Those in ``FOLLOWING`` and
-        ``TYPE_PRESERVING`` run in 16 bits if their operands have 16 bits already. All others run in float32.
+        The operands are cast accordingly. Primitives in ``NARROW``, such as matmul, run in 16 bits even if all operands
+        are float32. Primitives in ``FOLLOWING`` and ``TYPE_PRESERVING`` run in 16 bits if an operand has 16 bits already.
         """
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))

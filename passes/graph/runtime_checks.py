@@ -80,21 +80,23 @@ def _subfunctions(value: Any) -> list[str]:
 
 
 def _writes_before_end(mod: tvm.IRModule, name: str) -> bool:
-    """Returns whether a branch or loop body writes an assigned Variable before it ends, even if nothing fails.
+    """Returns whether a branch or loop body writes an assigned Variable's memory before it ends.
 
-    Assignments are written before a call of Python, and before a nested branch or loop that may fail.
+    Assignments are written before a call of Python, and before a nested branch or loop that may fail, so that they stay
+    visible if it fails.
     """
-    nested = [func for value in _calls_of(mod[name]) for func in _subfunctions(value)]
-    assigns_variables = bool(variable_memory_params(mod, mod[name]))
-    if assigns_variables and (calls_python(mod[name]) or any(_may_fail(mod, func) for func in nested)):
+    function = mod[name]
+    nested = [func for value in _calls_of(function) for func in _subfunctions(value)]
+    assigns_variables = bool(variable_memory_params(mod, function))
+    if assigns_variables and (calls_python(function) or any(_may_fail(mod, func) for func in nested)):
         return True
     return any(_writes_before_end(mod, func) for func in nested)
 
 
 def variable_memory_params(mod: tvm.IRModule, function: relax.Function) -> set[int]:
-    """Returns the indices of a branch's or loop body's parameters for the memory of Variables that the function assigns.
+    """Returns which parameters of a branch or loop body are the memory of Variables that the function assigns.
 
-    They are negative, counted from the end as in ``params[-1]``.
+    The parameters are given by negative indices, counted from the end as in ``params[-1]``.
     """
     params = list(function.params)
     memories = {param for _old, _value, *memory in _assignments(function) for param in memory}
@@ -118,34 +120,39 @@ class _Guarded(Evaluation):
         # New value and memory of each pending assignment, by the memory's `id`.
         self.pending: dict[int, tuple[Any, Any]] = {}
         # Values that may share a Variable's memory: the operands of a branch or loop body, and the results of branches
-        # and loops. Then the `id`s of the operands that are the memory of a Variable that the function assigns.
+        # and loops.
         self.operands: list[Any] = []
+        # The `id`s of the operands that are the memory of a Variable that the function assigns.
         self.memories: set[int] = set()
         # The Variable's memory that a value is a copy of, by the copy's `id`.
         self.copied_memory: dict[int, Any] = {}
-        # The expressions of the conditions that were guarded, by which another guard of the same is left out.
+        # The expressions of the conditions that have a guard already, and need no second one.
         self.checked: set[Any] = set()
         # The results of computed size that are checked after each variable.
         self.sized = sized_after(self.function)
-        if state.trace.parent is not None:
+        is_subfunction = state.trace.parent is not None
+        if is_subfunction:
             self._enter_subfunction()
 
     def _enter_subfunction(self) -> None:
-        """Prepares to re-emit a branch or loop body.
+        """Prepares to emit the bindings of a branch or loop body again.
 
-        An operand may be a Variable's memory. Another operand may be the Variable's newest value, which is pending.
+        An operand may be a Variable's memory. Another operand may be the Variable's newest value, whose assignment is
+        pending.
         """
         self.operands = list(self.values.values())
         params = list(self.function.params)
         self.memories = {id(self.values[params[i]]) for i in variable_memory_params(self.mod, self.function)}
-        for old, _, *memory in _assignments(self.function):
-            if old in self.values:
-                self._record_assignment(self.values[old], self.values[old], *(self.values[each] for each in memory))
+        for old_var, _, *memory_vars in _assignments(self.function):
+            if old_var in self.values:
+                old = self.values[old_var]
+                memory = [self.values[memory_var] for memory_var in memory_vars]
+                self._record_assignment(old, old, *memory)
 
     def record_dims(self, var: relax.Var) -> None:
         """Records a bound variable, and emits the guard that results of computed sizes fit in memory.
 
-        The guard follows the variable that gives the last unknown dim of these results.
+        The guard is emitted after the variable that defines the last unknown dim of these results.
         """
         super().record_dims(var)
         results = self.sized.get(var)
@@ -166,8 +173,10 @@ class _Guarded(Evaluation):
         if prim.guard:
             self._guard(prim.guard, inputs, attrs)
         if prim.name == "guard":
-            # Its inputs are the condition, the tensors that the message shows, and what is written if it fails.
-            inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pending_writes()]
+            # Its inputs are the condition, the tensors that the message shows, and the assignments that are written if
+            # the condition is false.
+            shown_count = attrs.get("shown", 0)
+            inputs = [*inputs[: 1 + shown_count], *self._pending_writes()]
             attrs = attrs | {"message": attrs["message"] + _user_line()}
         if prim.name == PYTHON:
             inputs = self._flush_assignments(inputs)
@@ -186,17 +195,22 @@ class _Guarded(Evaluation):
         """Emits the guards of a primitive, except guards whose condition was checked before.
 
         For example, an op and its gradient have the same guards.
+
+        Args:
+          rule: yields each guard's condition and message, and the tensors that the message shows.
+          inputs: the operands of the primitive.
+          attrs: the attributes of the primitive.
         """
-        start = len(state.trace.bindings)  # the rule emits the conditions' computation after these
+        start = len(state.trace.bindings)  # the bindings after these compute the conditions
         for ok, message, *shown in rule(*inputs, **attrs):
             expressions = _expressions(state.trace.bindings[start:])
-            check = expressions.get(ok._var) if isinstance(ok, SymbolicTensor) else None
-            if check is None or check not in self.checked:
-                self.checked.add(check)
+            condition = expressions.get(ok._var) if isinstance(ok, SymbolicTensor) else None
+            if condition is None or condition not in self.checked:
+                self.checked.add(condition)
                 bind.guard(ok, *shown, *self._pending_writes(), message=message + _user_line(), shown=len(shown))
 
     def _flush_assignments_before_control_flow(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
-        """Returns the operands of a branch or loop, after writing pending assignments to the Variables' memory.
+        """Writes pending assignments to the Variables' memory before a branch or loop; returns the new operands.
 
         In TensorFlow, an assignment stays visible if a later op fails. So, before control flow that may fail, pending
         assignments are written; values that share memory with a Variable that is written inside are copied first.
@@ -253,11 +267,12 @@ class _Guarded(Evaluation):
         """
         copies: dict[int, Any] = {}
         for memory in memories:
-            for x in self._values_sharing_memory(memory):
-                copies[id(x)] = bind.identity(x)
+            for value in self._values_sharing_memory(memory):
+                copies[id(value)] = bind.identity(value)
         for memory in memories:
-            if id(memory) in copies:
-                self.copied_memory[id(copies[id(memory)])] = memory
+            copy = copies.get(id(memory))
+            if copy is not None:
+                self.copied_memory[id(copy)] = memory
         self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
         return [copies.get(id(x), x) for x in inputs]
 
@@ -267,9 +282,11 @@ class _Guarded(Evaluation):
         In a branch or loop body these are operands. In ``main`` these are the Variable's parameter, and results of
         branches and loops.
         """
-        if state.trace.parent is None:
-            return [memory, *(x for x in self.operands if x._type == memory._type)]
-        return [x for x in self.operands if x._type == memory._type and id(x) not in self.memories]
+        same_type = [x for x in self.operands if x._type == memory._type]
+        is_main = state.trace.parent is None
+        if is_main:
+            return [memory, *same_type]
+        return [x for x in same_type if id(x) not in self.memories]
 
 
 def _expressions(bindings: Sequence[Any]) -> dict[Any, Any]:
@@ -282,11 +299,13 @@ def _expressions(bindings: Sequence[Any]) -> dict[Any, Any]:
     for binding in bindings:
         call = binding.value
         types = dialect.static_types(call.ty) if dialect.is_dialect(call) else None
-        if types is not None:
-            attrs = dialect.read(call).attrs
-            if not any(map(_is_symbolic, attrs.values())):
-                operands = [_constant(x) if isinstance(x, ir.Constant) else expressions.get(x, x) for x in call.args[:]]
-                expressions[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), types)
+        if types is None:
+            continue
+        attrs = dialect.read(call).attrs
+        if any(map(_is_symbolic, attrs.values())):
+            continue
+        operands = [_constant(x) if isinstance(x, ir.Constant) else expressions.get(x, x) for x in call.args[:]]
+        expressions[binding.var] = (call.op.name, *operands, repr(sorted(attrs.items())), types)
     return expressions
 
 

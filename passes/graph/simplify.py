@@ -50,14 +50,15 @@ class Simplified(Evaluation):
 
         Operations on constants are folded, and a rule in :data:`RULES` may rewrite the operation.
         """
-        # Some primitives exist only for gradients, which all have been taken before this pass.
-        if prim.name == "with_gradient":  # of its inputs, the first are the results
+        # Some primitives exist only for gradients, which all have been computed before this pass.
+        if prim.name == "with_gradient":  # its first inputs are the results
             return tuple(inputs[: attrs["count"]])
         if prim.name in ("recompute", "effect_recompute"):
             return attrs["forward"](*inputs)
-        if prim.name == "reloaded":  # inputs: a Variable's value at the start, the value read again
-            return inputs[1]
-        if prim.name == "recall_python":  # its last inputs are the results of the call that it stands for
+        if prim.name == "reloaded":
+            _value_at_start, current_value = inputs
+            return current_value
+        if prim.name == "recall_python":  # its last inputs are the results of the call that it replaces
             return tuple(inputs[-len(attrs["shapes"]) - 1 :])
         if attrs.get("arrays"):
             return lower_growing_loop(inputs, attrs)
@@ -93,19 +94,19 @@ class Simplified(Evaluation):
         """
         if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
             return None
-        result = prim.typed(*(x._type for x in inputs), **attrs)
-        if type(result) is not TensorType or not _is_small(result):
+        result_type = prim.typed(*(x._type for x in inputs), **attrs)
+        if type(result_type) is not TensorType or not _is_small(result_type):
             return None
         constants = [EagerTensor(constant_value(x)) for x in inputs]
         try:
             return self.constant(prim.run(constants, attrs))
-        except (ValueError, OpError):  # raised again when the program runs, as TensorFlow does
+        except (ValueError, OpError):  # the program raises it when it runs, as in TensorFlow
             return None
 
     def without_broadcasts(self, op: Operation) -> Operation:
-        """Replaces operands of an elementwise op that are results of ``broadcast_to`` by what was broadcast.
+        """Replaces operands of an elementwise op that are results of ``broadcast_to`` by the tensors before it.
 
-        The op itself broadcasts its operands.
+        This saves memory: the op itself broadcasts its operands.
         """
         if op.name not in BROADCASTING or len(op.inputs) < 2:
             return op
@@ -114,8 +115,9 @@ class Simplified(Evaluation):
         for i, x in enumerate(inputs):
             producer = self.operation_of(x)
             if producer is not None and producer.name == "broadcast_to":
-                # The result must keep its shape without the broadcast.
-                candidate = [*inputs[:i], producer.inputs[0], *inputs[i + 1 :]]
+                operand = producer.inputs[0]
+                candidate = [*inputs[:i], operand, *inputs[i + 1 :]]
+                # The result must keep its shape.
                 if shape is not None and same_shape(_broadcast_shape(candidate) or (), shape):
                     inputs = candidate
         return Operation(op.name, inputs, op.attrs)
@@ -292,12 +294,15 @@ def _merge_padding(rewriter: Simplified, op: Operation) -> Tensor | None:
     pad = rewriter.operation_of(image)
     if pad is None or pad.name != "pad":
         return None
-    zeros = _spatial_zeros(pad)
-    if zeros is None:
+    added_zeros = _spatial_zeros(pad)
+    if added_zeros is None:
         return None
-    padding = tuple((before + low, after + high) for (before, after), (low, high) in zip(op.attrs["padding"], zeros))
-    image_without_padding = pad.inputs[0]
-    return rewriter.bind_again(op.name, [image_without_padding, filter_or_cotangent], {**op.attrs, "padding": padding})
+    merged_padding = tuple(
+        (before + added_before, after + added_after)
+        for (before, after), (added_before, added_after) in zip(op.attrs["padding"], added_zeros)
+    )
+    unpadded_image = pad.inputs[0]
+    return rewriter.bind_again(op.name, [unpadded_image, filter_or_cotangent], {**op.attrs, "padding": merged_padding})
 
 
 def _spatial_zeros(pad: Operation) -> list[tuple[int, int]] | None:
@@ -348,14 +353,18 @@ def _merge_crop(rewriter: Simplified, op: Operation) -> Tensor | None:
 
 
 def _drop_gather_of_all(rewriter: Simplified, op: Operation) -> Tensor | None:
-    """Drops a gather of all slices in their order, at the indices of a range. Random numbers of maps are gathered so."""
+    """Drops a gather of all slices in their order, whose indices are ``range(size of the axis)``.
+
+    Such a gather comes from random numbers in a map over a tensor.
+    """
     x, indices = op.inputs
     producer = rewriter.operation_of(indices)
     if producer is None or producer.name != "range" or op.attrs["batch_dims"]:
         return None
-    starts_and_steps = producer.attrs["start"], producer.attrs["delta"]
-    is_of_all = starts_and_steps == (0, 1) and same_dim(producer.attrs["size"], x._type.shape[op.attrs["axis"]])
-    return x if is_of_all else None
+    start, step = producer.attrs["start"], producer.attrs["delta"]
+    axis_size = x._type.shape[op.attrs["axis"]]
+    gathers_all = (start, step) == (0, 1) and same_dim(producer.attrs["size"], axis_size)
+    return x if gathers_all else None
 
 
 def _shape_of_type(rewriter: Simplified, op: Operation) -> Tensor:
@@ -374,7 +383,7 @@ def _fold_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
 def _fold_product_of_dims(rewriter: Simplified, op: Operation) -> Tensor | None:
     """Rewrites the product of all dims of a shape, ``reduce_prod(shape(x))``, to a single dim: the size of ``x``.
 
-    The dim has the overflow check that sizes have.
+    Unlike a product of integers, a dim is checked for overflow.
 
     Args:
       rewriter: emits new operations, and knows which operation computes a tensor.

@@ -47,7 +47,11 @@ class SiteRewrite(PlannedRewrite):
 def rewrite_by_plan(mod: tvm.IRModule, kind: type[PlannedRewrite]) -> tvm.IRModule:
     """Applies a planned rewrite to each function of a module that has something to rewrite.
 
-    Values that nothing reads after that are dropped. If no function has a plan, the module is returned unchanged.
+    Values that nothing reads afterwards are removed. If no function has a plan, the module is returned unchanged.
+
+    Args:
+      mod: the module.
+      kind: the class of the rewrite. Its `plan_of` finds what to rewrite in a function.
     """
     functions = [func for func in mod.functions.values() if isinstance(func, relax.Function)]
     functions_and_plans = [(function, kind.plan_of(function)) for function in functions]
