@@ -41,21 +41,24 @@ def assign_offsets(intervals: Sequence[Interval]) -> list[int]:
     [128, 0, 128]
     """
     offsets = [0] * len(intervals)
-    assigned: list[int] = []
+    placed: list[int] = []
     largest_first = sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first))
     for index in largest_first:
         interval = intervals[index]
-        occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in assigned if interval.overlaps(intervals[i]))
+        occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in placed if interval.overlaps(intervals[i]))
         offsets[index] = _best_gap(occupied, interval.size)
-        assigned.append(index)
+        placed.append(index)
     return offsets
 
 
 def _best_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
     """Returns the offset of the smallest gap between occupied ranges that fits ``size`` bytes (best fit).
 
-    Without such a gap, the end of the last range is returned. ``occupied`` has (start, end) pairs, in any order; ranges
-    may overlap.
+    If there is no such gap, the end of the last range is returned.
+
+    Args:
+      occupied: the start and end of each range, in any order; ranges may overlap.
+      size: the number of bytes.
     """
     best_offset: int | None = None
     smallest_gap = 0

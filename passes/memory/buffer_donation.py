@@ -51,7 +51,7 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
             }
             marked.update_func(var, func.with_attrs(attrs))
         elif copies(func.body):
-            # A kernel that isn't read as stages may say, by annotated loops, that it first copies an operand.
+            # `read_kernel` doesn't understand this kernel, but annotations of its loops show that it copies an operand.
             marked.update_func(var, func.with_attr(INPLACE_PAIRS, _copied_pairs(func)))
     return marked
 
@@ -59,12 +59,12 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
 def copied_param(func: tirx.PrimFunc, kernel: Kernel | None) -> int | None:
     """Returns the position of the parameter that a kernel copies to its result, or None if it does anything else.
 
-    A copy is a single loop nest, which stores each loaded element at the same indices of a buffer of the same type. It
-    can be eliminated if the copied value is computed in the result's memory.
+    A copy is a single loop nest, which stores each loaded element at the same indices of a buffer of the same type. The
+    copy isn't needed if the copied value can be computed directly in the result's memory.
 
     Args:
       func: the kernel's function.
-      kernel: the function as stages; None if it can't be read as stages.
+      kernel: the stages (loop nests) that `read_kernel` found in the function, or None if it didn't understand them.
     """
     if kernel is None or len(kernel.stages) != 1:
         return None
@@ -132,16 +132,17 @@ class _StageAccess(NamedTuple):
 def _access_of(stage: Stage | Opaque) -> _StageAccess:
     """Returns which buffer a stage of a kernel writes, and which buffers it reads.
 
-    For each buffer that is read, the result says whether only the element is read that the stage writes. An opaque stage
-    (a loop nest that isn't understood) may read any element, and write any buffer.
+    For each buffer that is read, the result says whether the stage reads only the element that it writes. An opaque
+    stage (a loop nest that isn't understood) may read any element, and write any buffer.
     """
     if isinstance(stage, Opaque):
         return _StageAccess(None, dict.fromkeys(variables(stage.body), False))
     reads_only_written_element: dict[Any, bool] = {}
     for load in stage.loads:
         # A reduction reads more elements than it writes.
-        is_own_element = not stage.reduce and is_elementwise_load(load, stage)
-        reads_only_written_element[load.source] = is_own_element and reads_only_written_element.get(load.source, True)
+        is_written_element = not stage.reduce and is_elementwise_load(load, stage)
+        previous = reads_only_written_element.get(load.source, True)
+        reads_only_written_element[load.source] = is_written_element and previous
     return _StageAccess(stage.buffer, reads_only_written_element)
 
 
@@ -157,7 +158,8 @@ def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
     Buffers computed from ``source`` count as ``source``, since their stages may be inlined into later ones. No stage
     after the one that writes ``output`` may read them: it could see new values.
     """
-    computed_from_source, output_is_written = {source}, False
+    computed_from_source = {source}
+    output_is_written = False
     for stage in stages:
         reads = [is_local for buffer, is_local in stage.reads.items() if buffer in computed_from_source]
         if reads and (output_is_written or not all(reads)):
@@ -173,7 +175,7 @@ def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
 def copies(body: Any) -> list[tuple[Any, Any]]:
     """Returns the buffers ``(output, source)`` of each loop nest that is annotated as an elementwise copy.
 
-    After scheduling, the loops' indices alone don't show that each element is copied to the same indices.
+    The annotation is needed: after scheduling, the loops' indices no longer show that a loop nest is such a copy.
     """
     pairs: list[tuple[Any, Any]] = []
 
@@ -181,11 +183,11 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
         if isinstance(store.value, TensorLoad):
             pairs.append((store.buffer, store.value.source))
 
-    def visit(loop: tirx.For) -> None:
+    def add_pairs_of_copy(loop: tirx.For) -> None:
         if COPY in loop.annotations:
             structural_walk(loop.body, (tirx.BufferStore, add_pair))
 
-    structural_walk(body, (tirx.For, visit))
+    structural_walk(body, (tirx.For, add_pairs_of_copy))
     return pairs
 
 
@@ -196,8 +198,9 @@ def without_copies(body: Any, output: Any) -> Any:
     """
 
     def without_copy(loop: tirx.For) -> Any:
+        """Replaces a loop that is such a copy by an empty statement."""
         is_copy = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
-        return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop  # evaluating 0 does nothing
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop
 
     return structural_map(body, (tirx.For, without_copy))
 
@@ -239,24 +242,24 @@ def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
 
 
 def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
-    """Removes copies of values that nothing but the copy reads: the value is computed in the copy's memory instead.
+    """Removes copies of values that only the copy reads: the value is computed in the copy's memory instead.
 
-    Such copies are assignments that no kernel could be fused with.
+    Such copies come from assignments that weren't fused with another kernel.
     """
     analysis = _AliasAnalysis(mod, main)
     values = [binding.value for binding in analysis.bindings]
     uses = Counter(var for value in (*values, main.body.body) for var in variables(value))
-    copies_at: set[int] = set()
-    sources: dict[Any, Any] = {}
+    copy_positions: set[int] = set()
+    source_of_destination: dict[Any, Any] = {}
     for position in range(len(analysis.bindings)):
         for destination, source in analysis.last_copy(position, uses):
-            copies_at.add(position)
-            sources[destination] = source
+            copy_positions.add(position)
+            source_of_destination[destination] = source
     out = Bindings()
     for position, binding in enumerate(analysis.bindings):
-        if position not in copies_at and binding.var not in sources:
-            out.rebind(binding, _replaced(binding.value, sources))
-    return out.function(main, _replaced(main.body.body, sources))
+        if position not in copy_positions and binding.var not in source_of_destination:
+            out.rebind(binding, _replaced(binding.value, source_of_destination))
+    return out.function(main, _replaced(main.body.body, source_of_destination))
 
 
 def _replaced(expr: Any, replacements: dict[Any, Any]) -> Any:
@@ -285,9 +288,9 @@ class _AliasAnalysis:
     """Alias analysis of ``main``'s straight-line code: when each value is written and last read, and what may fail."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
-        """Records where the bindings of ``main`` write and last use each variable, and where one last may fail.
+        """Analyzes which bindings of ``main`` write each variable, use it last, and fail.
 
-        Positions count the bindings. ``aliases`` has the parameters whose memory a variable may share.
+        Bindings are given by their positions.
         """
         self.mod = mod
         self.main = main
@@ -295,7 +298,9 @@ class _AliasAnalysis:
         self.values = {binding.var: binding.value for binding in self.bindings}
         self.last_use: dict[Any, int] = {}
         self.writes: dict[Any, list[int]] = {}
+        # The parameters whose memory each variable may share.
         self.aliases: dict[Any, set[Any]] = {param: {param} for param in main.params}
+        # The last binding that may raise an error, or -1.
         self.last_failure = -1
         for position, binding in enumerate(self.bindings):
             self._record(position, binding)
@@ -309,15 +314,15 @@ class _AliasAnalysis:
         value = binding.value
         is_kernel = self._called_kernel(binding.value) is not None
         destinations = self._destinations(value)
-        # A kernel without results is there for its effect: it may raise, as a guard's does.
+        # A kernel without results is called for its effect: it may raise an error, as a guard does.
         if (is_kernel and not destinations) or self._may_fail(value):
             self.last_failure = position
         self._record_use(position, value)
         if not is_kernel:
-            used = [self.aliases.get(variable, set()) for variable in variables(value)]
-            self.aliases[binding.var] = set().union(*used)
-        for out in destinations:
-            self.writes.setdefault(out, []).append(position)
+            aliases_of_operands = [self.aliases.get(variable, set()) for variable in variables(value)]
+            self.aliases[binding.var] = set().union(*aliases_of_operands)
+        for destination in destinations:
+            self.writes.setdefault(destination, []).append(position)
 
     def _record_use(self, position: int, value: Any) -> None:
         """Records a use, at a binding's position, of the variables in a value and of the parameters they may alias."""
@@ -423,12 +428,12 @@ class _AliasAnalysis:
         return {self.bindings[self.writes[var][0]].value.op for var in donated}
 
     def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yields the destination and the source of a kernel call that copies a value that nothing else reads.
+        """Yields the destination and the source if a binding is a kernel call that only copies its source.
 
-        The kernel that computes the value can then write to the destination.
+        Nothing else may read the source. The kernel that computes it can then write to the destination directly.
 
         Args:
-          position: the position of the call among the bindings.
+          position: the position of the binding.
           uses: how often each variable is used.
         """
         call = self.bindings[position].value
@@ -446,30 +451,34 @@ class _AliasAnalysis:
             yield destination, source
 
     def redundant_copies(self, donations: dict[Any, Any]) -> Iterator[tuple[int, int]]:
-        """Finds kernel calls that copy a donated parameter, although the result takes the parameter's memory.
+        """Finds kernel calls that copy a donated parameter to a result which is computed in the parameter's memory.
 
-        Such a copy does nothing. Kernels are passed their results as arguments. Yields the position of the call among
-        the bindings, and the position of the result among the call's arguments.
+        Such a copy does nothing. Yields the position of the call among the bindings, and the position of the result
+        among the call's arguments (kernels are passed their results as arguments).
 
         Args:
           donations: the parameter whose memory each value takes.
         """
-        for var, param in donations.items():
+        for var, donated_param in donations.items():
             (position,) = self.writes[var]  # `is_safe` donates memory only to values that are written once
             call = self.bindings[position].value
             kernel = self._called_kernel(call)
-            output = next(i for i, arg in enumerate(call.args) if arg.same_as(var))
+            output = next(i for i, argument in enumerate(call.args) if argument.same_as(var))
             output_param = kernel.params[output]
-            donated_params = [p for p, arg in zip(kernel.params, call.args) if param in self.aliases.get(arg, ())]
+            params_in_donated_memory = [
+                kernel_param
+                for kernel_param, argument in zip(kernel.params, call.args)
+                if donated_param in self.aliases.get(argument, ())
+            ]
             copied_to_output = [source for out, source in copies(kernel.body) if out.same_as(output_param)]
-            if any(source in donated_params for source in copied_to_output):
+            if any(source in params_in_donated_memory for source in copied_to_output):
                 yield position, output
 
 
 def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[int, ir.GlobalVar]) -> relax.Function:
     """Returns ``main`` with the donated values computed in the memory of parameters.
 
-    A training step then updates its Variables where they lie, and needs no second copy of them.
+    A training step then updates its Variables in place, and needs no second copy of them.
 
     Args:
       main: the function.
@@ -478,6 +487,7 @@ def _rewritten(main: relax.Function, donations: dict[Any, Any], variants: dict[i
     """
 
     def in_donated_memory(expr: Any) -> Any:
+        """Replaces donated values in an expression by the parameters whose memory they take."""
         return structural_map(expr, (ir.Var, lambda var: donations.get(var, var)))
 
     out = Bindings()

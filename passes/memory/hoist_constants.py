@@ -36,7 +36,7 @@ def hoist(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
-    """Keeps kernels on constants, if their results are small, out of the groups that FuseOps fuses.
+    """Prevents FuseOps from fusing kernels that compute small values from constants into the kernels that read them.
 
     A fused kernel would compute such a value again for each element of its own result. FuseOps groups only dataflow
     variables, so these values are bound to variables that are outputs of dataflow blocks.
@@ -122,13 +122,14 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     constants = _constant_values(main)
     positions_by_kernel: dict[Any, list[set[int]]] = defaultdict(list)
     for binding in _kernel_calls(main):
-        name, operands = binding.value.args
-        positions_by_kernel[name].append({i for i, x in enumerate(operands.fields) if x in constants})
+        kernel, operands = binding.value.args
+        constant_positions = {i for i, operand in enumerate(operands.fields) if operand in constants}
+        positions_by_kernel[kernel].append(constant_positions)
     marked = mod.clone()
-    for name, positions_by_call in positions_by_kernel.items():
+    for kernel, positions_by_call in positions_by_kernel.items():
         common = sorted(set.intersection(*positions_by_call))
-        if common and name not in called_elsewhere(mod):
-            marked.update_func(name, mod[name].with_attr(CONSTANT_OPERANDS, common))
+        if common and kernel not in called_elsewhere(mod):
+            marked.update_func(kernel, mod[kernel].with_attr(CONSTANT_OPERANDS, common))
     return marked
 
 
@@ -148,9 +149,13 @@ def kernels_on_constants(mod: tvm.IRModule) -> set[Any]:
 
 
 def called_elsewhere(mod: tvm.IRModule, entries: Sequence[str] = ("main",)) -> set[Any]:
-    """Returns the global variables that functions other than ``entries`` call, such as bodies of loops and branches.
+    """Returns the functions and kernels that functions other than ``entries`` call, such as bodies of loops.
 
     Work on constants isn't moved out of such functions.
+
+    Args:
+      mod: the module.
+      entries: the names of the entry functions.
     """
     called: set[Any] = set()
     for name, func in mod.functions_items():
@@ -188,12 +193,11 @@ class _Hoist:
         for binding in bindings_of(self.main.body):
             self._distribute(binding)
         used = _variables([binding.value for binding in self.after.bindings])
-        needed = [binding.var for binding in self.before.bindings if binding.var in used]
-        self._add_prepare(needed)
+        prepared = [binding.var for binding in self.before.bindings if binding.var in used]
+        self._add_prepare(prepared)
         main = self.after.function(self.main)
-        params = [*main.params, *needed]
-        body = main.body
-        self.mod["main"] = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs, main.span)
+        params = [*main.params, *prepared]
+        self.mod["main"] = relax.Function(params, main.body, main.ret_ty, main.is_pure, main.attrs, main.span)
         return self.mod
 
     def _distribute(self, binding: relax.VarBinding) -> None:
@@ -206,9 +210,9 @@ class _Hoist:
         if not is_kernel_call(call):
             self.after.rebind(binding, call)
         elif binding.var in self.constant_values:
-            name = call.args[0]
-            # A schedule that comes later packs nothing: the kernel runs only once.
-            self.mod.update_func(name, self.mod[name].without_attr(CONSTANT_OPERANDS))
+            kernel = call.args[0]
+            # The kernel runs only once, so that a later schedule must not pack its operands in advance.
+            self.mod.update_func(kernel, self.mod[kernel].without_attr(CONSTANT_OPERANDS))
             self.before.bind(binding.var, call)
         else:
             self.after.bind(binding.var, self._with_packs(call))
@@ -252,14 +256,17 @@ class _Hoist:
           inputs: the number of its inputs; its outputs follow them.
         """
         func = self.mod[name]
-        packing, remainder = _split_packing(func, {func.params[i] for i in constant_operands(func)})
-        if not packing:
+        constants = {func.params[i] for i in constant_operands(func)}
+        statements_by_copy, remainder = _split_packing(func, constants)
+        if not statements_by_copy:
             return name, []
-        packs = [self._pack(name, func, buffer, statements) for buffer, statements in packing.items()]
-        params = [*func.params[:inputs], *packing, *func.params[inputs:]]
-        # The remainder takes the kernel's name.
+        packs = [
+            self._pack(name, func, packed_copy, statements) for packed_copy, statements in statements_by_copy.items()
+        ]
+        params = [*func.params[:inputs], *statements_by_copy, *func.params[inputs:]]
+        # The remainder gets the kernel's name.
         del self.mod[name]
-        kernel = _with_shifted_pairs(_build_kernel(func, params, remainder), len(packing))
+        kernel = _with_shifted_pairs(_build_kernel(func, params, remainder), len(statements_by_copy))
         return self._add(name.name_hint, kernel), packs
 
     def _pack(self, name: ir.GlobalVar, func: tirx.PrimFunc, buffer: tirx.Var, statements: list[tirx.Stmt]) -> _Pack:
@@ -267,13 +274,14 @@ class _Hoist:
 
         Args:
           name: the name of the kernel ``func``, whose statements are used.
+          func: the kernel that reads the packed copy.
           buffer: the packed copy.
           statements: the statements of ``func`` that fill the copy.
         """
         used = _variables(statements)
         reads = [i for i, param in enumerate(func.params) if param in used]
         params = [*(func.params[i] for i in reads), buffer]
-        # Name and attributes have nothing of the kernel `func`, so that equal packing kernels have the same code.
+        # The name and attributes don't depend on `func`, so that equal packing kernels have equal code.
         attrs = tvm.ir.make_node("ir.DictAttrs", **{SCHEDULED: True, "tirx.noalias": True})
         kernel = self._add("pack", _build_kernel(func, params, statements, attrs))
         shape = relax.ShapeExpr([tirx.IntImm("int64", int(extent)) for extent in buffer.ty.shape])

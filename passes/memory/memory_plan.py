@@ -65,6 +65,7 @@ class _Planner:
         Values with disjoint lifetimes share memory. Each called function has a part of the arena among the values.
 
         Args:
+          func: the function.
           returns_flag: whether the function is a loop's condition, whose result may be in the arena, too.
         """
         lifetimes = Lifetimes(self.mod, func, returns_flag)
@@ -74,15 +75,16 @@ class _Planner:
         # A called function needs its part only while it runs.
         intervals += [Interval(position, position, size) for position, _, size in parts]
         offsets = assign_offsets(intervals)
-        size = extent(intervals, offsets)
-        if not size:
+        arena_size = extent(intervals, offsets)
+        if not arena_size:
             return func
-        part_offsets = {callee: offset for (_, callee, _), offset in zip(parts, offsets[len(allocations) :])}
+        allocation_offsets, callee_offsets = offsets[: len(allocations)], offsets[len(allocations) :]
+        part_offsets = {callee: offset for (_, callee, _), offset in zip(parts, callee_offsets)}
         value_offsets = {}
-        for allocation, offset in zip(allocations, offsets):
+        for allocation, offset in zip(allocations, allocation_offsets):
             for var in (allocation, *lifetimes.views.get(allocation, ())):
                 value_offsets[var] = offset
-        attrs = {ARENA_SIZE: size, ARENA_PARTS: part_offsets, PEAK_LIVE_BYTES: peak_live_bytes(intervals)}
+        attrs = {ARENA_SIZE: arena_size, ARENA_PARTS: part_offsets, PEAK_LIVE_BYTES: peak_live_bytes(intervals)}
         return _rewritten(func, value_offsets, lifetimes).with_attrs(attrs)
 
     def _size(self, name: str) -> int:
@@ -121,7 +123,7 @@ class Lifetimes:
         its own memory.
         """
         escaping = set(variables(func.body.body))
-        # From last to first, so that it is known whether an alias escapes before what it stands for.
+        # In reverse order: an alias (a binding to another variable) comes after the variable, and escapes with it.
         for binding in reversed(self.bindings):
             value = binding.value
             if isinstance(value, relax.Var):
@@ -138,7 +140,7 @@ class Lifetimes:
     def _extend_lifetimes(self, position: int, binding: relax.VarBinding) -> None:
         """Extends the lifetimes of the allocations that a binding uses up to the binding's position.
 
-        A binding that allocates a tensor starts no lifetime: that begins with the first use.
+        The lifetime of an allocated tensor begins with its first use, and not with the allocation.
         """
         value = binding.value
         if is_allocation(value):
@@ -147,7 +149,7 @@ class Lifetimes:
                 self._sizes[binding.var] = size
                 self._aliased_allocations[binding.var] = [binding.var]
             return
-        # A view lives as long as its operand's memory is used through it.
+        # The memory of a view's operand must live as long as the view is used.
         if self._is_view(value):
             self._add_view(position, *value.args)
             return
@@ -175,8 +177,12 @@ class Lifetimes:
     def _add_view(self, position: int, source: Any, result: Any) -> None:
         """Records that the result of a reshape is a view of ``source``; extends the lifetime of the source's memory.
 
-        ``position`` is the position of the reshape among the bindings. As long as the view is used, no other value may
-        take this memory.
+        While the view is used, no other value may take this memory.
+
+        Args:
+          position: the position of the reshape among the bindings.
+          source: the reshaped tensor.
+          result: the variable of the result.
         """
         (allocation,) = self._aliased_allocations[source]
         self.intervals[allocation] = self.intervals[allocation]._replace(last=position)
@@ -239,8 +245,13 @@ def bytes_of(ty: relax.TensorType) -> int | None:
 def _rewritten(func: relax.Function, offsets: dict[Any, int], lifetimes: Lifetimes) -> relax.Function:
     """Replaces the planned allocations of a function by tensors at offsets in the arena (one block of memory).
 
-    Reshapes are dropped where their results are views of their operands' memory. Calls then need one block of memory
-    instead of an allocation for each tensor.
+    A call of the function then needs one block of memory, instead of an allocation for each tensor. Reshapes are dropped
+    if their results are views of their operands' memory.
+
+    Args:
+      func: the function.
+      offsets: the offset of each planned value, by the value's variable.
+      lifetimes: the lifetimes of the function's values.
     """
     out = Bindings()
     for position, binding in enumerate(lifetimes.bindings):
