@@ -33,7 +33,8 @@ class Sized(NamedTuple):
 def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
     """Returns the results whose sizes the program computes, which need a run-time check that they can be allocated.
 
-    Results are grouped by the variable after which their size is known: the one that defines the last of their dims.
+    The results are grouped by the variable after which their sizes are known: the last variable that defines one of
+    their symbolic dims.
     """
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     computed_dims = {binding.var for binding in bindings if _computes_dims(binding.value)}
@@ -66,9 +67,9 @@ def _sized_results(binding: Any) -> list[Sized]:
     call, result_type = binding.value, binding.var.ty
     if not dialect.is_dialect(call) or _computes_dims(call):
         return []
-    op = dialect.read(call).primitive.tf_name
+    op_name = dialect.read(call).primitive.tf_name
     types = result_type.fields if isinstance(result_type, relax.TupleType) else [result_type]
-    return [_sized_type(op, ty) for ty in types if isinstance(ty, relax.TensorType) and ty.shape is not None]
+    return [_sized_type(op_name, ty) for ty in types if isinstance(ty, relax.TensorType) and ty.shape is not None]
 
 
 def _sized_type(op: str, ty: relax.TensorType) -> Sized:

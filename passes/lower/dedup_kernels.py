@@ -12,7 +12,10 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """Deduplicates kernels (identical code folding): all calls of kernels of equal structure call the first, compiled once."""
+    """Removes duplicate kernels: all calls of kernels of equal structure call the first of them.
+
+    It is compiled only once (identical code folding).
+    """
     replacements = _duplicates(mod)
     if not replacements:
         return mod

@@ -29,7 +29,10 @@ Chain = Sequence[Any]
 
 
 def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
-    """Fuses the convolutions of every chain in ``main`` into one kernel; kernels aren't scheduled yet."""
+    """Fuses each chain of convolutions in ``main`` into one kernel, if this is profitable on the target.
+
+    The kernels aren't scheduled yet.
+    """
     cpu = CpuTarget.of(target)
     calls_of_main = _KernelCalls(mod)
     builder = relax.BlockBuilder(mod)
@@ -73,8 +76,8 @@ class _KernelCalls:
     def chains(self, target: CpuTarget) -> Iterator[Chain]:
         """Yields chains of convolutions that may be fused: a depthwise convolution with its neighbors, longest first.
 
-        A tensor between two of the convolutions must exceed the cache; otherwise separate kernels lose nothing. A chain
-        has at most one convolution before the depthwise one, and one after it.
+        A chain has at most one convolution before the depthwise one, and one after it. A tensor between two of the
+        convolutions must exceed the cache; otherwise fusing saves no memory traffic.
         """
         min_bytes = SHARE_OF_LEVEL2 * target.level2_bytes
         for depthwise in self.kernel_calls.values():
@@ -104,8 +107,11 @@ class _KernelCalls:
         """
         kernel = read_kernel(self.mod[binding.value.args[0]])
         stages = [] if kernel is None else kernel.stages
-        contractions = [stage for stage in stages if not isinstance(stage, Stage) or stage.reduce]
-        return len(contractions) == 1 and isinstance(contractions[0], Stage) and test(contractions[0])
+        not_elementwise = [stage for stage in stages if not isinstance(stage, Stage) or stage.reduce]
+        if len(not_elementwise) != 1:
+            return False
+        (contraction,) = not_elementwise
+        return isinstance(contraction, Stage) and test(contraction)
 
 
 def _is_depthwise(stage: Stage) -> bool:
@@ -135,18 +141,22 @@ def _shared_function(
     Chains of the same kernels share a function.
 
     Args:
+      mod: the module with the kernels.
+      builder: adds the function to the module.
+      chain: the bindings of the kernel calls.
       known: the functions already made, by the kernels and operands of a chain.
+      target: the CPU.
     """
     operands = _outside_operands(chain)
     results = [binding.var for binding in chain]
     kernel_names = [binding.value.args[0].name_hint for binding in chain]
-    # Which operand or earlier result each kernel's operands are.
+    # For each kernel, the indices of its operands among the chain's operands and earlier results.
     connections = [tuple(_operand_index(x, operands, results) for x in _operands(binding)) for binding in chain]
     key = tuple(zip(kernel_names, connections, strict=True))
     if key not in known:
         function = _chain_function(chain, operands)
         kernel = read_kernel(_fused_kernel(mod, function, chain))
-        # Only in bands, blocks of rows that pass through the whole chain, does fusing save memory traffic.
+        # Fusing saves memory traffic only if blocks of rows ("bands") can pass through the whole chain.
         is_profitable = kernel is not None and bands_of(inline_stages(kernel), kernel, target) is not None
         known[key] = builder.add_func(function, f"{kernel_names[0]}_chain") if is_profitable else None
     return known[key]
@@ -187,8 +197,8 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
 def _fused_kernel(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> tirx.PrimFunc:
     """Runs FuseTIR on the function that computes a chain of kernel calls, and returns the fused kernel.
 
-    The function and its kernels are put in a module of their own, with a ``main`` that calls the function. The pass is
-    tried on this module: the program changes only if fusing is profitable.
+    The program's module isn't changed, since fusing may turn out not to be profitable. The pass runs on a new module
+    with the function, its kernels, and a ``main`` that calls the function.
     """
     kernels = [binding.value.args[0] for binding in chain]
     builder = relax.BlockBuilder(tvm.IRModule({kernel: mod[kernel] for kernel in kernels}))

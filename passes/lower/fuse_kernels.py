@@ -89,11 +89,12 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
     new_symbols: list[tuple[Any, tirx.Var]] = []
     result: list[Any] = []
     for ty in types:
-        are_bound = list(_are_bound(bound_symbols, ty))
-        if isinstance(ty, relax.TensorType) and not all(are_bound):
-            dims: list[Any] = []
-            for dim, is_bound in zip(_dims_of(ty), are_bound):
-                dims.append(dim if is_bound else _symbol_for(dim, new_symbols))
+        dims_are_bound = list(_are_bound(bound_symbols, ty))
+        if isinstance(ty, relax.TensorType) and not all(dims_are_bound):
+            dims = [
+                dim if is_bound else _symbol_for(dim, new_symbols)
+                for dim, is_bound in zip(_dims_of(ty), dims_are_bound)
+            ]
             ty = relax.TensorType(dims, ty.dtype, ty.vdevice)
         result.append(ty)
     return result
@@ -102,8 +103,11 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
 def _symbol_for(dim: Any, symbols: list[tuple[Any, tirx.Var]]) -> tirx.Var:
     """Returns the symbol that replaces a dim expression, the same one for equal expressions.
 
-    ``symbols`` has the expressions that already have a symbol; a new one is added. TVM then knows that the sizes of
-    several parameters are equal.
+    By equal symbols, TVM knows that the sizes of several parameters are equal.
+
+    Args:
+      dim: the expression.
+      symbols: the expressions that already have a symbol, with the symbol; a new pair is appended.
     """
     for known, symbol in symbols:
         if tvm_ffi.structural_equal(dim, known):

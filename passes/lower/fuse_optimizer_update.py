@@ -66,9 +66,9 @@ class _MainCalls:
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
         """Records the kernel calls in ``main``, and which values are new values of Variables.
 
-        From these it finds the updates of Variables that can be fused.
-
         Args:
+          mod: the module.
+          main: its function ``main``.
           pairs: the positions of an output of ``main`` and of the Variable's parameter that the output updates.
         """
         self.calls: dict[Any, KernelCall] = {}
@@ -78,12 +78,16 @@ class _MainCalls:
         copied_operands: dict[Any, int | None] = {}
         for block_index, block in enumerate(main.body.blocks):
             self.starts.append(len(self.positions_of))
+            is_dataflow = isinstance(block, relax.DataflowBlock)
             for binding in block.bindings:
-                self._add(mod, block_index, isinstance(block, relax.DataflowBlock), binding, copied_operands)
+                self._add(mod, block_index, is_dataflow, binding, copied_operands)
         self._record_readers(main.body.body)
         results = _results(main)
         updated = {results[output]: main.params[parameter] for output, parameter in pairs}
-        self.updated = {x: param for x, param in updated.items() if tvm_ffi.structural_equal(x.ty, param.ty)}
+        # The parameter of the Variable that each value updates.
+        self.updated = {
+            value: param for value, param in updated.items() if tvm_ffi.structural_equal(value.ty, param.ty)
+        }
 
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
@@ -91,8 +95,10 @@ class _MainCalls:
         """Records a binding of ``main``, and adds it to ``calls`` if it calls a kernel with one result.
 
         Args:
+          mod: the module with the kernels.
           block: the number of the binding's block.
           is_dataflow: whether this is a dataflow block; calls in other blocks aren't added.
+          binding: the binding.
           known: earlier results of `copied_param`, by the kernel's name.
         """
         position = len(self.positions_of)
@@ -125,7 +131,7 @@ class _MainCalls:
             is_scalar = not call.binding.var.ty.ndim
             if not is_scalar or var in self.updated:
                 continue
-            # What isn't bound in `main` is a parameter.
+            # A variable that isn't bound in `main` is a parameter.
             if all(operand in scalars or operand not in self.positions_of for operand in call.operands):
                 scalars.add(var)
         return scalars
@@ -161,8 +167,8 @@ class _MainCalls:
         """Returns the variables of the elementwise calls by which a value is computed.
 
         The search starts at the call that computes ``var``, and follows operands backwards. It ends at calls that
-        aren't elementwise, or whose result has another shape. These calls run over the same elements, and can be one
-        loop.
+        aren't elementwise, or whose result has another shape. The calls found have the same iteration space, and can
+        be fused into one loop.
         """
         worklist = [var]
         seen = set()
@@ -179,8 +185,8 @@ class _MainCalls:
     def _without_stored_intermediates(self, group: set[Any]) -> set[Any]:
         """Removes from a group of calls those with a reader outside the group, except for new values of Variables.
 
-        The result of such a call would have to be stored. A removed call may itself read another call's result, so the
-        search is repeated.
+        The result of such a call would have to be stored. A removed call may itself read another call's result, which
+        then has a reader outside the group. So the search is repeated until no call is removed.
         """
         while True:
             positions = {self.calls[var].position for var in group}
@@ -193,13 +199,14 @@ class _MainCalls:
     def _gradient_reduction(self, group: set[Any]) -> set[Any]:
         """Returns the reduction or contraction that computes the gradient of an update, as a set of one variable.
 
-        Nothing but the calls in ``group`` may read the gradient. The set is empty if there are several such reductions:
-        they couldn't all keep their results in registers until the update.
+        Only the calls in ``group`` may read the gradient. The set is empty if there are several such reductions: the
+        results of all of them couldn't stay in registers until the update.
         """
         positions = {self.calls[var].position for var in group}
         operands = {x for var in group for x in self.calls[var].operands if x in self.calls}
 
         def can_be_fused(operand: Any) -> bool:
+            """Returns whether a call is a reduction that only the group reads, of the group's shape and block."""
             call = self.calls[operand]
             if call.pattern not in _REDUCTIONS or not positions.issuperset(self.readers[operand]):
                 return False
@@ -239,18 +246,21 @@ class _Update:
 
     @property
     def sort_key(self) -> SortKey:
-        """The fused call's sort key among the bindings of its block.
+        """The sort key that gives the fused call's place among the bindings of its block.
 
         The call must follow its operands, and all other readers of the Variables whose memory the results take.
         """
         main = self.main_calls
-        must_precede = [main.positions_of[x] for x in self.operands if x in main.positions_of and x not in main.early]
+        operand_positions = [
+            main.positions_of[x] for x in self.operands if x in main.positions_of and x not in main.early
+        ]
+        reader_positions: list[int] = []
         for call in self.calls:
             if call.var in main.updated:
                 readers_of_variable = main.readers.get(main.updated[call.var], ())
-                must_precede += [position for position in readers_of_variable if position not in self.positions]
+                reader_positions += [position for position in readers_of_variable if position not in self.positions]
         last_call = self.calls[-1].position
-        predecessors = [position for position in must_precede if position < last_call]
+        predecessors = [position for position in (*operand_positions, *reader_positions) if position < last_call]
         # Without predecessors, the call comes before the block's first binding, and after the scalars in `early`.
         before_block = main.starts[self.calls[0].block] - 1
         return max([before_block, *predecessors]), _FUSED_CALL
@@ -285,13 +295,18 @@ class _Update:
     def replacement(self, function: ir.GlobalVar) -> list[Any]:
         """Returns the bindings that replace the update's calls in ``main``: the call of ``function``, then each result.
 
-        ``function`` is the global variable of :meth:`grouped_function`. The results keep their variables.
+        The results keep their variables.
+
+        Args:
+          function: the global variable of :meth:`grouped_function`.
         """
         types = relax.TupleType([old.var.ty for old in self.results])
         call = relax.Call(function, self.operands, span=self.calls[-1].binding.value.span, ret_ty=types)
-        binding = relax.VarBinding(relax.Var("update", types), call)
-        items = [relax.VarBinding(old.var, relax.TupleGetItem(binding.var, i)) for i, old in enumerate(self.results)]
-        return [binding, *items]
+        call_binding = relax.VarBinding(relax.Var("update", types), call)
+        result_bindings = [
+            relax.VarBinding(old.var, relax.TupleGetItem(call_binding.var, i)) for i, old in enumerate(self.results)
+        ]
+        return [call_binding, *result_bindings]
 
 
 def _with_operands(call: Any, operands: list[Any]) -> Any:

@@ -29,12 +29,12 @@ class BuiltKernel(NamedTuple):
 def build_kernel(compute: Callable[..., Any], *inputs: ir.Expr, **attrs: Any) -> BuiltKernel:
     """Builds the kernel of a primitive's call.
 
-    The kernel has symbolic sizes of its own in place of the caller's. Sizes that no tensor's shape gives directly, for
-    example the size of a new tensor, are parameters of the kernel behind its tensors.
+    The kernel has its own symbolic sizes in place of the caller's. Sizes that aren't a dim of any tensor, for example
+    the size of a new tensor, become parameters of the kernel after its tensors.
 
     Args:
       compute: returns the TE tensor or tensors that the kernel computes, for TE tensors and attributes.
-      inputs: the call's operands: tensors, and maybe a shape, for which `compute` gets a list of sizes.
+      inputs: the call's operands: tensors, or a shape, for which `compute` gets a list of sizes.
       attrs: the attributes; sizes in them, also in nested tuples, may be symbolic.
     """
     builder = _Builder()
@@ -47,13 +47,13 @@ class _Builder:
     """The tensors and symbolic sizes of one kernel."""
 
     def __init__(self) -> None:
-        """Begins a kernel.
+        """Starts a kernel without operands.
 
         Attributes:
           sizes: the kernel's symbolic size for each one of the caller.
           tensors: the kernel's operands that are tensors.
-          arguments: what the caller passes for them.
-          used: the sizes that the call passes otherwise than in a tensor's shape.
+          arguments: the values that the caller passes for these operands.
+          used: the sizes in shape operands and attributes, which may occur in no tensor's shape.
         """
         self.sizes: dict[ir.Var, tirx.Var] = {}
         self.tensors: list[te.Tensor] = []
@@ -61,16 +61,16 @@ class _Builder:
         self.used: list[ir.Expr] = []
 
     def operand(self, value: ir.Expr) -> te.Tensor | list[ir.Expr]:
-        """Returns what stands for an operand in the kernel: a TE tensor, or the sizes of a shape."""
+        """Converts an operand of the call for the kernel: returns a TE tensor, or the sizes of a shape."""
         if isinstance(value.ty, relax.ShapeType):
             return [self.size(size) for size in value.values]
         for size in value.ty.shape.values:
             self._rename_symbols(size)
         position = len(self.tensors)
-        letter = (
-            string.ascii_uppercase[position] if position < len(string.ascii_uppercase) else f"tensor_input_{position}"
-        )
-        tensor = te_tensor(value, self.sizes, value.name if isinstance(value, relax.Var) else letter)
+        letters = string.ascii_uppercase
+        default_name = letters[position] if position < len(letters) else f"tensor_input_{position}"
+        name = value.name if isinstance(value, relax.Var) else default_name
+        tensor = te_tensor(value, self.sizes, name)
         self.tensors.append(tensor)
         self.arguments.append(value)
         return tensor
@@ -96,11 +96,11 @@ class _Builder:
     def kernel(self, results: list[te.Tensor]) -> BuiltKernel:
         """Returns the kernel that computes TE tensors, and what its caller passes to it."""
         sizes_of_tensors = [size for tensor in (*self.tensors, *results) for size in tensor.shape]
-        # The memory for results is passed, too, so that their shapes also give sizes.
-        given = {size for size in sizes_of_tensors if isinstance(size, ir.Var)}
-        passed = [symbol for symbol in _symbols([*sizes_of_tensors, *self.used]) if symbol not in given]
+        # The kernel can read these symbols from the shapes of its tensors. The results are passed as tensors, too.
+        dims_of_tensors = {size for size in sizes_of_tensors if isinstance(size, ir.Var)}
+        passed = [symbol for symbol in _symbols([*sizes_of_tensors, *self.used]) if symbol not in dims_of_tensors]
         function = create_prim_func([*self.tensors, *passed, *results], "int64").without_attr("global_symbol")
-        # `compute` may also use symbols of the caller that no operand or attribute has: they stay as they are.
+        # `compute` may also use symbols of the caller that no operand or attribute has. These aren't renamed.
         callers_sizes = {own: symbol for symbol, own in self.sizes.items()}
         arguments = [*self.arguments, *(callers_sizes.get(symbol, symbol) for symbol in passed)]
         types = [

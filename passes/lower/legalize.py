@@ -233,7 +233,7 @@ def with_loop_results(mod: tvm.IRModule) -> tvm.IRModule:
 
     A condition returns its boolean instead of a tuple. A body returns a tuple that isn't bound to a variable.
     """
-    # Conditions and bodies alternate.
+    # `loop_parts` returns the condition and the body of each loop, alternately.
     is_condition = {function.name_hint: i % 2 == 0 for i, function in enumerate(loop_parts(mod))}
     for name, returns_item in is_condition.items():
         mod.update_func(mod.get_global_var(name), _with_unbound_result(mod[name], returns_item))
@@ -243,8 +243,11 @@ def with_loop_results(mod: tvm.IRModule) -> tvm.IRModule:
 def _with_unbound_result(func: relax.Function, returns_item: bool) -> relax.Function:
     """Returns a function that returns its last tuple directly, instead of a variable that the tuple is bound to.
 
-    With ``returns_item``, the function returns the first item of the tuple. The bytecode of a loop then moves the
-    values themselves to registers, without making a tuple in each iteration.
+    The bytecode of a loop then moves the values themselves to registers, without making a tuple in each iteration.
+
+    Args:
+      func: the function.
+      returns_item: whether to return the first item of the tuple instead of the tuple.
     """
     *bindings, last = bindings_of(func.body)
     returns_last_binding = func.body.body.same_as(last.var)
@@ -288,9 +291,15 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
-    """Returns the call of a kernel on ``args``, which replaces the primitive's call ``call``.
+    """Returns the call of a kernel that replaces the call of a primitive.
 
-    ``out_types`` are the types of the kernel's results. The source span is kept, by which errors name the user's line.
+    The source span is kept, by which errors name the user's line.
+
+    Args:
+      kernel: the kernel.
+      args: the arguments, a list or a Relax tuple.
+      out_types: the type of the kernel's result, or a list of the types of its results.
+      call: the call of the primitive.
     """
     if isinstance(call.ty, relax.TupleType):
         out_type: Any = call.ty
@@ -427,7 +436,7 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     dims = list(bound.attrs["dims"])
     kernel, args, _ = build_kernel(te_kernel("array.common_dims"), *bound.inputs)
     vector_type = relax.TensorType((len(dims),), "int64")
-    # It reads no element. FuseOps must not make what computes an input, such as a matmul, a part of the kernel.
+    # The kernel reads only shapes. As an opaque kernel, FuseOps doesn't fuse the computation of its inputs into it.
     kernel = kernel.with_attr("op_pattern", OPAQUE)
     vector = out.emit(_typed_kernel_call(legalizer.add("common", kernel), args, vector_type), "common")
     _bind_dims(out, vector, dims)
@@ -439,8 +448,8 @@ def _bind_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
     shape = out.emit(_builtin_call("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
     shape_type = relax.ShapeType(dims)
     out.bindings.append(relax.MatchCast(relax.Var("size", shape_type), shape, shape_type))
-    # A call of a builtin ends the dataflow block. FuseOps orders a block by its tensors alone, so nothing that uses the
-    # dim may share one with the cast.
+    # FuseOps reorders the bindings of a dataflow block by the tensors that they read, and ignores dims. So the cast
+    # must not be in the same block as readers of the dims. This call of a builtin ends the block.
     out.emit(_builtin_call("vm.builtin.null_value", [], relax.AnyType()), "_")
 
 
@@ -461,8 +470,8 @@ def _write_to_stack(legalizer: _Legalizer, out: Bindings, call: relax.Call, boun
       bound: the call's operands and attributes.
     """
     buffer, index, _ = bound.inputs
-    # Something else reads the stack after the write.
-    if buffer not in legalizer.in_place.owned:
+    is_read_elsewhere = buffer not in legalizer.in_place.owned
+    if is_read_elsewhere:
         return legalizer.kernel_call(call, bound)
     name = bound.primitive.name
     func = rows_kernel(buffer.ty, index.ty) if name == "stack_add_rows" else slice_kernel(name, buffer.ty, index.ty)
@@ -513,8 +522,8 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers a call of a Python function to a call of a host function.
 
-    The host function runs the Python function, also records the call for a gradient, or computes that gradient.
-    Compiled code can't run Python itself.
+    Compiled code can't run Python itself. Depending on the call, the host function runs the Python function, runs it
+    and records the call for a gradient, or computes the gradient of a recorded call.
 
     Args:
       legalizer: the pass, which knows the calls to record.
@@ -605,7 +614,7 @@ def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
 def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
     """Yields each call in a function, with the symbolic dims that the call's results define.
 
-    A dim is defined by the first type that mentions it: a parameter's, or that of a call's result.
+    A dim is defined by the first type that contains it: a parameter's, or that of a call's result.
     """
     known = set().union(*(_symbols(param.ty) for param in function.params))
     for binding in bindings_of(function.body):
@@ -628,7 +637,8 @@ def _symbols(ty: ir.Type) -> set[tirx.Var]:
 def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any], is_pure: bool) -> Any:
     """Emits a call of a host function, and returns its results with the types of ``call``.
 
-    The function returns tensors of unknown sizes; casts to their types bind symbolic dims to the actual sizes.
+    The host function returns tensors of unknown sizes. Casts to the types of ``call`` bind symbolic dims to the actual
+    sizes.
 
     Args:
       out: collects the bindings.
@@ -638,11 +648,13 @@ def _emit_host_call(out: Bindings, call: relax.Call, symbol: str, args: list[Any
       is_pure: whether the call may be dropped or moved.
     """
     types = _tensor_types(call.ty)
-    unsized = relax.TupleType([_of_any_size(ty) for ty in types])
+    unsized_types = relax.TupleType([_of_any_size(ty) for ty in types])
     if is_pure:
-        value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[unsized]), unsized)
+        value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[unsized_types]), unsized_types)
     else:
-        value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[unsized], span=call.span, ret_ty=unsized)
+        value = relax.Call(
+            relax.ExternFunc(symbol), args, ty_args=[unsized_types], span=call.span, ret_ty=unsized_types
+        )
     results = out.emit(value, "found")
     items = [_cast_item(out, results, i, ty) for i, ty in enumerate(types)]
     return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]
@@ -670,13 +682,17 @@ def _cast_item(out: Bindings, results: Any, index: int, ty: relax.TensorType) ->
 def _emit_failure(
     legalizer: _Legalizer, out: Bindings, condition_and_shown: list[Any], pending: list[Any], attrs: dict[str, Any]
 ) -> Any:
-    """Emits what happens when a guard fails: pending assignments are written, and the host may raise the error.
+    """Emits the bindings that run if a guard (run-time check) fails, and returns the guard's condition.
 
-    The host raises the error only if the message shows tensors. Returns the guard's condition.
+    They write the pending assignments. If the message shows tensors, they also call the host, which formats the message
+    and raises the error.
 
     Args:
+      legalizer: the pass, to which kernels are added.
+      out: collects the new bindings.
       condition_and_shown: the condition, then the tensors that the message shows.
       pending: new values, each followed by the memory of its Variable.
+      attrs: the attributes of the guard.
     """
     _write_all(legalizer, out, pending)
     condition, *shown = condition_and_shown
@@ -697,7 +713,10 @@ def _write_all(legalizer: _Legalizer, out: Bindings, pending: list[Any]) -> None
 def _if_else_same(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
     """Builds ``ok if ok else otherwise(bindings)`` as a Relax If.
 
-    ``otherwise`` emits the else branch to ``bindings``, and returns its value.
+    Args:
+      out: sets the types of new expressions.
+      ok: the condition, a bool scalar.
+      otherwise: emits the else branch to the bindings that it is passed, and returns its value.
     """
     true_result, false_result = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
     false_bindings = Bindings()

@@ -83,14 +83,14 @@ class LoopKernel:
     def _write(self, call: relax.Call, used_results: set[int]) -> list[Any]:
         """Emits the statements of the while loop.
 
-        Returns each carried value's position among the outputs. For a value without an output, which is unused or
-        unchanged, the loop's operand is returned.
+        Returns each carried value's position among the kernel's outputs. A value that is unused or unchanged has no
+        output; for it, the loop's operand is returned.
 
         Args:
           call: the call of the loop op.
           used_results: the positions of the carried values that are read after the loop.
         """
-        _, _, *operands = call.args
+        _condition, _body, *operands = call.args
         carried = operands[: carried_count(call)]
         values = [self.evaluate(x, {}) for x in operands]
         needed_outside = [i in used_results for i in range(len(carried))]
@@ -98,7 +98,8 @@ class LoopKernel:
         results: list[Any] = []
         for i, (buffer, operand) in enumerate(zip(state, carried)):
             is_unchanged = buffer is values[i]
-            results.append(self._output_of(buffer) if i in used_results and not is_unchanged else operand)
+            has_output = i in used_results and not is_unchanged
+            results.append(self._output_of(buffer) if has_output else operand)
         return results
 
     def _output_of(self, buffer: Var) -> int:
@@ -115,7 +116,7 @@ class LoopKernel:
         return self.outputs.index(buffer)
 
     def _unbound_sizes(self) -> list[Var]:
-        """Returns the symbolic sizes that the kernel uses but that are no dim of any parameter.
+        """Returns the symbolic sizes that the kernel uses but that aren't a dim of any parameter, each once, in order.
 
         The kernel can't read them from a buffer's shape, and takes them as scalar parameters.
         """
@@ -126,7 +127,8 @@ class LoopKernel:
             used += [var for var in tirx.analysis.undefined_vars(stmt, []) if not is_buffer_var(var)]
         for dim in dims:
             used.extend(tirx.analysis.undefined_vars(dim))
-        return [var for var in dict.fromkeys(used) if var not in bound]  # each once, in order
+        unique = dict.fromkeys(used)
+        return [var for var in unique if var not in bound]
 
     def _buffers(self) -> list[Var]:
         return [*self.inputs.values(), *self.outputs, *self.workspaces]
@@ -157,7 +159,7 @@ class LoopKernel:
             self.statements = outer
 
     def new_buffer(self, shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
-        """Creates a buffer of the kernel.
+        """Creates a buffer for values inside of the kernel.
 
         A small buffer is on the stack, and LLVM keeps it in registers. A large one is a workspace: a parameter of the
         kernel, allocated by the caller.
@@ -166,8 +168,9 @@ class LoopKernel:
         if not is_large(buffer):
             self.emit(emit.allocate(buffer))
             return buffer
-        self.workspaces.append(emit.scratch(list(shape), dtype, name))
-        return self.workspaces[-1]
+        workspace = emit.scratch(list(shape), dtype, name)
+        self.workspaces.append(workspace)
+        return workspace
 
     def new_buffer_like(self, buffer: Var, name: str) -> Var:
         return self.new_buffer(buffer.ty.shape, str(buffer.ty.dtype), name)
@@ -178,7 +181,11 @@ class LoopKernel:
         """Emits the statements that compute a Relax expression, and returns its value: a buffer, scalar or tuple.
 
         Args:
+          expr: the expression.
           env: the values of variables in the function that is inlined; empty outside of functions.
+
+        Raises:
+          NotNative: a kernel can't compute such an expression.
         """
         if isinstance(expr, relax.Var) and expr in env:
             return env[expr]
@@ -210,8 +217,8 @@ class LoopKernel:
     def constant_buffer(self, expr: ir.Constant) -> Var:
         """Returns a buffer with the value of a constant.
 
-        A scalar is stored to a new buffer. Any other constant is passed to the kernel as a parameter. The instructions
-        of a kernel can contain a number, but not an array.
+        A scalar is stored to a new buffer. Any other constant is passed to the kernel as a parameter, since the code of
+        a kernel can contain a number, but not an array.
         """
         dtype = str(expr.value.dtype)
         if len(expr.value.shape) or dtype not in EMBEDDED:
@@ -226,15 +233,21 @@ class LoopKernel:
         return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
 
     def inline_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
-        """Inlines a call of a loop, a Relax function or a kernel: emits the body, and returns the value of the call.
+        """Emits the body of the loop, Relax function or kernel that a call calls, and returns the value of the call.
 
-        ``env`` has the values of variables in the function around the call. Raises NotNative for any other call.
+        Args:
+          call: the call.
+          env: the values of the variables that the call may use.
+
+        Raises:
+          NotNative: the call is of another kind.
         """
         if is_loop(call):
-            _, _, *args = call.args  # without condition and body
+            _condition, _body, *args = call.args
             operands = [self.evaluate(x, env) for x in args]
-            # No value of an inner loop is a result of the kernel.
-            return tuple(self.emit_loop(call, operands, [False] * carried_count(call)))
+            # The results of an inner loop are no outputs of the kernel.
+            needed_outside = [False] * carried_count(call)
+            return tuple(self.emit_loop(call, operands, needed_outside))
         if isinstance(call.op, ir.GlobalVar):
             return self.inline_function_or_kernel(call.op, [self.evaluate(x, env) for x in call.args])
         if isinstance(call.op, ir.Op) and call.op.name == "relax.call_tir":
@@ -255,18 +268,23 @@ class LoopKernel:
     def inline_kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
         """Emits the body of a kernel in place of its call, and returns the buffers with its results.
 
-        So the whole loop becomes one kernel, which calls nothing in an iteration. The results go to new buffers, or the
-        only result to `result_buffer`, if the loop's plan has chosen one for the variable that the call is bound to.
+        The results are written to new buffers. A single result is written to `result_buffer` instead, if this buffer
+        was chosen for the variable that the call is bound to.
+
+        Args:
+          call: the call of the kernel (``call_tir``).
+          env: the values of the variables that the call may use.
         """
         kernel, tensors, *dims = call.args
         operands = list(self.evaluate(tensors, env))
         sizes = [self.substitute_dims(dim) for shape in dims for dim in shape.values]
-        (ty,) = call.ty_args
-        fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+        (result_type,) = call.ty_args
+        is_tuple = isinstance(result_type, relax.TupleType)
+        fields = list(result_type.fields) if is_tuple else [result_type]
         assigned, self.result_buffer = self.result_buffer, None
         results = [self._new_result_buffer(ty) for ty in fields] if assigned is None else [assigned]
         self.inline_kernel(self.mod[kernel], [*operands, *results, *sizes])
-        return tuple(results) if isinstance(ty, relax.TupleType) else results[0]
+        return tuple(results) if is_tuple else results[0]
 
     def _new_result_buffer(self, ty: relax.TensorType) -> Var:
         return self.new_buffer(list(map(self.substitute_dims, ty.shape.values)), str(ty.dtype), "value")
@@ -319,10 +337,14 @@ class LoopKernel:
     def emit_branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
         """Emits a Relax If as an If statement of the kernel, and returns the buffers with its value.
 
-        Both branches copy their values to these buffers. ``env`` has the values of variables around the If.
+        Both branches copy their values to these buffers.
+
+        Args:
+          expr: the If.
+          env: the values of the variables that the If may use.
         """
         condition = self.evaluate(expr.cond, env)
-        # Both branches are collected first: which buffers they need in common depends on their values.
+        # The statements of both branches are collected first, since the common buffers depend on both values.
         true_body, true_value = self.collect_statements(partial(self.emit_sequence, expr.true_branch, dict(env)))
         false_body, false_value = self.collect_statements(partial(self.emit_sequence, expr.false_branch, dict(env)))
         results = self.common_buffers([true_value, false_value])
@@ -332,14 +354,17 @@ class LoopKernel:
         return results
 
     def common_buffers(self, values: list[Value]) -> Value:
-        """Creates the buffer, or tuple of buffers, to which both branches of an If write their values ``values``.
+        """Creates the buffer, or tuple of buffers, to which both branches of an If write their values.
 
-        A value that both branches have in the same buffer stays there.
+        A value that both branches have in the same buffer needs no new buffer.
+
+        Args:
+          values: the values of the two branches, which are tuples of equal structure or buffers.
         """
-        first, other = values
-        if isinstance(first, tuple):
-            return tuple(self.common_buffers(list(pair)) for pair in zip(first, other, strict=True))
-        return first if first is other else self.new_buffer_like(first, "chosen")
+        true_value, false_value = values
+        if isinstance(true_value, tuple):
+            return tuple(self.common_buffers(list(pair)) for pair in zip(true_value, false_value, strict=True))
+        return true_value if true_value is false_value else self.new_buffer_like(true_value, "chosen")
 
     def _emit_branch_end(self, body: Stmt, value: Value, results: Value) -> None:
         """Emits a branch, and the copies of its value to the common buffers."""
@@ -383,6 +408,11 @@ class LoopKernel:
         """Returns the buffers of a loop's carried values, and records the results of the body that overwrite one.
 
         A value that the body returns unchanged stays in its own buffer.
+
+        Args:
+          body: the body of the loop.
+          values: the buffers of the loop's operands.
+          needed_outside: for each carried value, whether it is a result of the kernel.
         """
         state = []
         for i, is_needed in enumerate(needed_outside):
@@ -405,7 +435,9 @@ class LoopKernel:
     def initial_state(self, value: Var, needed_outside: bool) -> Var:
         """Creates the buffer of a loop-carried value, which iterations overwrite, and copies the initial value to it.
 
-        ``needed_outside`` says whether the value is a result of the kernel.
+        Args:
+          value: the buffer with the initial value.
+          needed_outside: whether the carried value is a result of the kernel.
         """
         # A large result of the kernel is computed in the output's memory. A small one is copied there after the loop.
         if needed_outside and is_large(value):
@@ -419,13 +451,15 @@ class LoopKernel:
     def emit_moves(self, state: list[Var], values: Sequence[Var]) -> None:
         """Copies the results of an iteration into the loop's state (the buffers of carried values), as a parallel move.
 
-        A result that is itself a buffer of the state might be overwritten before it is read, and is saved first.
-        Without that, a loop that swaps two values would lose one of them.
+        A result that is itself a buffer of the state might be overwritten before it is copied, so it is saved first.
+        Otherwise, a loop that swaps two values would lose one of them.
         """
         moves: list[tuple[Var, Var]] = []
         for value, destination in zip(values, state, strict=True):
-            if value is not destination:
-                moves.append((self.saved_copy(value) if value in state else value, destination))
+            if value is destination:
+                continue
+            source = self.saved_copy(value) if value in state else value
+            moves.append((source, destination))
         for source, destination in moves:
             self.emit(_copy(source, destination))
 
@@ -448,8 +482,8 @@ class _SignalPoll:
     def poll(self, iterations: int) -> Stmt:
         """Builds the statement at the end of an iteration that polls for Ctrl-C every ``iterations`` iterations.
 
-        To poll is to read the clock, and to let Python handle signals if a new second has begun. Reading the clock
-        takes long compared with a short iteration.
+        Polling reads the clock, and lets Python handle signals if a new second has begun. Reading the clock takes
+        longer than a short iteration.
         """
         now = Var("now", "int64")
         call_python = emit.sequence([emit.store(self.last, now, []), signal_check()])

@@ -57,7 +57,7 @@ class _Rewriter:
     def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
         """Adds the kernel of a loop under a unique name, and returns its global variable.
 
-        The kernel is typed as impure: it has no result, and is called for what it writes.
+        The kernel is typed as impure: it has no result, and writes to its arguments.
         """
         used_names = {var.name_hint for var in [*self.mod.get_global_vars(), *self.kernels]}
         possible_names = ("loop" if number == 0 else f"loop_{number}" for number in count())
@@ -136,13 +136,13 @@ class _FunctionRewriter:
           var: the variable of the loop's results.
           call: the call of the loop.
         """
-        # Each read of an item uses the tuple once.
+        # Each read of an item uses the tuple once. Any further use needs the complete tuple.
         uses_tuple = self.uses[var] > len(self.items[var])
         used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:
             kernel = LoopKernel(self.rewriter.mod, call, set(used_results), self.rewriter.polls)
         except NotNative:
-            # The virtual machine runs the loop; those inside of it may still become kernels.
+            # The virtual machine runs this loop. The loops inside of it may still become kernels.
             out.bind(var, call)
             return
         buffers = [out.emit(_allocation(out, ty), "place") for ty in kernel.allocated]

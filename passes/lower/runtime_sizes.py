@@ -92,7 +92,10 @@ def with_runtime_sizes(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 
 def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> set[ir.GlobalVar]:
-    """Returns the kernels that an entry calls with a tensor that isn't a parameter, a constant or its own allocation."""
+    """Returns the kernels that an entry calls with a tensor that it gets from elsewhere.
+
+    Such a tensor isn't a parameter of the entry, a constant or an allocation in the entry.
+    """
     values = {binding.var: binding.value for binding in bindings_of(entry.body)}
     own_tensors = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 
@@ -118,15 +121,19 @@ def _with_sizes(func: PrimFunc, target: CpuTarget) -> SizedKernel | None:
 
 
 def _count_reductions(func: PrimFunc) -> int:
-    """Returns the number of a kernel's blocks that are reductions, up to 2; this is quicker than reading its stages."""
+    """Counts the blocks of a kernel that are reductions; stops counting at 2.
+
+    This is quicker than reading the kernel's stages.
+    """
     count = 0
 
-    def visit(block: SBlock) -> Any:
+    def count_reduction(block: SBlock) -> Any:
         nonlocal count
-        count += block.init is not None
+        is_reduction = block.init is not None
+        count += is_reduction
         return tvm_ffi.VisitInterrupt(None) if count > 1 else None
 
-    structural_walk(func.body, (SBlock, visit))
+    structural_walk(func.body, (SBlock, count_reduction))
     return count
 
 
@@ -170,10 +177,10 @@ def _elementwise_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -
 
 
 def _elementwise_matrices(stages: list[Stage], buffers: list[Var], lanes: int) -> Matrices | None:
-    """Returns the tensors of an elementwise kernel as matrices, rows and scalars of common sizes.
+    """Returns the sizes of an elementwise kernel's tensors, if all are matrices, rows and scalars of common sizes.
 
-    Returns None if they aren't, if a stage reads other elements than those that belong to the one it stores, or if the
-    rows aren't enough full vectors of ``lanes`` elements.
+    Returns None if they aren't, if a stage doesn't read matrices, rows and scalars at the row and column that it
+    stores, or if the rows aren't a sufficient number of full vectors.
 
     Args:
       stages: the kernel's loop nests.

@@ -98,9 +98,9 @@ def sum_with_sizes(func: PrimFunc, kernel: Kernel, target: CpuTarget) -> SizedKe
 
 
 def _as_column_sums(kernel: Kernel) -> _ColumnSums | None:
-    """Reads a kernel with a single reduction stage as column reductions, or returns None for another form.
+    """Interprets a kernel with a single reduction stage as column sums, or returns None for another form.
 
-    All result axes may count columns, or the first one may count several reductions of the same rows.
+    Either all axes of the result are columns, or the first axis counts several reductions of the same rows.
     """
     stages = [stage for stage in kernel.stages if isinstance(stage, Stage)]
     position = next(position for position, stage in enumerate(stages) if stage.reduce)
@@ -112,8 +112,9 @@ def _as_column_sums(kernel: Kernel) -> _ColumnSums | None:
     if not result_axes:
         return None
     first_axis, *other_axes = result_axes
-    readings: list[tuple[Axis | None, list[Axis]]] = [(None, result_axes), (first_axis, other_axes)]
-    for sum_axis, column_axes in readings:
+    # Pairs of the axis that counts reductions, if any, and the axes of the columns.
+    interpretations: list[tuple[Axis | None, list[Axis]]] = [(None, result_axes), (first_axis, other_axes)]
+    for sum_axis, column_axes in interpretations:
         matrices = _matrices_in(stages, sums, column_axes)
         if matrices is None or (sum_axis is not None and not 2 <= (sum_axis.size or 0) <= MAX_SUMS):
             continue
@@ -124,9 +125,9 @@ def _as_column_sums(kernel: Kernel) -> _ColumnSums | None:
 
 
 def _is_reorderable(sums: Stage, combine: Combine) -> bool:
-    """Returns whether a reduction may be reassociated to reduce blocks of rows first: a sum, max, min, any or all.
+    """Returns whether the terms of a reduction may be grouped in blocks of rows: for a sum, max, min, any or all.
 
-    A product isn't: with a zero in one block and an overflow in another, the product of the blocks' results is NaN.
+    The terms of a product may not: if one block's product is zero and another's overflows, the result would be NaN.
 
     Args:
       sums: the reduction.
@@ -209,13 +210,15 @@ def _is_columnwise(column_sums: _ColumnSums) -> bool:
 def _is_epilogue_stage(stage: Stage, column_sums: _ColumnSums) -> bool:
     """Returns whether an epilogue stage computes a row elementwise, from results of the same column and other rows.
 
-    Only then does the stage keep its meaning when the number of columns becomes a parameter of the kernel.
+    Only such a stage can be computed for another number of columns, when this becomes a parameter of the kernel.
     """
     matrices = column_sums.matrices
-    if not matrices.is_row(stage.buffer) or access.free_variables(stage.value) & {axis.var for axis in stage.spatial}:
+    depends_on_indices = access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
+    if not matrices.is_row(stage.buffer) or depends_on_indices:
         return False
 
     def is_in_own_column(load: TensorLoad) -> bool:
+        """Returns whether a load reads an element in the column that the stage stores."""
         if load.source.same_as(column_sums.sums.buffer):
             return _reduction_index(load, stage, column_sums) is not None
         return matrices.is_aligned_load(load, stage)
@@ -226,13 +229,14 @@ def _is_epilogue_stage(stage: Stage, column_sums: _ColumnSums) -> bool:
 def _reduction_index(load: TensorLoad, stage: Stage, column_sums: _ColumnSums) -> int | None:
     """Returns the index of the reduction whose result a stage loads at its own column, or None for another load.
 
-    The results of reduction ``i`` are row ``i`` of a matrix, so its result of a column is at ``i * columns + column``.
+    The results of the reductions are the rows of a matrix: that of reduction ``i`` is at ``i * columns + column``.
     """
     analyzer = analyzer_of(stage)
     offset = access.flat_offset(load.source, list(load.indices))
     column = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
     for reduction_index in range(column_sums.count):
-        if analyzer.can_prove_equal(offset, column + reduction_index * column_sums.matrices.columns):
+        row_start = reduction_index * column_sums.matrices.columns
+        if analyzer.can_prove_equal(offset, column + row_start):
             return reduction_index
     return None
 
@@ -309,6 +313,7 @@ class _Writer:
         partial_sum = emit.load(self.partial, self.partial_axes)
 
         def new_load(load: TensorLoad) -> ir.Expr:
+            """Replaces a load of the reduction's result by a load of the block's partial result."""
             return partial_sum if load.source.same_as(sums.buffer) else self._load(load)
 
         value = structural_map(sums.value, (TensorLoad, new_load))
@@ -323,20 +328,22 @@ class _Writer:
         return [reduce_blocks, combine_blocks]
 
     def _emit_epilogue(self, stage: Stage) -> Stmt:
-        """Returns the nest of an epilogue stage, with the number of rows as a parameter in place of constants that equal it.
+        """Returns the nest of an epilogue stage; the number of rows replaces constants that are equal to it.
 
-        The divisor of a mean is such a constant. Kernels for other numbers of rows then are equal. The result is the
-        same for any constant of this value, since each call passes its own number of rows.
+        An example of such a constant is the divisor of a mean. Kernels for other numbers of rows then are equal. The
+        result is right for any such constant, since each call passes its own number of rows.
         """
         sums, rows = self.column_sums.sums.buffer, self.column_sums.matrices.rows
 
         def new_load(load: TensorLoad) -> ir.Expr:
+            """Replaces a load by a load from the new kernel's buffers."""
             if not load.source.same_as(sums):
                 return self._load(load)
             reduction_index = emit.index(_reduction_index(load, stage, self.column_sums) or 0)
             return emit.load(self.new[sums], [reduction_index, *self.row_axes][-len(self.sum_axes) :])
 
         def new_constant(value: tirx.FloatImm) -> ir.Expr:
+            """Replaces a constant that is the number of rows by the parameters that give this number."""
             is_row_count = bool(self.block_axes) and value.value == rows
             return (self.blocks * self.block_rows).astype(str(value.ty.dtype)) if is_row_count else value
 

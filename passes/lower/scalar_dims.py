@@ -67,6 +67,5 @@ def _without_scalars(function: relax.Function) -> relax.Function:
     scalars = [param for param in params if _is_scalar(param)]
     other_params = [param for param in params if not _is_scalar(param)]
     new_shape = relax.Var(shape.name, relax.ShapeType([*shape.ty.values, *scalars]))
-    return relax.Function(
-        [*other_params, new_shape], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
-    )
+    new_params = [*other_params, new_shape]
+    return relax.Function(new_params, function.body, function.ret_ty, function.is_pure, function.attrs, function.span)

@@ -58,10 +58,10 @@ class Matrices:
         return all(self.is_aligned_load(load, stage) for load in stage.loads)
 
     def is_aligned_load(self, load: TensorLoad, stage: Stage) -> bool:
-        """Returns whether a load reads the element that belongs to the element that its stage stores.
+        """Returns whether a stage loads an element in the row and column of the element that it stores.
 
-        Of a matrix, this is the element in the same row and column, of a row the element in the same column. A scalar
-        belongs to all elements. A stage that stores a row has no row number to read a matrix at.
+        A scalar may be loaded by every stage, and a row at its column. A stage that stores a row can't load from a
+        matrix, since it has no row number.
         """
         if self.element_counts[load.source] == 1:
             return True
@@ -70,9 +70,12 @@ class Matrices:
         # Most loads have the stage's own axes as indices, which needs no proof.
         if _has_axes_as_indices(load, stage):
             return True
-        flat_index = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
-        expected = flat_index if self.is_matrix(load.source) else tirx.floormod(flat_index, emit.index(self.columns))
-        return bool(analyzer_of(stage).can_prove_equal(access.flat_offset(load.source, list(load.indices)), expected))
+        stored_offset = access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial])
+        expected = (
+            stored_offset if self.is_matrix(load.source) else tirx.floormod(stored_offset, emit.index(self.columns))
+        )
+        loaded_offset = access.flat_offset(load.source, list(load.indices))
+        return bool(analyzer_of(stage).can_prove_equal(loaded_offset, expected))
 
 
 def _has_axes_as_indices(load: TensorLoad, stage: Stage) -> bool:
@@ -90,15 +93,15 @@ def _has_axes_as_indices(load: TensorLoad, stage: Stage) -> bool:
 
 
 def matrices_of(element_counts: Mapping[Var, int]) -> Matrices | None:
-    """Returns the numbers of rows and columns of tensors, given their element counts, or None if these don't fit.
+    """Returns the numbers of rows and columns of tensors, given their element counts.
 
-    The largest are matrices, and all others must be rows or scalars. For example, counts of 12, 4 and 1 are those of
-    matrices of 3 rows and 4 columns, of rows, and of scalars.
+    The largest tensors are matrices, and all others must be rows or scalars; returns None if they aren't. For example,
+    the counts 12, 4 and 1 are those of a matrix of 3 rows and 4 columns, of a row, and of a scalar.
     """
     distinct_counts = set(element_counts.values())
     largest = max(distinct_counts, default=0)
     counts_of_rows = distinct_counts - {1, largest}
-    # Without rows, the matrices count as a single row.
+    # If there are no rows, each matrix counts as a single row.
     columns = min(counts_of_rows, default=largest)
     if len(counts_of_rows) > 1 or 0 in distinct_counts or largest % columns:
         return None
@@ -152,9 +155,10 @@ def analyzer_of(stage: Stage) -> sym.Analyzer:
 
 
 def cycles_of(kernel: Kernel, stages: Sequence[Stage], lanes: int) -> int:
-    """Estimates the cycles of stages on one core as `parallel_threshold.stage_cycles` does, as if they were one stage.
+    """Estimates the cycles that one core needs for several stages that are computed in one loop.
 
-    Results between the stages then are in registers. The estimate is 0 for an unknown number of iterations.
+    Values that one stage passes to another are assumed to be in registers. The estimate is 0 if the number of
+    iterations is unknown. The cost model is that of `parallel_threshold.stage_cycles`.
 
     Args:
       kernel: the kernel of the stages.
