@@ -85,8 +85,7 @@ def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
     """Returns the names of the called functions that must check their arguments.
 
     These functions are passed values from outside, such as parameters of the caller. Constants, and tensors and numbers
-    made in the caller, need no check. A register may be written several times, such as before a loop and in the loop's
-    body. So the set of registers with values from outside grows to a fixed point.
+    made in the caller, need no check.
 
     Args:
       code: the bytecode of a function.
@@ -95,6 +94,8 @@ def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
     # Builtins in `MADE_HERE` return new values. Those in `HANDED_ON` return values of their operands.
     calls = [call for call in code.calls() if call.name not in MADE_HERE]
     foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
+    # A register may be written several times, for example before a loop and in its body. So results are added until
+    # nothing changes.
     previous_count = 0
     while previous_count < len(foreign):
         previous_count = len(foreign)

@@ -76,8 +76,10 @@ def round_to_bfloat16(value: ir.Expr) -> ir.Expr:
     bits = Var("bits", "uint32")
     is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
     nan = (bits & _u32(0x80000000)) | _u32(0x7FC00000)
-    # Half of the lowest bit that stays, less one where that bit is 0, so that ties round to even.
-    nearest = (bits + _u32(0x7FFF) + ((bits >> _u32(MOVED_BITS)) & _u32(1))) & _u32(0xFFFF0000)
+    # The upper 16 bits are kept. Before the lower ones are cut off, half a unit of the last kept bit is added. If this
+    # bit is 0, a little less is added, so that ties round to even.
+    last_kept_bit = (bits >> _u32(MOVED_BITS)) & _u32(1)
+    nearest = (bits + _u32(0x7FFF) + last_kept_bit) & _u32(0xFFFF0000)
     result = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
     return tirx.Let(bits, tirx.reinterpret("uint32", value), result)
 
@@ -95,8 +97,8 @@ class _Widening:
     def rewrite_body(self, body: Stmt) -> Stmt:
         """Rewrites a kernel's body to compute in float32.
 
-        Declarations of views, by which bfloat16 parameters are read as uint16, come first: in the root block, if there
-        is one.
+        The new body begins with the declarations of views by which bfloat16 parameters are read as uint16. If there is
+        a root block, they are inside of it.
         """
         new_body = self.rewrite(body)
         if not self.views:
@@ -116,6 +118,7 @@ class _Widening:
         """
 
         def rounded_arithmetic(node: Any) -> Any:
+            """Rebuilds a binary operation on its rewritten operands, and rounds the result."""
             return round_to_bfloat16(type(node)(node.a, node.b))
 
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
@@ -210,11 +213,12 @@ def _rewrite_address(node: ir.Call) -> ir.Expr:
     (element,) = node.args
     if isinstance(element, TensorLoad):
         return node
-    # `_rewrite_load` has replaced the element by a conversion of the loaded uint16; find this load again. The walk
-    # visits loads within its indices first.
+    # `_rewrite_load` has replaced the element by a conversion of the loaded uint16. This load is the last that the walk
+    # visits, since loads within its indices come before.
     loads: list[TensorLoad] = []
     structural_walk(element, (TensorLoad, loads.append))
-    return tirx.address_of(loads[-1])
+    loaded_bits = loads[-1]
+    return tirx.address_of(loaded_bits)
 
 
 def _rewrite_reinterpret(node: ir.Call) -> ir.Expr:

@@ -155,12 +155,15 @@ class Code:
         return self.builder.r(self._number(operand)) if isinstance(operand, Register) else operand.word
 
     def _number(self, register: Register) -> int:
-        """Returns a register's final number.
+        """Returns the number of a register in the finished function.
 
-        Late parameters (tensors that the caller passes last) come after the other parameters and before computed
-        values. Until their count is known, they have the numbers -1, -2, and so on.
+        The registers are numbered in this order: parameters, late parameters (tensors that the caller passes last), and
+        computed values. Until their count is known, late parameters have the numbers -1, -2, and so on.
         """
         number = register.number
-        if number < 0:
-            return self.parameter_count - 1 - number
-        return number if number < self.parameter_count or register in (VOID, MACHINE) else number + self.late_count
+        is_late = number < 0
+        if is_late:
+            late_index = -1 - number
+            return self.parameter_count + late_index
+        is_fixed = number < self.parameter_count or register in (VOID, MACHINE)
+        return number if is_fixed else number + self.late_count

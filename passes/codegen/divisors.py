@@ -14,9 +14,9 @@ from tvtf.passes.schedule.cpu.kernel import loads, variables
 def with_guarded_divisors(func: PrimFunc) -> PrimFunc:
     """Returns `func` with each symbolic divisor replaced by ``divisor + (divisor == 0)``.
 
-    The quotient by a zero size is never used: there are no elements, or a guard rejects the sizes. TVM's simplifier
-    assumes that dims are positive, and would undo the replacement. This pass therefore runs late, and compares the
-    size's bits. A Select isn't used, since the simplifier takes exponential time on nested ones.
+    A quotient by a size of zero is never used: there are no elements, or a guard rejects the sizes. TVM's simplifier
+    assumes that dims are positive, and would undo the replacement. Therefore this pass runs late, and compares the bits
+    of the size. It doesn't use a Select, since the simplifier takes exponential time on nested ones.
 
     Example:
         >>> from tvm.script import tirx as T

@@ -229,13 +229,20 @@ class _ObjectReader:
         return Section(name, header.kind, header.flags, max(header.align, 1), header.size, data)
 
     def symbols(self, sections: dict[int, Section]) -> list[Symbol]:
-        """Reads the symbols in the order of the symbol table: relocations refer to symbols by index."""
+        """Reads the symbols in the order of the symbol table: relocations refer to symbols by index.
+
+        Args:
+          sections: the sections that are loaded, by their index.
+        """
         table = next((header for header in self.headers if header.kind == SHT_SYMTAB), None)
         if table is None:
             return []
         name_table = self.headers[table.link]
-        entries = _entries(self.image, table, SYMBOL)
-        return [self.symbol(_name_at(self.image, name_table, entry[0]), entry, sections) for entry in entries]
+        symbols = []
+        for entry in _entries(self.image, table, SYMBOL):
+            name_offset = entry[0]
+            symbols.append(self.symbol(_name_at(self.image, name_table, name_offset), entry, sections))
+        return symbols
 
     def symbol(self, name: str, entry: tuple[int, ...], sections: dict[int, Section]) -> Symbol:
         """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols."""
@@ -257,12 +264,15 @@ class _ObjectReader:
     def relocations(self, sections: dict[int, Section], symbols: list[Symbol]) -> list[Relocation]:
         """Reads the relocations of all sections that are loaded.
 
-        In an entry, the upper half of ``info`` is the index of the symbol, and the lower half is the kind of relocation.
+        Args:
+          sections: the sections that are loaded, by their index.
+          symbols: the symbols in the order of the symbol table.
         """
         relocations = []
         for header in self.headers:
             if header.kind == SHT_RELA and header.info in sections:
                 for offset, info, addend in _entries(self.image, header, RELA):
+                    # The upper half of `info` is the index of the symbol, the lower half the kind of relocation.
                     symbol = symbols[info >> 32]
                     kind = info & 0xFFFFFFFF
                     relocations.append(Relocation(sections[header.info], offset, kind, symbol, addend))
@@ -281,17 +291,18 @@ def _symbol_table(headers: list[_SectionHeader]) -> _SectionHeader:
 def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
     """Renames the symbol ``old`` to ``new`` in a 64-bit little-endian ELF object, and returns the new object file.
 
-    The table of names is copied to the end of the file, followed by the new name: there it can grow without moving
-    other sections, whose offsets are all over the file.
+    The table of names is copied to the end of the file, and the new name is appended to it. A longer table in its place
+    would move other sections, whose offsets occur throughout the file.
     """
     result = bytearray(image)
     headers = _section_headers(image)
     table = _symbol_table(headers)
     names = headers[table.link]
     name_table = image[names.offset : names.offset + names.size]
+    new_name_offset = len(name_table)
     for index, (name_offset, *others) in enumerate(_entries(image, table, SYMBOL)):
         if _name_at(image, names, name_offset) == old:
-            SYMBOL.pack_into(result, table.offset + SYMBOL.size * index, len(name_table), *others)
+            SYMBOL.pack_into(result, table.offset + SYMBOL.size * index, new_name_offset, *others)
     new_names = replace(names, offset=len(result), size=len(name_table) + len(new) + 1)
     header_offset = _elf_header(image).section_headers_offset + SECTION_HEADER.size * table.link
     SECTION_HEADER.pack_into(result, header_offset, *astuple(new_names))

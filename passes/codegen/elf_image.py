@@ -112,7 +112,8 @@ class _Library:
         absolute_count = sum(entry.kind == R_64 for entry in self.relocations)
         self.symbols_section = _new_section(SYMBOL.size * symbol_count)
         self.strings_section = _new_section(len(self.strings.data))
-        # The numbers of buckets and of symbols, one bucket, and a chain over the symbols.
+        # Numbers of 4 bytes: the bucket count, the symbol count, one bucket, and a link to the next symbol for each
+        # one.
         self.hash_section = _new_section(4 * (3 + symbol_count))
         self.rela_section = _new_section(RELA.size * (len(self.table) + absolute_count))
         self.stub_section = _new_section(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
@@ -190,10 +191,12 @@ class _Library:
         """
         if entry.kind == R_64:
             self.loader_relocations.append(self._loader_relocation(entry))
-        elif entry.kind == R_PC64:
-            struct.pack_into("<q", image, entry.place, entry.symbol.address + entry.addend - entry.place)
+            return
+        if entry.kind == R_PC64:
+            number_format, target = "<q", entry.symbol.address
         else:
-            struct.pack_into("<i", image, entry.place, self._call_target(entry) + entry.addend - entry.place)
+            number_format, target = "<i", self._call_target(entry)
+        struct.pack_into(number_format, image, entry.place, target + entry.addend - entry.place)
 
     def _call_target(self, entry: Relocation) -> int:
         """Returns the address that a relative relocation refers to: a slot, a symbol, or a stub."""
@@ -210,11 +213,13 @@ class _Library:
     def _write_stub(self, image: bytearray, symbol: Symbol) -> None:
         """Writes the stub of a function of another library: an indirect jump through the function's address slot.
 
-        Traps fill the remaining bytes.
+        The remaining bytes are trap instructions.
         """
         address = self._stub_address(symbol)
-        # The operand of the jump, of 6 bytes, is relative to the next instruction.
-        jump = b"\xff\x25" + struct.pack("<i", self._table_slot(symbol) - (address + 6))
+        jump_size = 6
+        # The operand of the jump is relative to the next instruction.
+        operand = self._table_slot(symbol) - (address + jump_size)
+        jump = b"\xff\x25" + struct.pack("<i", operand)
         image[address : address + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
 
     def _write_tables(self, image: bytearray) -> None:

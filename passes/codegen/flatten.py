@@ -29,8 +29,8 @@ BYTE = "int8"
 def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     """Flattens the buffers of every PrimFunc to one dimension.
 
-    Functions with strided or aliased buffers go to TVM's own pass, which takes longer than all of LLVM on unrolled
-    tiles.
+    Functions with strided or aliased buffers are passed to TVM's own pass. For kernels with unrolled tiles, that pass
+    would take longer than the compilation by LLVM.
     """
     flattened = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     unsupported = {name: mod[name] for name, func in flattened.items() if func is None}
@@ -96,7 +96,7 @@ class _Flattener:
         return not self.unsupported and all(map(_is_contiguous, (*self.parameters, *self.allocated)))
 
     def flattened_function(self) -> PrimFunc | None:
-        """Returns the kernel with flat buffers, or None if the kernel does more with a buffer than load and store."""
+        """Returns the kernel with flat buffers, or None if it uses a buffer otherwise than by loads and stores."""
         rules: Any = [
             (TensorLoad, self._flat_load),
             (BufferStore, self._flat_store),
@@ -106,7 +106,8 @@ class _Flattener:
         if self._uses_replaced_buffers(body):
             return None
         # A parameter keeps its shape, and has a flat view of its memory.
-        views = [DeclBuffer(self.flat_buffers[x], data=x.data) for x in self.parameters if x in self.flat_buffers]
+        reshaped_params = [param for param in self.parameters if param in self.flat_buffers]
+        views = [DeclBuffer(self.flat_buffers[param], data=param.data) for param in reshaped_params]
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
     def _uses_replaced_buffers(self, body: Any) -> bool:
@@ -160,11 +161,12 @@ def _needs_flattening(buffer: Var) -> bool:
 def _flat_buffer(buffer: Var) -> Var:
     """Creates the one-dimensional buffer that replaces a buffer of several dims, with the same number of elements.
 
-    Booleans become bytes, which they are in memory.
+    A buffer of booleans is replaced by a buffer of bytes, since a boolean is a byte in memory.
     """
     buffer_type = buffer.ty
+    element_count = reduce(mul, buffer_type.shape) if len(buffer_type.shape) else 1
     return decl_buffer(
-        [reduce(mul, buffer_type.shape) if len(buffer_type.shape) else 1],
+        [element_count],
         BYTE if _holds_booleans(buffer) else buffer_type.dtype,
         buffer.name,
         elem_offset=buffer_type.elem_offset,

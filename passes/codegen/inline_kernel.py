@@ -60,7 +60,7 @@ def _with_fresh_var(let: tirx.Let) -> tirx.Let:
 def without_blocks(func: PrimFunc) -> PrimFunc:
     """Lowers the blocks (TensorIR's SBlock) of a kernel to loops and statements.
 
-    A kernel that is inlined into a loop's kernel has to consist of plain statements.
+    A kernel that is inlined into the kernel of a loop must not contain blocks.
     """
     s_tir_passes = s_tir.transform
     lowering = transform.Sequential(
@@ -96,11 +96,11 @@ def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
     """
     allocations: list[AllocBuffer] = []
 
-    def visit(loop: For) -> None:
+    def add_allocations(loop: For) -> None:
         if loop.kind == ForKind.PARALLEL:
             structural_walk(loop.body, (AllocBuffer, allocations.append))
 
-    structural_walk(body, (For, visit))
+    structural_walk(body, (For, add_allocations))
     return allocations
 
 

@@ -79,11 +79,11 @@ def _is_vectorizable(op: object) -> bool:
 def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
     """Hoists the `Let` bindings out of the stores in a vector loop; returns any other loop unchanged.
 
-    A value that goes to a buffer has an element for each lane there. The buffers are allocated before the loop.
+    Some values are stored in buffers, which have an element for each lane and are allocated before the loop.
     """
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
-    # With 0, every value goes to a buffer.
+    # A value of more nodes than this is stored in a buffer. With 0, every value is.
     max_size = 0 if _may_be_scalarized(loop.body) else LONG
     allocations: list[Stmt] = []
 
@@ -102,7 +102,7 @@ def _hoist_in_vector_loop(loop: tirx.For) -> Stmt:
 
 
 def _are_separate_statements(body: Stmt) -> bool:
-    """Returns whether a body consists of stores none of which reads a buffer that is stored to.
+    """Returns whether a statement is a sequence of stores, none of which loads from a buffer that is stored to.
 
     Such stores can share `Let` variables. Otherwise a variable's value might change between two stores.
     """
@@ -183,8 +183,8 @@ class _BindingStatements:
 def _is_comparison(value: ir.Expr) -> bool:
     """Returns whether a value is a comparison, or contains the cast of one; a Select by a comparison doesn't count.
 
-    TVM 0.27's analyzer fails on a vector of such values, also during LLVM code generation: it builds the set of false
-    and true as scalars of the vector's type (ValueError: IntImm can only take scalar).
+    TVM 0.27's analyzer fails on a vector of such values, also during LLVM code generation: "ValueError: IntImm can only
+    take scalar". It creates the possible values, false and true, as scalars of a vector type.
     """
     casts: list[tirx.Cast] = []
     structural_walk(value, (tirx.Cast, casts.append))
@@ -200,16 +200,17 @@ def _without_lets(value: ir.Expr, lets: LetBindings) -> ir.Expr:
 
     A branch of an `if_then_else` keeps its `Let`s, because their values must be computed only if the branch is taken.
     """
-    branches: dict[Var, ir.Expr] = {}
+    choices: dict[Var, ir.Expr] = {}
 
-    def visit(node: ir.Expr) -> ir.Expr:
+    def remove_lets(node: ir.Expr) -> ir.Expr:
+        """Replaces a `Let` by its body, and an `if_then_else` by a variable that hides its branches."""
         while isinstance(node, tirx.Let):
             _collect_let(node, lets)
             node = node.body
-        return _replace_by_variable(node, branches) if _is_choice(node) else node
+        return _replace_by_variable(node, choices) if _is_choice(node) else node
 
-    result = structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
-    return _substitute(result, branches) if branches else result
+    result = structural_map(value, ((tirx.Let, ir.Call), remove_lets), order="pre")
+    return _substitute(result, choices) if choices else result
 
 
 def _collect_let(let: tirx.Let, lets: LetBindings) -> None:

@@ -14,16 +14,16 @@ KILL = "relax.vm.kill_object"
 def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
     """Returns the variables that each binding of a sequence uses for the last time, by the binding's position.
 
-    The result is empty for a sequence without branches, which TVM's KillAfterLastUse handles. After a branch that pass
-    forgets which variables are live (KillInserter in src/relax/transform/kill_after_last_use.cc clears its record at
-    the end of each inner sequence). Every later value would then live until the function returns.
+    TVM's KillAfterLastUse handles sequences without branches, for which the result is empty. In other sequences, that
+    pass frees nothing after a branch: at the end of each inner sequence, it clears its record of live variables
+    (KillInserter in src/relax/transform/kill_after_last_use.cc).
     """
     bindings = bindings_of(sequence)
     if not any(isinstance(binding.value, relax.If) for binding in bindings):
         return {}
-    # A later binding overwrites the position of an earlier one.
     last_position: dict[relax.Var, int] = {}
     for position, binding in enumerate(bindings):
+        # This overwrites the positions of earlier uses.
         last_position.update(dict.fromkeys(relax.analysis.free_vars(binding.value), position))
     live_at_end = set(relax.analysis.free_vars(sequence.body))
     intermediates = [binding.var for binding in bindings if binding.var not in live_at_end]

@@ -100,7 +100,8 @@ def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
     """Compiles scheduled kernels and the subroutines that they call; returns a runtime module with these functions."""
     objects = _Objects(target, None, None)
     objects.compile(kernels, compiler_threads(), one_by_one=True)
-    with scratch_folder() as folder:  # not a file in memory: the loader would take two of the same name for one
+    # A file in memory can't be used: the loader would confuse two such files of the same name.
+    with scratch_folder() as folder:
         path = folder / "kernels.so"
         link_code(objects.code, path)
         return tvm_ffi.get_global_func("ffi.Module.load_from_file.so")(str(path), "so")
@@ -190,11 +191,12 @@ def cpu_passes() -> tvm.transform.Pass:
 
 @tvm.transform.module_pass(opt_level=0, name="NarrowIndices")
 def NarrowIndices(mod: IRModule, _context: tvm.transform.PassContext) -> IRModule:
-    """Narrows indices to 32 bits, but not the numbers that subroutines take."""
-    functions = {
-        name: func.with_body(subroutine.with_int64_numbers(func.body)) if isinstance(func, tirx.PrimFunc) else func
-        for name, func in tirx.transform.NarrowDataType(32)(mod).functions_items()
-    }
+    """Narrows indices to 32 bits, except the integer arguments of subroutines, which are int64."""
+    functions = {}
+    for name, func in tirx.transform.NarrowDataType(32)(mod).functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            func = func.with_body(subroutine.with_int64_numbers(func.body))
+        functions[name] = func
     return IRModule(functions, attrs=mod.attrs)
 
 
@@ -281,14 +283,17 @@ class _Objects:
         """Compiles kernels on several threads, and stores their object files in `code`.
 
         Args:
+          kernels: the module of the kernels.
+          threads: the number of threads.
           one_by_one: whether to compile each kernel separately, instead of all together.
         """
         functions = dict(_with_global_symbols(kernels).functions_items())
         parts = split_functions(functions) if one_by_one else [functions]
-        # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
+        # TVM's virtual machine looks for kernels in its library only if a module of native code is linked to it.
         self.modules = [native(IRModule(), self.host)]
         self.progress.total = len(parts)
-        # Largest first: otherwise one thread might be left with a large part at the end.
+        # The largest parts are compiled first. Otherwise one thread might begin a large part when the others have
+        # ended.
         sizes = [sum(map(_statement_count, part.values())) for part in parts]
         largest_first = sorted(range(len(parts)), key=lambda index: -sizes[index])
         with ThreadPoolExecutor(threads) as pool:
@@ -297,7 +302,7 @@ class _Objects:
                 for index in range(len(parts)):
                     pending_code = jobs[index].result()
                     self.code[f"kernels{index}.o"] = pending_code.wait()  # another job may compile an equal kernel
-            except BaseException:  # an error in one part, or Ctrl-C: the remaining parts aren't begun
+            except BaseException:  # an error in one part, or Ctrl-C: the remaining parts are cancelled
                 pool.shutdown(cancel_futures=True)
                 raise
         for name in sorted(self.subroutine_code):
@@ -330,14 +335,20 @@ class _Objects:
         return code
 
     def _add_subroutine(self, name: str, part: Functions) -> None:
-        """Compiles a subroutine that the kernels in ``part`` call, and those that it calls, unless a thread has claimed it."""
+        """Compiles a subroutine and the subroutines that it calls, unless another thread has begun to compile it.
+
+        Args:
+          name: the name of the subroutine.
+          part: kernels that call the subroutine.
+        """
         with self.claims:
             if name in self.claimed:
                 return
             self.claimed.add(name)
 
         def find() -> tirx.PrimFunc | None:
-            # Scheduling a kernel makes its subroutines. A kernel whose code was stored hasn't been scheduled.
+            """Returns the subroutine's function, which is made when a kernel that calls it is scheduled."""
+            # A kernel whose code was found in the cache hasn't been scheduled.
             if subroutine.function(name) is None and self.finish is not None:
                 self.finish(IRModule(part))
             return subroutine.function(name)
@@ -372,7 +383,7 @@ class _Objects:
     def _compile_part(self, part: Functions, cost: KernelCost) -> bytes:
         """Schedules, lowers and compiles functions, and returns the object code that runs on the host (the CPU).
 
-        Code for a GPU becomes a runtime module, which is later linked into the library.
+        Code for a GPU is compiled to a runtime module, which is later linked into the library.
 
         Args:
           part: the functions by name.

@@ -70,11 +70,12 @@ def _has_simple_arguments(func: tirx.PrimFunc) -> bool:
     if not func.attrs or TRUSTED not in func.attrs:
         return False
     tensors, numbers = _parameters(func)
-    shapes = [list(tensor.ty.shape) for tensor in tensors]
-    known_sizes = {*numbers, *(size for shape in shapes for size in shape if isinstance(size, tirx.Var))}
-    sizes: list[tirx.Var] = []
-    for size in (size for shape in shapes for size in shape if not isinstance(size, tirx.IntImm)):
-        structural_walk(size, (tirx.Var, sizes.append))
+    sizes = [size for tensor in tensors for size in tensor.ty.shape]
+    known_sizes = {*numbers, *(size for size in sizes if isinstance(size, tirx.Var))}
+    variables_in_sizes: list[tirx.Var] = []
+    for size in sizes:
+        if not isinstance(size, tirx.IntImm):
+            structural_walk(size, (tirx.Var, variables_in_sizes.append))
     callees: list[ir.GlobalVar] = []
     structural_walk(func.body, (ir.GlobalVar, callees.append))
     return (
@@ -82,7 +83,7 @@ def _has_simple_arguments(func: tirx.PrimFunc) -> bool:
         and not callees
         and all(map(_is_contiguous, tensors))
         and all(str(number.ty) == "int64" for number in numbers)
-        and known_sizes.issuperset(sizes)
+        and known_sizes.issuperset(variables_in_sizes)
     )
 
 
@@ -143,24 +144,23 @@ class _Entry:
         return bindings
 
     def _bound_sizes(self) -> list[tirx.Stmt]:
-        """Binds the variables in the shapes and offsets of tensors, each where it occurs first."""
+        """Returns statements that bind each variable in a tensor's shape or offset, at its first occurrence."""
         bindings: list[tirx.Stmt] = []
         known = {param for param in self.kernel_params if param not in self.tensors}
         for param, dl_tensor in self.tensors.items():
-            variables = {size: axis for axis, size in enumerate(param.ty.shape) if isinstance(size, tirx.Var)}
-            unknown = {size: axis for size, axis in variables.items() if size not in known}
+            axis_of_size = {size: axis for axis, size in enumerate(param.ty.shape) if isinstance(size, tirx.Var)}
+            unknown = {size: axis for size, axis in axis_of_size.items() if size not in known}
             if unknown:
                 sizes = tirx.Var(f"{param.name}.shape", SIZES_POINTER)
                 bindings.append(tirx.Bind(sizes, _field(dl_tensor, 0, Field.SHAPE, SIZES_POINTER)))
-                bindings += [
-                    tirx.Bind(size, _field(sizes, axis, Field.SIZE, size.ty)) for size, axis in unknown.items()
-                ]
+                for size, axis in unknown.items():
+                    bindings.append(tirx.Bind(size, _field(sizes, axis, Field.SIZE, size.ty)))
                 known.update(unknown)
             offset = param.ty.elem_offset
             if isinstance(offset, tirx.Var) and offset not in known:
-                bytes_before = _field(dl_tensor, 0, Field.BYTE_OFFSET, ir.PrimType("uint64"))
+                byte_offset = _field(dl_tensor, 0, Field.BYTE_OFFSET, ir.PrimType("uint64"))
                 item_bytes = tirx.const(param.ty.dtype.dtype.itemsize, "uint64")
-                bindings.append(tirx.Bind(offset, tirx.Cast("int64", tirx.Div(bytes_before, item_bytes))))
+                bindings.append(tirx.Bind(offset, tirx.Cast("int64", tirx.Div(byte_offset, item_bytes))))
                 known.add(offset)
         return bindings
 
@@ -170,21 +170,21 @@ class _Entry:
         return tirx.Bind(self.device, _field(first, 0, Field.DEVICE_ID, self.device.ty))
 
     def _on_device(self) -> tirx.Stmt:
-        """Returns the kernel's statements, with what TVM's code generator is told about its memory and its device."""
+        """Returns the kernel's statements with attributes that tell TVM's code generator the device and alignments."""
         name, target = self.kernel.attrs["global_symbol"], self.kernel.attrs["target"]
         device_type = target.get_target_device_type()
         buffers = [tirx.DeclBuffer(param, data=_data(param, dl_tensor)) for param, dl_tensor in self.tensors.items()]
         selection = (
             None if device_type == CPU else tirx.Evaluate(tirx.call_packed(SET_DEVICE, device_type, self.device))
         )
-        # LLVM's code for this attribute's body is a function of its own, of which no pointers alias each other.
+        # TVM generates a separate LLVM function for the body of this attribute, whose pointer parameters are `noalias`.
         computed = tirx.AttrStmt(0, "compute_scope", ir.StringImm(f"{name}_compute_"), self.kernel.body)
         body = emit.sequence([*buffers, selection, computed, tirx.Return(tirx.IntImm("int32", 0))])
         body = tirx.AttrStmt("default", "device_type", tirx.IntImm("int32", device_type), body)
         body = tirx.AttrStmt("default", "device_id", self.device, body)
         for param in reversed(self.tensors):
             alignment = int(param.ty.data_alignment)
-            if alignment > param.ty.dtype.dtype.itemsize:  # all code generators take elements to be aligned
+            if alignment > param.ty.dtype.dtype.itemsize:  # all code generators assume that elements are aligned
                 body = tirx.AttrStmt(param, "storage_alignment", tirx.IntImm("int32", alignment), body)
         return body
 

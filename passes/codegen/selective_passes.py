@@ -38,10 +38,12 @@ def run_only_where(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> tr
 
 
 def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: transform.Pass) -> transform.Pass:
-    """Returns a pass that applies the pass ``run``, and that repeats ``run`` differently for some functions.
+    """Returns a pass that applies the pass ``run``, and that repeats it after another pass for some functions.
 
-    If ``where`` holds for a function's result, the result is discarded. The original function then goes through
-    ``before`` and ``run``.
+    Args:
+      run: the pass.
+      where: returns whether the result of ``run`` for a function must be discarded.
+      before: the pass that runs on such a function before ``run`` is repeated.
     """
     second_run = transform.Sequential([before, run])
 
@@ -58,16 +60,18 @@ def run_again(run: transform.Pass, where: Callable[[PrimFunc], bool], before: tr
 
 
 def has_blocks_to_lower(func: PrimFunc) -> bool:
-    """Returns whether a function has more blocks than the one around the loops that a schedule has written.
+    """Returns whether a function has a block that isn't plain, or a loop with a step.
 
-    Also true for loops with a step, which such loops don't have.
+    A plain block only groups statements. The root block around the loops that a schedule has written is plain.
     """
 
     def visit_block(block: SBlock) -> Any:
+        """Ends the walk at a block that isn't plain."""
         is_plain = not (block.iter_vars or block.alloc_buffers or block.match_buffers or block.init)
         return None if is_plain else tvm_ffi.VisitInterrupt(None)
 
     def visit_loop(loop: For) -> Any:
+        """Ends the walk at a loop with a step."""
         return None if loop.step is None else tvm_ffi.VisitInterrupt(None)
 
     return structural_walk(func.body, [(SBlock, visit_block), (For, visit_loop)]) is not None
@@ -76,17 +80,18 @@ def has_blocks_to_lower(func: PrimFunc) -> bool:
 def has_vector_indices(func: PrimFunc) -> bool:
     """Returns whether a vectorized function computes with vectors of indices, except for consecutive indices.
 
-    A vector of int64 numbers that aren't indices counts, too: the two look the same.
+    A vector of int64 numbers that aren't indices counts, too, since it has the same type.
     """
 
-    # An interrupt ends the walk, since one such vector is enough.
     def visit_arithmetic(node: ir.Expr) -> Any:
+        """Ends the walk at arithmetic on int64 vectors."""
         is_vector_of_indices = node.ty.dtype.lanes > 1 and node.ty.dtype.startswith("int64")
         return tvm_ffi.VisitInterrupt(None) if is_vector_of_indices else None
 
     def visit_ramp(node: tirx.Ramp) -> Any:
-        is_unit = isinstance(node.stride, tirx.IntImm) and int(node.stride) == 1
-        return None if is_unit else tvm_ffi.VisitInterrupt(None)
+        """Ends the walk at a vector of indices that aren't consecutive."""
+        is_consecutive = isinstance(node.stride, tirx.IntImm) and int(node.stride) == 1
+        return None if is_consecutive else tvm_ffi.VisitInterrupt(None)
 
     return structural_walk(func.body, [(ARITHMETIC, visit_arithmetic), (tirx.Ramp, visit_ramp)]) is not None
 

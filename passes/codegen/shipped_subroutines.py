@@ -65,15 +65,16 @@ def shipped_kernel_name(func: PrimFunc, content: str, cores: int) -> str:
     """
     takes_sizes = not all(map(is_buffer_var, func.params))
     is_serial = not takes_sizes or (PARALLEL_SIZES in func.attrs and len(func.attrs[PARALLEL_SIZES]) == 0)
-    digest = hashlib.sha256(f"{1 if is_serial else cores}\0{content}".encode()).hexdigest()
+    used_cores = 1 if is_serial else cores
+    digest = hashlib.sha256(f"{used_cores}\0{content}".encode()).hexdigest()
     return f"kernel_{digest[:40]}"
 
 
 def shipped_kernel_code(func: PrimFunc, content: str, target: Target, options: Mapping[str, Any]) -> bytes | None:
-    """Returns the object code of a kernel that was compiled when tvtf was built, or None as `shipped_code` does.
+    """Returns the object code of a kernel that was compiled when tvtf was built, or None if there is none.
 
-    None also if tuning chose another schedule for the kernel, or if the processor ``target`` is scheduled for otherwise
-    than its model.
+    There is none, too, if tuning chose another schedule for the kernel, or if schedules for the processor differ from
+    those for its model.
 
     Args:
       func: the kernel, with common names.
@@ -93,15 +94,20 @@ def shipped_kernel_code(func: PrimFunc, content: str, target: Target, options: M
 def shipped_code(name: str, host: Target, options: Mapping[str, Any]) -> bytes | None:
     """Returns the object code of a subroutine or kernel that was compiled when tvtf was built.
 
-    Returns None if there is none for the processor ``host``, if TVM's passes have ``options``, or if the environment's
-    ``TVTF_SUBROUTINES`` is 0; and with a warning, if the archive is damaged.
+    Returns None if there is none, if the environment's ``TVTF_SUBROUTINES`` is 0, or, with a warning, if the archive is
+    damaged.
+
+    Args:
+      name: the name of the code in the archive.
+      host: the processor.
+      options: options of TVM's passes. The archive has only code that was compiled without options.
     """
     archive = None if options or os.environ.get("TVTF_SUBROUTINES") == "0" else archive_for(host)
     if archive is None or name not in archive.NameToInfo:
         return None
     try:
         return archive.read(name)
-    except Exception as error:  # of many kinds, as damaged bytes may mean another method, another offset or encryption
+    except Exception as error:  # many kinds: damaged bytes may specify a wrong compression method, offset or encryption
         _warn_of_damage(str(archive.filename), error)
         return None
 
@@ -113,7 +119,7 @@ def write_archive(model: str, code: Mapping[str, bytes]) -> Path:
     with zipfile.ZipFile(scratch, "w") as archive:
         archive.comment = _digest_of_compiler().encode()
         for name in sorted(code):
-            # Without the time of day, so that equal code makes equal wheels.
+            # A `ZipInfo` without a time, so that equal code gives equal wheels.
             archive.writestr(zipfile.ZipInfo(name), code[name], zipfile.ZIP_DEFLATED)
     os.replace(scratch, path)
     _open_archive.cache_clear()
@@ -131,7 +137,7 @@ def archive_for(host: Target) -> zipfile.ZipFile | None:
 
 @lru_cache(maxsize=16)
 def _open_archive(host: str, folder: Path) -> zipfile.ZipFile | None:
-    """Opens the archive for a processor, or returns None if it is missing, damaged, or of other sources.
+    """Opens the archive for a processor, or returns None if it is missing, damaged, or from another version of tvtf.
 
     Args:
       host: the text of the processor's target.

@@ -60,7 +60,7 @@ def write_whole(path: Path, content: bytes, home: Path) -> None:
 def _new_locked(create: Callable[[], str], cleanup: contextlib.ExitStack) -> Path:
     """Creates a temporary file or folder, and locks it until ``cleanup`` ends; returns its path.
 
-    Another process may remove one as a leftover before it is locked. Then another is created.
+    Before it is locked, another process may remove it as a leftover. Then another one is created.
     """
     while True:
         path = Path(create())
@@ -79,9 +79,7 @@ def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
 
 
 def _remove_if_left(path: Path, uses_locks: bool) -> None:
-    """Removes a file or folder of this user if a killed process has left it.
-
-    A process that is killed can't remove its own.
+    """Removes a temporary file or folder of this user that a killed process has left.
 
     Args:
       path: the file or folder.
@@ -90,7 +88,8 @@ def _remove_if_left(path: Path, uses_locks: bool) -> None:
     with contextlib.suppress(OSError):
         stat = path.lstat()
         is_own = stat.st_uid == os.geteuid() and not path.is_symlink()
-        if not is_own or (not uses_locks and time.time() - stat.st_mtime < _DAY):
+        is_recent = time.time() - stat.st_mtime < _DAY
+        if not is_own or (not uses_locks and is_recent):
             return
         with locked(path, seconds=0) as is_unused:
             if is_unused is not False:

@@ -91,9 +91,7 @@ class _ModuleState:
     def __init__(
         self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool, on_gpu: bool
     ) -> None:
-        """Counts how often each function of a module is mentioned, called, and used as a loop's condition or body.
-
-        ``checking`` will hold the names of the kernels that must check their arguments.
+        """Counts how often each function of a module is referred to, called, and used as a loop's condition or body.
 
         Args:
           builder: collects the bytecode.
@@ -106,6 +104,7 @@ class _ModuleState:
         self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
         self.uses_poll_kernel = False
+        # The names of the kernels that must check their arguments. They are added while functions are emitted.
         self.checking: set[str] = set()
         self.mentions: Counter[str] = Counter()
         for func in self.relax_functions().values():
@@ -141,14 +140,12 @@ class _FunctionGenerator:
     """The generator of one function's bytecode."""
 
     def __init__(self, program: _ModuleState) -> None:
-        """Prepares the emission of a function's bytecode, without bindings yet.
-
-        ``operand_of`` will hold the operand (a register or a constant) with each variable's value. Operands in
-        ``pinned`` are never cleared.
-        """
+        """Starts the bytecode of a function, without instructions."""
         self.program = program
         self.code = Code(program.builder, 0)
+        # The operand (a register or a constant) that has the value of each variable.
         self.operand_of: dict[relax.Var, Operand] = {}
+        # Operands that are never cleared.
         self.pinned: set[Operand] = {VOID}
         self.last_poll: Register | None = None
         self.scratch: Scratch | None = None
@@ -210,7 +207,7 @@ class _FunctionGenerator:
         if not self.program.check_arguments and is_redundant_check(value):
             return
         operand = self.value(value)
-        # Each variable has its own register, so that killing one leaves the other alive.
+        # An alias gets its own register, so that clearing the register of one variable doesn't affect the other.
         is_alias = isinstance(value, relax.Var) and operand not in self.pinned
         self.operand_of[binding.var] = self.code.copy(operand) if is_alias else operand
 
@@ -265,8 +262,8 @@ class _FunctionGenerator:
     def branch(self, expr: relax.If) -> Operand:
         """Emits the bytecode of an If, and returns the register in which both branches leave their value.
 
-        A conditional jump skips the true branch. Another jump at the end of the true branch skips the false branch. The
-        virtual machine's only conditional instruction is a jump.
+        The virtual machine's only conditional instruction is a jump. It skips the true branch if the condition is
+        false. Another jump, at the end of the true branch, skips the false branch.
         """
         result = self.code.new_register()
         jump_to_false = self.code.jump(self.value(expr.cond))
@@ -309,10 +306,12 @@ class _FunctionGenerator:
     def on_host(self, callee: ir.Expr, operand: Operand) -> Operand:
         """Emits a copy of an operand to CPU memory if the called kernel needs it there; returns the copy.
 
-        The kernel runs on the CPU, but a GPU computes its operands. For any other kernel, the operand is returned.
+        Such a kernel runs on the CPU, but a GPU computes its operands. For other callees, the operand itself is
+        returned.
         """
         func = self.program.functions.get(callee.name_hint) if isinstance(callee, ir.GlobalVar) else None
-        if not self.program.on_gpu or func is None or not func.attrs or READS_ON_HOST not in func.attrs:
+        reads_on_host = func is not None and func.attrs and READS_ON_HOST in func.attrs
+        if not self.program.on_gpu or not reads_on_host:
             return operand
         return self.code.call(TO_DEVICE, [operand, self.code.constant(CPU), self.code.constant(0)])
 
@@ -414,8 +413,8 @@ class _FunctionGenerator:
         """Emits a while loop, and returns the operand of the tuple with the last carried values.
 
         The carried values are first copied to registers. Each iteration polls for Ctrl-C, tests the condition, runs the
-        body, and moves the body's results to these registers. Jumps take the place of a recursive call, whose depth
-        would grow with the iterations.
+        body, and moves the body's results to these registers. TVM's own loops are recursive calls, whose depth grows
+        with the number of iterations.
         """
         count = carried_count(expr)
         condition, body, *arguments = expr.args
@@ -457,7 +456,7 @@ class _FunctionGenerator:
     def poll(self) -> None:
         """Emits a call of the kernel that polls for Ctrl-C.
 
-        The kernel keeps the time of the last poll on a heap, and calls Python only once a second.
+        The kernel stores the time of the last poll in a buffer, a heap for dims. It calls Python only once a second.
         """
         if not self.program.poll_signals:
             return

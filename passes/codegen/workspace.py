@@ -52,17 +52,22 @@ def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
 def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
     """Builds the statement that checks at run time whether a buffer can be allocated.
 
-    Returns None if the buffer is known to be small. ``name`` is the kernel's name, for the text of the error.
+    Returns None if the buffer is known to be small.
+
+    Args:
+      stmt: the allocation of the buffer.
+      name: the kernel's name, for the text of the error.
     """
     buffer_type = stmt.buffer.ty
     element_type = buffer_type.dtype.dtype
     bytes_per_element = (element_type.bits * element_type.lanes + 7) // 8
     size: Any = IntImm("int64", bytes_per_element)
     for extent in buffer_type.shape:
-        size = size * (extent if str(extent.ty.dtype) == "int64" else tirx.Cast("int64", extent))
+        wide_extent = extent if str(extent.ty.dtype) == "int64" else tirx.Cast("int64", extent)
+        size = size * wide_extent
     if sym.Analyzer().const_int_bound(size).max_value < LARGE:
         return None
-    # In floating point, since the size may overflow an integer.
+    # The size is compared in floating point, since it may overflow an integer.
     size_as_float = floating(size)
     failure = f"{name}: OOM when allocating a workspace of {_readable(size)} bytes"
     is_large = size_as_float >= FloatImm("float64", float(LARGE))
@@ -72,7 +77,7 @@ def _allocation_check(stmt: AllocBuffer, name: str) -> Stmt | None:
 def _trial_allocation(size: Any, size_as_float: Any, failure: str) -> list[Stmt]:
     """Returns statements that try to allocate ``size`` bytes and free them again, and that raise an error on failure.
 
-    They call ``posix_memalign``, since LLVM would remove such a pair of calls of an allocator that it knows.
+    They call ``posix_memalign``, since LLVM would remove a pair of calls of ``malloc`` and ``free``.
 
     Args:
       size: the number of bytes, which may have overflowed.
