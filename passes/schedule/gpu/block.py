@@ -61,12 +61,17 @@ class Block:
     def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
         """Allocates a buffer in the block's shared memory.
 
-        With ``large``, the memory is dynamic, may exceed the 48 kB that every kernel has, and is aligned for swizzled
-        tiles.
+        Args:
+          shape: the shape of the buffer.
+          dtype: the type of its elements.
+          name: its name.
+          large: whether to use dynamic shared memory, which may exceed the 48 kB that every kernel has. It is aligned
+            for swizzled tiles.
         """
-        scope = "shared.dyn" if large else "shared"
+        gpu_scope = "shared.dyn" if large else "shared"
+        scope = "global" if self.target.emulated else gpu_scope
         alignment = SWIZZLED_LINES * SWIZZLED_BYTES if large else None
-        buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope, alignment)
+        buffer = emit.scratch(shape, dtype, name, scope, alignment)
         self.allocations.append(emit.allocate(buffer))
         return buffer
 
@@ -152,9 +157,12 @@ def _thread_loop(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
 
 
 def threads_over(target: GpuTarget, iterations: int | ir.Expr, emit_iteration: ThreadBody) -> Stmt:
-    """Emits a GPU kernel with one thread for each iteration of a parallel loop of ``iterations`` iterations.
+    """Emits a GPU kernel with one thread for each iteration of a parallel loop.
 
-    ``emit_iteration`` returns the statement of an iteration, or None.
+    Args:
+      target: the GPU, or its emulation.
+      iterations: the number of iterations, which may be known only at run time.
+      emit_iteration: returns the statement of the iteration with a given index, or None.
     """
     static_count = emit.static(iterations)
     # With fewer iterations than a block has threads, the block is smaller.
@@ -167,6 +175,7 @@ def threads_over(target: GpuTarget, iterations: int | ir.Expr, emit_iteration: T
         """Emits the work of one block: each thread runs one iteration, and threads beyond the last iteration do nothing."""
 
         def emit_thread(thread: ir.Expr) -> Stmt | None:
+            """Emits the iteration of one thread."""
             iteration = block.index * threads + thread
             stmt = emit_iteration(iteration)
             return stmt if has_full_blocks or stmt is None else emit.when(iteration < iterations, stmt)

@@ -128,7 +128,7 @@ class _TileKernel:
         """Emits the software-pipelined loop over tiles of terms: later tiles are prefetched while one is multiplied.
 
         Shared memory holds ``tile.stages`` tiles of each operand (pipeline stages), which are filled in turn. The prologue
-        fills all stages but one: while that one is filled, the first is multiplied.
+        fills all stages but one. While an iteration multiplies the tiles of one stage, it fills another stage.
 
         Args:
           steps: the number of tiles of terms.
@@ -137,6 +137,7 @@ class _TileKernel:
         prefetch_distance = self.tile.stages - 1
 
         def fill_stage(stage: int) -> Stmt:
+            """Emits the copy of the first tiles to one stage."""
             return self.block.for_each_thread(
                 lambda thread: self.copy_tiles_if_needed(thread, emit.index(stage), steps)
             )
@@ -206,11 +207,12 @@ class _TileKernel:
             """Emits a thread's copy of one vector (or element) in one round; the last round may have fewer vectors."""
             index = copy_round * self.tile.threads + thread
             row_or_column, term = layout.position_of(index, width)
-            # An asynchronous copy permutes the vectors itself.
+            # The asynchronous copy of a vector itself permutes the vectors (swizzling).
             is_permuted_by_copy = width > 1 and not self.block.target.emulated
             indices_of = layout.indices_before_swizzling if is_permuted_by_copy else layout.indices_of
             indices = indices_of(stage, row_or_column, term)
-            stmt = self._copy_element(layout, row_or_column, step * self.tile.terms + term, indices, width)
+            term_of_operand = step * self.tile.terms + term
+            stmt = self._copy_element(layout, row_or_column, term_of_operand, indices, width)
             return stmt if count % self.tile.threads == 0 else emit.when(index < count, stmt)
 
         return emit.loop(rounds, copy_one, name="turn")
@@ -265,7 +267,9 @@ class _TileKernel:
     def multiply_tiles(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
         """Emits the product of two tiles in shared memory, by a tensor-core instruction or element by element.
 
-        ``stage`` is the pipeline stage whose tiles are multiplied.
+        Args:
+          thread: the thread's index in the block.
+          stage: the pipeline stage whose tiles are multiplied.
         """
         if self.instruction is None:
             return self._multiply_by_element(thread, stage)
@@ -336,7 +340,8 @@ class _TileKernel:
     def _lane_count(self, stores: Sequence[Stage], needed: set[Var]) -> int:
         """Returns how many results a thread stores at once: 2 if they are neighbours in memory, else 1.
 
-        They must be neighbours in all buffers that the epilogue loads or stores, and a row must have an even number.
+        They must be neighbours in all buffers that the epilogue loads or stores, and the number of columns must be
+        even.
         """
         axis = self._last_column_axis
         if axis is None or axis.size is None or axis.size % NEIGHBOURS:
@@ -357,7 +362,11 @@ class _TileKernel:
     def _position_of_accumulator(self, thread: ir.Expr, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column in the block's tile of one of a thread's accumulators.
 
-        ``index`` is the accumulator's index in the thread. With tensor cores, the instruction defines the layout.
+        With tensor cores, the instruction defines which results a thread accumulates.
+
+        Args:
+          thread: the thread's index in the block.
+          index: the accumulator's index in the thread.
         """
         if self.instruction is None:
             row, column = self._origin_of_thread(thread)

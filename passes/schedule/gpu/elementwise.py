@@ -97,12 +97,10 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
     """
     calls: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, calls.append))
-    for call in calls:
-        # Of these calls `if_then_else` has loads that depend on a condition.
-        is_choice = str(getattr(call.op, "name", "")) in access.FREE_CALLS
-        if is_choice and any(conditional_load.same_as(load) for conditional_load in loads(call)):
-            return False
-    return True
+    # Loads in the branches of an `if_then_else` depend on its condition. Other calls in `FREE_CALLS` mark bounds
+    # checks, which have no loads.
+    choices = [call for call in calls if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
+    return not any(conditional_load.same_as(load) for call in choices for conditional_load in loads(call))
 
 
 def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
@@ -192,16 +190,22 @@ def _loads_of_other_buffers(stage: Stage, stages: Sequence[Stage], axis: Axis) -
 def _from_registers(value: ir.Expr, load_registers: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
     """Replaces loads in an expression by lanes of the registers that hold the vectors loaded before.
 
-    ``load_registers`` has the register for each vector load. One load instruction then serves all lanes.
+    One load instruction then loads the elements of all lanes.
+
+    Args:
+      value: the expression.
+      load_registers: pairs of a load and the register with the loaded vector.
+      lane: the index in the vector.
     """
 
-    def replace(load: TensorLoad) -> ir.Expr:
+    def lane_of_register(load: TensorLoad) -> ir.Expr:
+        """Returns the lane of a load's register, or the load itself if it has no register."""
         for vector_load, register in load_registers:
             if load.same_as(vector_load):
                 return emit.load(register, [lane])
         return load
 
-    return structural_map(value, (TensorLoad, replace))
+    return structural_map(value, (TensorLoad, lane_of_register))
 
 
 def _store_of_lane(stage: Stage, register: Var, axis_indices: AxisIndices, lane: ir.Expr) -> Stmt:

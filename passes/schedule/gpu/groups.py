@@ -33,7 +33,7 @@ def group_stages(stages: Sequence[Stage | Opaque]) -> list[Member]:
     """Groups the stages (loop nests) of a function that run in one GPU kernel.
 
     A group is a chain such as softmax, or a reduction or elementwise stage with the elementwise stages that follow.
-    Values that one stage hands to the next then needn't be written to global memory.
+    Values that one stage of a group passes to another needn't be written to global memory.
     """
     groups: list[Member] = []
     position = 0

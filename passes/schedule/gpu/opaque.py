@@ -40,7 +40,12 @@ def _declarations_and_loops(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 def _emit_kernel(body: Stmt, declarations: list[Stmt], target: GpuTarget) -> Stmt:
     """Emits a GPU kernel for one loop nest, with a thread for each iteration of the outermost independent loops.
 
-    Each thread runs the remaining loops serially, after the buffer declarations ``declarations``.
+    Each thread runs the remaining loops serially.
+
+    Args:
+      body: the loop nest.
+      declarations: declarations of buffers, which each thread needs before the loops.
+      target: the GPU.
     """
     loops: list[For] = []
     while isinstance(body, For) and _is_independent(body):

@@ -81,7 +81,7 @@ class Operand:
             return False
         if contiguous_axis.size is None or contiguous_axis.size % width:
             return False
-        # Some elements of a vector might be outside of the bounds.
+        # If the bounds check depends on the contiguous axis, only some elements of a vector might be inside.
         if self.is_guarded and contiguous_axis.var in variables(self.value.args[0]):
             return False
         is_contiguous = access.load_stride(self.load, contiguous_axis.var) == 1
@@ -91,11 +91,12 @@ class Operand:
 def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
     """Returns whether the vectors of a load are aligned: a GPU loads a vector only from a multiple of its size.
 
-    The offset at index 0 of the contiguous axis must be a multiple of ``width``, whatever the other indices are. For
-    example, rows of 6 elements aren't aligned for vectors of 4: the second row begins at offset 6.
+    The offset at index 0 of the contiguous axis must be a multiple of ``width`` for all values of the other indices.
+    For example, rows of 6 elements aren't aligned for vectors of 4: the second row begins at offset 6.
     """
 
     def is_multiple(offset: ir.Expr | None) -> bool:
+        """Returns whether an offset is a known multiple of ``width``."""
         static_offset = None if offset is None else emit.static(offset)
         return static_offset is not None and static_offset % width == 0
 
@@ -271,7 +272,7 @@ class TileLayout:
         )
 
     def indices_of(self, stage: ir.Expr, row_or_column: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns where in shared memory a tile has an element, as a list of one index into the block's flat buffer.
+        """Returns the position of an element of a tile in shared memory, as a list of one index into a flat buffer.
 
         Args:
           stage: the number of the tile's buffer in the software pipeline: one is multiplied while others are filled.
@@ -281,17 +282,19 @@ class TileLayout:
         (index,) = self.indices_before_swizzling(stage, row_or_column, term)
         if not self.is_swizzled:
             return [index]
-        # A segment of a line is as long as all 32 banks of shared memory. Without swizzling, the vectors at one offset in
-        # neighbouring lines would lie in the same banks, and a warp that reads them at once would wait for each in turn
-        # (a bank conflict). So the vector's number is XORed with the line's: in each line this is another permutation
-        # of the vectors, and it stays within the segment.
+        # Swizzling avoids bank conflicts. A segment of a line is as long as all 32 banks of shared memory. The vectors
+        # at one offset in neighbouring lines would be in the same banks, and a warp that reads them would wait for one
+        # after another. So the index of a vector is XORed with the index of its line, which permutes the vectors of a
+        # segment differently in each line.
         vectors_per_segment = emit.index(self.segment_length // self.vector_width)
         line = tirx.floordiv(index, emit.index(self.segment_length)) % vectors_per_segment
         vector = tirx.floordiv(index, emit.index(self.vector_width))
         return [tirx.bitwise_xor(vector, line) * self.vector_width + index % self.vector_width]
 
     def indices_before_swizzling(self, stage: ir.Expr, row_or_column: ir.Expr, term: ir.Expr) -> list[ir.Expr]:
-        """Returns where in shared memory a tile has an element before the vectors of each segment are permuted.
+        """Returns the position of a tile's element in shared memory before the vectors of each segment are permuted.
+
+        The result is a list of one index into the block's flat buffer.
 
         Args:
           stage: the index of the tile's buffer, of which there are several in a pipeline.
@@ -307,9 +310,11 @@ class TileLayout:
         return [self.start + line_of_segment * self.segment_length + offset % self.segment_length]
 
     def position_of(self, index: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the row or column, and the term, at which vector ``index`` of a tile begins.
+        """Returns the row or column, and the term, of the first element of a vector in a tile.
 
-        The vectors have ``width`` elements each, and are counted in the order of memory.
+        Args:
+          index: the index of the vector in the tile, in the order of memory.
+          width: the number of elements of a vector.
         """
         vectors_per_line = self.line_length // width
         line = tirx.floordiv(index, emit.index(vectors_per_line))

@@ -159,8 +159,8 @@ def reduce_in_block(
     def halve(distance: int) -> Stmt:
         """Emits one step of a tree reduction in shared memory, which halves the number of partial results.
 
-        Each of the first ``distance`` partial results is combined with the one ``distance`` slices further. With n
-        slices, log2(n) steps are left of n - 1 serial combinations.
+        Each of the first ``distance`` partial results is combined with the one ``distance`` slices further. So n
+        partial results are combined in log2(n) steps, instead of n - 1 serial ones.
         """
 
         def emit_thread(thread: ir.Expr) -> Stmt:
@@ -204,8 +204,9 @@ def _reduce_slice(
     def update(step: ir.Expr) -> Stmt:
         """Emits the combination of one term with the accumulator, unless the step is beyond the last term.
 
-        The terms are distributed cyclically over the threads of a result: in step 2, the thread of slice 1 of 8 takes term
-        17.
+        The terms are distributed cyclically over the threads of a result: in step 2, the thread of slice 1 of 8 adds
+          term
+        2 * 8 + 1.
         """
         term = step * slices + slice_index if slices > 1 else step
         accumulated = accumulator.load(thread, zero)
@@ -257,9 +258,9 @@ def runs_along_terms(stage: Stage) -> bool:
         return False
     if last_result_axis is None:
         return True
-    terms = operands_of(stage)
-    along_terms = sum(access.load_stride(term, last_term_axis.var) == 1 for term in terms)
-    along_results = sum(access.load_stride(term, last_result_axis.var) == 1 for term in terms)
+    operands = operands_of(stage)
+    along_terms = sum(access.load_stride(operand, last_term_axis.var) == 1 for operand in operands)
+    along_results = sum(access.load_stride(operand, last_result_axis.var) == 1 for operand in operands)
     return along_terms > along_results
 
 
@@ -314,13 +315,13 @@ def _chunk_stage(stage: Stage, chunks: int) -> Stage:
     term = Axis(Var("term", "int64"), emit.as_expr(length))
     axes = (chunk, *stage.spatial)
     partials = emit.scratch([axis.extent for axis in axes], stage.dtype, "partials")
-    old = emit.load(partials, [axis.var for axis in axes])
+    accumulated = emit.load(partials, [axis.var for axis in axes])
     term_index = chunk.var * length + term.var
     value = substitute(stage.value, indices_of_axes(stage.reduce, term_index))
-    value = replace_loads(value, stage.buffer, lambda _: old)
+    value = replace_loads(value, stage.buffer, lambda _: accumulated)
     # The last chunk may be shorter.
     if int(total) % chunks:
-        value = tirx.if_then_else(term_index < total, value, old)
+        value = tirx.if_then_else(term_index < total, value, accumulated)
     return Stage(partials, axes, (term,), stage.init, value)
 
 

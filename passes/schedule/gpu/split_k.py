@@ -30,7 +30,7 @@ def emit_product(
 ) -> Stmt:
     """Emits a matrix product, and the elementwise stages that follow it, as one GPU kernel or as two (split-K).
 
-    A tile is the work of one block: a product with few tiles would leave most of a GPU idle. Such a product is split
+    Each block computes one tile, so a product with few tiles would leave most of a GPU idle. Such a product is split
     along a summed axis, and a second kernel adds the results of the parts.
 
     Args:

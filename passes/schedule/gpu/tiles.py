@@ -59,7 +59,7 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
         return Tile(64, 64, 16, 4, 4, warps=False, stages=1)
     if isinstance(instruction, WarpgroupInstruction):
         return instruction.tile
-    # A tile as wide as two instructions would be padded with zeros where a sum has fewer terms than that.
+    # If a sum has too few terms for the widest tile, this would be padded with zeros.
     full_instructions = size_of(product.stage.reduce) // instruction.terms
     terms = instruction.terms if full_instructions < 2 else instruction.widest
     if _fills_gpu(product, *LARGE[:2]):

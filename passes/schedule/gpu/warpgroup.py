@@ -38,7 +38,7 @@ class WarpgroupInstruction(Instruction):
     def wait_for_copies(self, target: GpuTarget, unfinished: int) -> Stmt | None:
         """Waits for asynchronous copies, as the base class does, and emits a fence.
 
-        The fence makes what this thread copied visible to the instruction, after the barrier that follows.
+        After the fence and the barrier that follows, the instruction sees the elements that this thread has copied.
         """
         if target.emulated:
             return None
