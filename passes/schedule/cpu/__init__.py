@@ -117,9 +117,10 @@ def _overlapping(func: PrimFunc) -> list[tuple[Var, Var]]:
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """Returns a module pass that schedules every PrimFunc for a CPU, by a tuning record if the function has one.
+    """Returns a module pass that schedules every PrimFunc for a CPU, by a tuning record if there is one.
 
-    The pass skips functions that an earlier phase scheduled, or that were written with a schedule.
+    The pass skips functions that are marked as scheduled: by an earlier phase, or because their loops were written by
+    hand.
     """
 
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
@@ -136,12 +137,18 @@ def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
 
 
 def _schedule_as_tuned(func: PrimFunc, target: Target, known: Mapping[str, Record]) -> PrimFunc:
-    """Schedules a kernel by its tuning record in `known`; without a usable record, by the default rules."""
+    """Schedules a kernel by its tuning record, or by the default rules if there is none or it can't be used.
+
+    Args:
+        func: the kernel.
+        target: the CPU.
+        known: the tuning records by the kernel's key.
+    """
     record = record_for(func, known)
     if record is None:
         return schedule(func, target)
     try:
         return schedule(func, target, Decisions(record.choices))
-    except Exception as error:  # a record may come from anywhere, and must not break a compilation
+    except Exception as error:  # a record may come from an untrusted source, and must not make a compilation fail
         warnings.warn(f"the record of tuning for {record.kernel} is not used: {error}", stacklevel=2)
         return schedule(func, target)

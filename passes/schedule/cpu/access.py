@@ -28,9 +28,9 @@ CALL_OPERATIONS = 12
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
     """Returns the row-major offset, in elements, of the element of a buffer at some indices.
 
-    Where axes were merged into one loop, indices are digits of the same number, such as ``(task * 9 + i) // 64`` and
-    ``(task * 9 + i) % 64``. TVM takes sums in digits apart, and then can't put the digits together again. So a variable
-    stands for the number while the offset is simplified.
+    If axes were merged into one loop, the indices are a quotient and a remainder of the same number, such as
+    ``(task * 9 + i) // 64`` and ``(task * 9 + i) % 64``. Their sum ``64 * quotient + remainder`` is the number again.
+    TVM simplifies it only if the number is a variable, and not a sum. So a variable replaces the number meanwhile.
     """
     number = _number_of_digits(indices)
     if number is None:
@@ -73,22 +73,22 @@ def _with_number(index: ir.Expr, number: Var) -> ir.Expr:
 
 
 def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
-    """Returns by how many elements an offset grows when a variable grows by one.
+    """Returns the stride of an offset along a variable: by how many elements it grows when the variable grows by one.
 
     Returns None if the offset isn't linear in the variable. For example, offset ``4 * i + j`` has stride 4 in ``i``.
     """
     if var not in variables(offset):
         return tirx.IntImm("int64", 0)
     slope_and_constant = sym.detect_linear_equation(offset, [var])
-    # TVM returns an empty list where the offset isn't linear.
-    return simplified(slope_and_constant[0]) if len(slope_and_constant) == 2 else None
+    is_linear = len(slope_and_constant) == 2  # TVM returns an empty list if the offset isn't linear
+    return simplified(slope_and_constant[0]) if is_linear else None
 
 
 @lru_cache(maxsize=MAX_CACHED_STRIDES)
 def load_stride(load: TensorLoad, var: Var) -> int | None:
     """Returns the stride of a load along a loop variable, in elements, or None if the stride isn't constant.
 
-    A stride of 1 lets the load be a vector, and with a stride of 0 an element is the same in all iterations.
+    With a stride of 1, consecutive iterations can load a vector. With a stride of 0, all iterations load one element.
     """
     strides = _strides(load)
     if strides is not None:
@@ -144,9 +144,10 @@ class LinearSum(NamedTuple):
 
 
 def linear_offset(buffer: Var, indices: Sequence[ir.Expr]) -> LinearSum | None:
-    """Returns the row-major offset of an element as a sum of variables, or None if an index or an extent isn't of that form.
+    """Returns the row-major offset of an element as a sum of variables with constant coefficients, or None.
 
-    TVM's own analysis, which finds more, takes 40 us. Most indices are a variable and a constant.
+    It is None if an index isn't such a sum, or an extent isn't static. TVM's own analysis supports more forms, but
+    takes 40 us. Most indices are the sum of a variable and a constant.
     """
     offset = LinearSum({}, 0)
     for index, extent in zip(indices, buffer.ty.shape[:], strict=True):
@@ -191,7 +192,7 @@ class LinearAccess(NamedTuple):
 
 
 def linear_access(source: Var, indices: Sequence[ir.Expr], loop_vars: Sequence[Var]) -> LinearAccess | None:
-    """Returns an access as a linear one, or None if a stride along a variable isn't constant.
+    """Describes an access to an array by its strides along loops, or returns None if a stride isn't constant.
 
     Args:
         source: the array.
@@ -227,18 +228,22 @@ def free_variables(value: ir.Expr) -> set[Var]:
 def operations(value: ir.Expr, limit: int | None = None) -> int:
     """Counts the arithmetic operations of evaluating an expression once.
 
-    A math function counts as a dozen operations. Counting stops at ``limit``. Callers pass the number that they compare
-    with, since hundreds of stages may have been inlined into an expression.
+    A math function counts as a dozen operations.
+
+    Args:
+        value: the expression.
+        limit: the number at which counting stops. Callers pass the number that they compare the count with, since an
+            expression with hundreds of inlined stages is large.
     """
     count = 0
 
-    def visit(node: ir.Expr) -> Any:
+    def add_operations(node: ir.Expr) -> Any:
         nonlocal count
         count += _operations_of(node)
         return tvm_ffi.VisitInterrupt(None) if limit is not None and count >= limit else None
 
-    # A buffer's type has its shape in it, whose arithmetic isn't evaluated here.
-    structural_walk(value, [(Var, lambda var: tvm_ffi.WalkResult.SKIP), (ir.Expr, visit)], order="pre")
+    # The type of a buffer's variable contains the shape, whose arithmetic isn't evaluated here.
+    structural_walk(value, [(Var, lambda var: tvm_ffi.WalkResult.SKIP), (ir.Expr, add_operations)], order="pre")
     return max(1, count)
 
 
@@ -270,10 +275,15 @@ def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
 
 
 def moves_as_one_axis(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
-    """Returns whether two nested axes can be merged into one, judged by one offset in memory.
+    """Returns whether an offset in memory allows to merge two nested axes into one.
 
-    They can if a step of the outer axis moves the offset as far as all steps of the inner axis together. For example,
-    rows of a dense matrix of 4 columns and its columns have strides 4 and 1, and ``4 == 1 * 4``.
+    The stride of the outer axis must be the stride of the inner axis times its extent. For example, the rows and the
+    columns of a dense matrix of 4 columns have strides 4 and 1, and ``4 == 1 * 4``.
+
+    Args:
+        offset: the offset of an access, an expression of the axes' variables.
+        outer: the outer axis.
+        inner: the inner axis.
     """
     outer_stride, inner_stride = stride(offset, outer.var), stride(offset, inner.var)
     if outer_stride is None or inner_stride is None:
@@ -292,22 +302,23 @@ def with_scalar_pairs(body: Stmt) -> Stmt:
 def _scatters_pairs(node: For) -> bool:
     """Returns whether a loop loads or stores pairs (vectors of two, for complex numbers) that are scattered in memory.
 
-    They aren't if all iterations access one pair (a stride of 0), or each iteration the next one (a stride of 1).
+    They aren't scattered if all iterations access one pair (a stride of 0), or consecutive pairs (a stride of 1).
     """
     accesses: list[tuple[Var, list[ir.Expr]]] = []
 
-    def note_load(load: TensorLoad) -> None:
+    def add_load(load: TensorLoad) -> None:
         accesses.append((load.source, load.indices[:]))
 
-    def note_store(store: BufferStore) -> None:
+    def add_store(store: BufferStore) -> None:
         accesses.append((store.buffer, store.indices[:]))
 
-    structural_walk(node.body, [(TensorLoad, note_load), (BufferStore, note_store)])
+    structural_walk(node.body, [(TensorLoad, add_load), (BufferStore, add_store)])
     for buffer, indices in accesses:
-        if "x" not in str(buffer.ty.dtype):  # the dtype of pairs is one such as float32x2
+        holds_pairs = "x" in str(buffer.ty.dtype)  # such as float32x2
+        if not holds_pairs:
             continue
         step = stride(_row_major_offset(buffer, indices), node.loop_var)
-        # What TVM doesn't know to be contiguous, it takes for scattered.
+        # TVM treats an access as scattered if it doesn't know that it is contiguous.
         if step is None or static(step) not in (0, 1):
             return True
     return False

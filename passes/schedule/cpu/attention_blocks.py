@@ -62,7 +62,7 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
-    # The longest run first; two contractions with a stage between them are the shortest.
+    # The longest sequence is tried first. The shortest has two contractions and a stage between them.
     for stop in range(len(stages), start + 2, -1):
         blocks = _as_row_blocks(stages[start:stop])
         if blocks is not None:
@@ -76,19 +76,21 @@ def _as_row_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
     Along row axes, no stage reads a result of another row. Blocks of rows can then be computed one by one. Returns None
     if there are no such axes.
     """
-    run = [stage for stage in stages if isinstance(stage, Stage)]
-    has_opaque_nests = len(run) < len(stages)  # these have no axes to split
-    if has_opaque_nests or sum(bool(stage.reduce) for stage in run) < 2:
-        return None  # blocks are for reductions that feed each other
-    results = [stage.buffer for stage in run]
-    with_rows_first = [_rows_first(stage, results) for stage in run]
+    parsed = [stage for stage in stages if isinstance(stage, Stage)]
+    has_opaque_nests = len(parsed) < len(stages)  # these have no axes to split
+    reduction_count = sum(bool(stage.reduce) for stage in parsed)
+    # Blocks of rows are for reductions that read the results of other reductions.
+    if has_opaque_nests or reduction_count < 2:
+        return None
+    results = [stage.buffer for stage in parsed]
+    with_rows_first = [_rows_first(stage, results) for stage in parsed]
     first = with_rows_first[0]
-    depth = min(len(stage.spatial) for stage in run)
+    depth = min(len(stage.spatial) for stage in parsed)
     while depth and not all(_stays_in_row(stage, first, results, depth) for stage in with_rows_first):
         depth -= 1
     if not depth:
         return None
-    blocks = Blocks(tuple(with_rows_first), tuple(stage.spatial for stage in run), depth)
+    blocks = Blocks(tuple(with_rows_first), tuple(stage.spatial for stage in parsed), depth)
     return blocks if _has_static_sizes(blocks) else None
 
 
@@ -96,8 +98,11 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
     """Reorders the axes of an elementwise stage (loop nest) like the dims of the result that the stage reads.
 
     For example, the axes of the transpose ``out[i, j] = x[j, i]`` become ``(j, i)``. The row axes then come first, as in
-    the other stages. `buffers` are the results of all stages. A reduction is returned unchanged, and so is a stage that
-    doesn't permute one of these results.
+    the other stages. A reduction is returned unchanged, and so is a stage that doesn't permute a result.
+
+    Args:
+        stage: the stage.
+        buffers: the results of all stages.
     """
     if stage.reduce:
         return stage
@@ -116,8 +121,13 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
     """Returns whether a stage (loop nest) has the rows of the first stage, and reads other results only in its own row.
 
-    Blocks of rows are then independent, and can be computed one after another. The first `depth` axes are the row axes.
-    `buffers` are the results of all stages.
+    Blocks of rows are then independent, and can be computed one after another.
+
+    Args:
+        stage: the stage.
+        first: the first stage.
+        buffers: the results of all stages.
+        depth: the number of row axes, which come first.
     """
     row_axes = stage.spatial[:depth]
     for axis, axis_of_first in zip(row_axes, first.spatial, strict=False):
@@ -250,9 +260,9 @@ def _select_block_version(
 def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
     """Returns the number of rows per block of attention, and the number of blocks.
 
-    The rows of a block take up to an eighth of the level-2 cache per stage: the results of several stages are in the
-    cache at once. There are at least `MIN_ROWS`, which share the operand that a contraction reads. If the blocks are
-    too few to occupy all cores, they get this minimum.
+    In each stage, the rows of a block take up to an eighth of the level-2 cache, which must hold the results of several
+    stages. A block has at least `MIN_ROWS` rows, which share the operand that a contraction reads. It has just these if
+    larger blocks are too few to occupy all cores.
     """
     row_count = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
@@ -262,8 +272,9 @@ def _rows_and_count_of_blocks(blocks: Blocks, target: CpuTarget) -> tuple[int, i
     task_count = outer_rows * emit.ceil_div(row_count, max_rows)
     if task_count < TASKS_PER_CORE * target.cores:
         max_rows = min(max_rows, MIN_ROWS)
-    # Equal blocks, so that the last one isn't much shorter.
-    rows_per_block = emit.ceil_div(row_count, emit.ceil_div(row_count, max_rows))
+    # The rows are distributed evenly, so that the last block isn't much shorter.
+    min_blocks = emit.ceil_div(row_count, max_rows)
+    rows_per_block = emit.ceil_div(row_count, min_blocks)
     return rows_per_block, emit.ceil_div(row_count, rows_per_block)
 
 

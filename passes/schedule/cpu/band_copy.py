@@ -54,6 +54,7 @@ def emit_band_copy(result: Element, value: Element, extents: Sequence[int], lane
         """Emits the copy of all channels of one row and column, in vectors."""
 
         def copy_lane(first_lane: int, lane: ir.Expr) -> Stmt:
+            """Emits the copy of one channel."""
             location = [*row_and_column, lane + first_lane]
             result_load = result(location)
             return emit.store(result_load.source, value(location), list(result_load.indices))
@@ -154,9 +155,13 @@ def _is_positive_zero(value: ir.Expr) -> bool:
 def _ranges_inside(checks: Sequence[ir.Expr], axes: Sequence[Var], extents: Sequence[int]) -> list[_RangeInside] | None:
     """Returns the range of a band's rows and the range of its columns in which all bounds checks hold.
 
-    The band's other elements lie outside of the image, and are zeros. Returns None if a check isn't a bound of either
-    the row or the column. `axes` and `extents` are the band's rows, columns and channels. With ranges instead of
-    checks, the copy's inner loops have no branches.
+    Outside of these ranges, the band's elements are zeros. With ranges instead of checks, the inner loops of the copy
+    have no branches. Returns None if a check isn't a bound of either the row or the column.
+
+    Args:
+        checks: the bounds checks.
+        axes: the variables of the band's rows, columns and channels.
+        extents: the extents of these axes.
     """
     row_and_column = axes[:2]
     ranges = {axis: _RangeInside(index(0), index(extent)) for axis, extent in zip(row_and_column, extents)}
@@ -186,17 +191,18 @@ def _bound_of(comparison: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr |
         return None
     is_less = isinstance(comparison, (tirx.LT, tirx.LE))
     smaller, larger = (comparison.a, comparison.b) if is_less else (comparison.b, comparison.a)
-    # The comparison holds where this isn't negative: for integers, `a < b` is `b - a - 1 >= 0`.
-    surplus = larger - smaller - int(isinstance(comparison, (tirx.LT, tirx.GT)))
+    # The comparison holds if the surplus isn't negative: for integers, `a < b` is equivalent to `b - a - 1 >= 0`.
+    is_strict = isinstance(comparison, (tirx.LT, tirx.GT))
+    surplus = larger - smaller - int(is_strict)
     slope_and_constant = sym.detect_linear_equation(surplus, [axis])
-    if len(slope_and_constant) != 2:  # TVM returns an empty list where the surplus isn't linear
+    if len(slope_and_constant) != 2:  # TVM returns an empty list if the surplus isn't linear
         return None
     slope = static(emit.simplified(slope_and_constant[0]))
     constant = slope_and_constant[1]
     if not slope:
         return None
-    # `slope * axis + constant >= 0` holds from `-constant / slope`, rounded up, for a positive slope; up to
-    # `constant / -slope`, rounded down, for a negative one.
+    # For a positive slope, `slope * axis + constant >= 0` holds from `-constant / slope` on, rounded up. For a negative
+    # slope, it holds up to `constant / -slope`, rounded down.
     quotient = tirx.floordiv(constant, index(abs(slope)))
     return (-quotient, None) if slope > 0 else (None, quotient + 1)
 
@@ -204,8 +210,8 @@ def _bound_of(comparison: ir.Expr, axis: Var) -> tuple[ir.Expr | None, ir.Expr |
 def _base_element_and_offset(load: TensorLoad, axes: Sequence[Var]) -> tuple[TensorLoad, ir.Expr]:
     """Splits the address of a band's first element into a valid element of the image and an offset in elements.
 
-    A band is some rows of a zero-padded image, so its first element may lie outside of the image. The subroutine adds
-    the offset to the address only for elements that lie inside.
+    A band is some rows of a zero-padded image, so its first element may be outside of the image, where an address isn't
+    valid. The subroutine adds the offset to the address only for elements that are inside.
 
     Args:
         load: the load of an element of the image.
@@ -249,8 +255,13 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
             def copy_columns(start: ir.Expr, end: ir.Expr, is_inside: bool) -> Stmt:
                 """Emits the copy of the columns from `start` to `end` (excluded) of one row of the band.
 
-                Columns that aren't inside the image are zeros. The row was split where it enters and leaves the image,
-                so that no element needs a bounds check.
+                Columns outside of the image are zeros. The row is split at the borders of the image, so that no element
+                needs a bounds check.
+
+                Args:
+                    start: the first column.
+                    end: the end of the columns.
+                    is_inside: whether the columns are inside of the image.
                 """
 
                 def copy_run(column: ir.Expr, length: ir.Expr) -> Stmt:
@@ -260,6 +271,7 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
                     """
 
                     def copy_item(position: ir.Expr) -> Stmt:
+                        """Emits the copy of one element, or the store of a zero."""
                         image = emit.load(source, [image_offset + column * strides[3] + position])
                         bits = tirx.bitwise_or(image, zero_bits) if is_inside else zero_bits
                         return emit.store(result, bits, [band_offset + column * strides[1] + position])
@@ -285,7 +297,13 @@ def _copy_subroutine(lanes: int, is_dense: bool) -> str:
 
 
 def _in_vectors(count: ir.Expr, lanes: int, copy_item: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits `copy_item` for `count` elements: full vectors in a loop, then the remaining elements one by one."""
+    """Emits `copy_item` for `count` elements: full vectors in a loop, then the remaining elements one by one.
+
+    Args:
+        count: the number of elements.
+        lanes: the number of elements of a vector.
+        copy_item: emits the copy of the element at an index.
+    """
     full_vectors = tirx.floordiv(count, index(lanes))
     remaining = count - full_vectors * lanes
 

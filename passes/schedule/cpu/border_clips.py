@@ -29,7 +29,12 @@ MIN_INNER_TERMS = 16
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
     """Adds clips to a convolution: ranges of terms that leave out the products with the zero border.
 
-    Clips that would save too little are left out. `sources` are the stages that may add a zero border to an operand.
+    Clips that would save too few terms are left out.
+
+    Args:
+        stage: the convolution.
+        sources: the stages that may add a zero border to an operand.
+        target: the CPU.
     """
     if not _is_sum_of_products(stage):
         return stage
@@ -57,8 +62,12 @@ def _is_sum_of_products(stage: Stage) -> bool:
 def _clips_of_borders(stage: Stage, source: Stage) -> list[Clip | None]:
     """Returns a clip (a range of nonzero terms) for each axis along which a padded copy has a zero border.
 
-    None stands for an index that can't be clipped. The list is empty if the stage doesn't read a zero-padded copy
-    exactly once.
+    The clip is None for an axis whose border can't be expressed as a range of terms. The list is empty if the stage
+    doesn't read a zero-padded copy exactly once.
+
+    Args:
+        stage: the convolution.
+        source: the stage that makes the padded copy.
     """
     copy_loads = access.reads_of(stage, source.buffer)
     # A padded copy has the value `if_then_else(is_inside, image, 0)`.
@@ -82,7 +91,7 @@ def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
     Returns None if the copy's condition isn't a conjunction of bounds on single axes.
     """
     # The copy's value is `if_then_else(condition, image, border)`.
-    condition = source.value.args[0]
+    condition, _image, _border = source.value.args
     # Only a conjunction of bounds is a range.
     if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _subexpressions(condition)):
         return None
@@ -96,9 +105,11 @@ def inside_ranges(source: Stage) -> dict[Var, tuple[int, int]] | None:
         if bound is None:
             return None
         low, high = inside[var]
-        # The comparison changes at the bound, and holds either at and after it or before it.
-        holds = bool(emit.static(emit.simplified(substitute(comparison, {var: index(bound)}))))
-        inside[var] = (max(low, bound), high) if holds else (low, min(high, bound))
+        # The outcome of the comparison changes at the bound. If it holds there, the bound is the first index inside,
+        # otherwise the first index after the range.
+        outcome_at_bound = emit.simplified(substitute(comparison, {var: index(bound)}))
+        holds_at_bound = bool(emit.static(outcome_at_bound))
+        inside[var] = (max(low, bound), high) if holds_at_bound else (low, min(high, bound))
     return inside
 
 
@@ -148,16 +159,21 @@ def _is_worthwhile(clip: Clip, stage: Stage, tile_sizes: Mapping[Var, int]) -> b
     """Returns whether a clip (a range of nonzero terms) of a convolution makes it faster.
 
     The clip must save enough terms. It isn't profitable if the clipped axis would otherwise be merged with a short next
-    axis, or unrolled. `tile_sizes` are the results per register tile along each axis, which share a clip.
+    axis, or unrolled.
+
+    Args:
+        clip: the clip.
+        stage: the convolution.
+        tile_sizes: the results of a register tile along each axis. They share a clip.
     """
     position = next(position for position, axis in enumerate(stage.reduce) if axis is clip.term)
     inner_axes = stage.reduce[position + 1 :]
     if inner_axes and can_merge(stage, clip.term, inner_axes[0]):
         is_short = (inner_axes[0].size or 0) < MIN_INNER_TERMS
         if is_short:
-            return False  # one loop over both axes is longer, and faster
+            return False  # a single loop over both axes is faster
     term_count = access.iteration_count(stage.reduce)
     if term_count is not None and term_count < MIN_TERMS:
-        return False  # unrolled, the sum has no loop to shorten
+        return False  # the sum is unrolled, so that there is no loop to shorten
     results_per_tile = tile_sizes.get(clip.result.var, 1)
     return clip.saved_share(results_per_tile) >= MIN_SAVED_SHARE

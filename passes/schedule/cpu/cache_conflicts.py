@@ -21,15 +21,17 @@ PAGE_DIVISOR = 4
 def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
     """Returns the extents of a copy; its last axis is padded by a cache line if rows would conflict in the cache.
 
-    Rows whose size is a multiple of a quarter page map to few sets of the level-1 cache, and evict each other.
+    Rows whose size is a multiple of a quarter page map to few sets of the level-1 cache, and evict one another.
 
     >>> padded_extents([emit.index(9), emit.index(512)], 4)
     [T.int64(9), T.int64(528)]
     """
     row_items = emit.static(extents[-1])
-    if row_items is None or row_items * item_bytes % (PAGE_BYTES // PAGE_DIVISOR):
+    has_conflicts = row_items is not None and row_items * item_bytes % (PAGE_BYTES // PAGE_DIVISOR) == 0
+    if row_items is None or not has_conflicts:
         return list(extents)
-    return [*extents[:-1], emit.index(row_items + LINE_BYTES // item_bytes)]
+    items_per_line = LINE_BYTES // item_bytes
+    return [*extents[:-1], emit.index(row_items + items_per_line)]
 
 
 def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
@@ -59,7 +61,11 @@ def _is_copy_for_contractions(stage: Stage, stages: Sequence[Stage | Opaque], ke
 def _with_padded_buffers(stage: Stage | Opaque, padded_buffers: dict[Var, Var]) -> Stage | Opaque:
     """Returns a stage (loop nest) that reads and writes padded buffers instead of the original ones.
 
-    `padded_buffers` maps each original buffer to the padded one. Indices stay the same, since only rows are longer.
+    Indices stay the same, since only rows are longer.
+
+    Args:
+        stage: the stage.
+        padded_buffers: the padded buffer that replaces each original one.
     """
     if isinstance(stage, Opaque):
         return stage

@@ -87,6 +87,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
         def emit_full_chunk(chunk: ir.Expr) -> Stmt:
+            """Emits the chunk with a given index."""
             first_block = chunk * blocks_per_chunk
             iterations_per_chunk = index(blocks_per_chunk * block_size)
             return _emit_chunk(chunks, first_block, blocks_per_chunk, iterations_per_chunk, target)
@@ -124,9 +125,8 @@ def _emit_chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir
 
         The buffer is small enough to stay in the level-1 cache until then.
         """
-        source_value = emit.load(
-            chunk_buffer, [tirx.floordiv(index_in_chunk, last.extent), tirx.floormod(index_in_chunk, last.extent)]
-        )
+        row, column = tirx.floordiv(index_in_chunk, last.extent), tirx.floormod(index_in_chunk, last.extent)
+        source_value = emit.load(chunk_buffer, [row, column])
         stages = [
             with_value(stage, replace_loads(stage.value, source.buffer, lambda _indices: source_value))
             for stage in chunks.fused_stages

@@ -25,14 +25,17 @@ def combiner(stage: Stage) -> Combine | None:
         return None
     term_var = Var("item", term.ty)
     update = _replace_equal(stage.value, term, term_var)  # such as `sum + term_var`
-    # Partial results are combined after the loops: there, other operands and the loops' variables have no value.
-    if any(not load.source.same_as(stage.buffer) for load in loads(update)):
+    # Partial results are combined after the loops, where loop variables have no value. So the update must not depend on
+    # them, except in the term.
+    reads_other_operands = any(not load.source.same_as(stage.buffer) for load in loads(update))
+    if reads_other_operands:
         return None
     update_of_zero = _with_old_value(update, stage, tirx.const(0, stage.dtype))
     if variables(update_of_zero) & {axis.var for axis in stage.axes}:
         return None
 
     def combine(left: ir.Expr, right: ir.Expr) -> ir.Expr:
+        """Returns the update of the old value `left` with the term `right`."""
         return _with_old_value(substitute(update, {term_var: right}), stage, left)
 
     return combine
@@ -41,10 +44,11 @@ def combiner(stage: Stage) -> Combine | None:
 def reduced_term(stage: Stage) -> ir.Expr | None:
     """Returns the expression that a reduction combines with its old value, such as `x * y` in ``sum + x * y``.
 
-    If several expressions are new in the update, the smallest is returned. Returns None if there is none.
+    If several expressions don't read the old value, the shortest is returned. Returns None if there is none.
     """
     terms = _new_terms(stage)
-    if len(terms) == 1:  # the usual case: printing the term would take 7 % of the time to schedule a network's kernels
+    # Usually, there is one term. Printing it to compare lengths would take 7 % of the time to schedule a network.
+    if len(terms) == 1:
         return terms[0]
     return min(terms, key=lambda term: len(str(term)), default=None)
 

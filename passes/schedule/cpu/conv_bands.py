@@ -97,14 +97,20 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 
     The bands are the highest that fit the cache and occupy all cores. Returns None if the stages aren't a chain of two
     or more convolutions, or if too many rows would be computed twice.
+
+    Args:
+        stages: the stages (loop nests) of the kernel, after inlining.
+        kernel: the kernel.
+        target: the CPU.
     """
     chain = [stage for stage in stages if isinstance(stage, Stage)]
-    if len(chain) < len(stages) or sum(map(is_convolution, chain)) < 2 or not _are_images(chain, kernel):
+    has_opaque_nests = len(chain) < len(stages)
+    if has_opaque_nests or sum(map(is_convolution, chain)) < 2 or not _are_images(chain, kernel):
         return None
     image_axis, row_axis = chain[-1].spatial[:2]
     image_count, row_count = int(image_axis.extent), int(row_axis.extent)
     heights = {emit.ceil_div(row_count, band_count) for band_count in range(1, row_count + 1)}
-    # The highest bands that fit share the fewest rows.
+    # Rows at the edge of two bands are computed for both. The highest bands that fit have the fewest such rows.
     for height in sorted(heights, reverse=True):
         rows = _rows_of_stages(chain, height, kernel)
         if rows is None:
@@ -153,6 +159,11 @@ def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tup
 
     The stages are visited from last to first, since readers determine the rows of a result. Returns None if a stage
     reads rows in an irregular pattern.
+
+    Args:
+        stages: the stages, in order.
+        height: the number of rows of the last stage in a band.
+        kernel: the kernel.
     """
     needed_rows: dict[Var, Rows] = {stages[-1].buffer: Rows(start=0, step=1, height=height)}
     for stage in reversed(stages):
@@ -167,7 +178,7 @@ def _rows_of_stages(stages: Sequence[Stage], height: int, kernel: Kernel) -> tup
             if read_rows is None:
                 return None
             other_rows = needed_rows.get(source, read_rows)
-            # Readers of different strides need rows that move apart from band to band.
+            # With readers of different strides, the rows of a band wouldn't be contiguous.
             if other_rows.step != read_rows.step:
                 return None
             needed_rows[source] = other_rows.union(read_rows)
@@ -253,10 +264,15 @@ def _share_of_recomputed_rows(bands: Bands) -> float:
 def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
     """Emits a parallel loop over bands (blocks of an image's rows) of a chain of convolutions.
 
-    A band passes through all stages while its data is in the level-2 cache. `emit_all` emits the stages of one band.
+    A band passes through all stages while its data is in the level-2 cache.
+
+    Args:
+        bands: the stages, and their rows in a band.
+        target: the CPU.
+        emit_all: emits the stages of one band.
     """
     image_count = bands.stages[0].spatial[0].extent
-    # Bands are the parallel tasks; nothing inside of one is parallel.
+    # The bands are the parallel tasks, so the loops in a band are serial.
     single_core = replace(target, cores=1)
 
     def emit_band(indices: list[ir.Expr]) -> Stmt:
@@ -345,14 +361,15 @@ class Border:
     def store_inside(self, body: Stmt) -> Stmt:
         """Redirects a contraction's stores to the copy with a border, at columns shifted by the width of the left border.
 
-        After that, the results need no buffer of their own, and no loops copy them.
+        Then the results need neither a separate buffer nor a copy.
         """
 
-        def redirect(node: BufferStore) -> BufferStore:
-            if not node.buffer.same_as(self.inner.buffer):
-                return node
-            row, column, channel = node.indices
-            return BufferStore(self.copy.buffer, node.value, [row, column + self.left, channel])
+        def redirect(store: BufferStore) -> BufferStore:
+            """Redirects a store of a result; returns other stores unchanged."""
+            if not store.buffer.same_as(self.inner.buffer):
+                return store
+            row, column, channel = store.indices
+            return BufferStore(self.copy.buffer, store.value, [row, column + self.left, channel])
 
         return structural_map(body, (BufferStore, redirect))
 
@@ -388,16 +405,19 @@ def _as_border_copy(stage: Stage, copy: Stage, stages: Sequence[Stage]) -> Borde
 
 
 def _inner_copy(stage: Stage, copy: Stage, left: int) -> Stage:
-    """Restricts a copy with a border to the inner part, which copies the results of `stage`, without bounds checks.
+    """Restricts a copy with a border to its inner part, which copies the results of a stage without bounds checks.
 
-    `left` is the width of the left border. The inner part has the axes of `stage`.
+    Args:
+        stage: the stage whose results are copied. The inner part has its axes.
+        copy: the copy with a border.
+        left: the width of the left border.
     """
     axes = tuple(replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
     column, column_of_copy = axes[-2], copy.spatial[-2]
     new_indices: dict[Var, ir.Expr] = {old.var: new.var for old, new in zip(copy.spatial, axes)}
     new_indices[column_of_copy.var] = column.var + left
     analyzer = sym.Analyzer()
-    # Within these bounds the condition of the border is always true, and folds away.
+    # Within these bounds, the condition that selects between result and border is always true, and is simplified.
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
     value = with_simplified_indices(substitute(copy.value, new_indices), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
