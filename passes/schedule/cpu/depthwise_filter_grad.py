@@ -42,10 +42,10 @@ def as_edges(
 ) -> Edges | None:
     """Rewrites a depthwise convolution's filter gradient to read the image itself instead of a padded copy.
 
-    Returns None if the stages are no such gradient, or if something else reads the copy.
+    Returns None if the stages aren't such a gradient, or if another stage reads the copy.
 
     Args:
-        source: the padded copy. It is never made, so nothing but the gradient may read it.
+        source: the padded copy. It won't be made, so only the gradient may read it.
         fused_stages: the gradient and its epilogue.
         later_stages: the stages after these.
         kernel: the kernel that the stages belong to.
@@ -64,16 +64,22 @@ def _without_copy(source: Stage, gradient: Stage, target: CpuTarget) -> Stage | 
 
     Terms that would read the border are left out. Returns None unless both factors can be loaded in vectors along the
     channels.
+
+    Args:
+        source: the stage that makes the padded copy.
+        gradient: the filter gradient.
+        target: the CPU.
     """
     gradient = without_unit_axes(gradient)
-    # Terms at these positions would read the border, which doesn't exist in the image.
+    # The ranges of terms that don't read the border, which doesn't exist in the image.
     edges = all_clips(gradient, source)
     if source.reduce or not gradient.reduce or not edges:
         return None
     if not _are_vectors_of_channels(gradient, target.lanes(gradient.item_bytes)):
         return None
-    # The copy's value is `if_then_else(inside, image, 0)`, and the edges replace its condition.
-    image_stage = with_value(source, source.value.args[1])
+    # The copy's value is `if_then_else(is_inside, image, 0)`. The edges replace its condition.
+    _is_inside, image_value, _zero = source.value.args
+    image_stage = with_value(source, image_value)
     return replace(gradient, value=replace_loads(gradient.value, source.buffer, image_stage.at), edges=edges)
 
 

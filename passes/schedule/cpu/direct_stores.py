@@ -30,9 +30,9 @@ def with_direct_stores(body: Stmt) -> Stmt:
 def _without_copies(stmts: SeqStmt) -> Stmt:
     """Eliminates copies of product tiles from a sequence of statements.
 
-    An allocation of a local array, the call of a subroutine that stores a tile's sums there, and loops that copy them
-    to another array become one call, which stores the sums in the other array itself. That saves a pass over the sums,
-    and the loops' code.
+    The pattern is three statements: the allocation of a local array, the call of a subroutine that stores a tile's sums
+    there, and loops that copy the sums to another array. One call replaces them, which stores the sums in the other
+    array directly. This saves a pass over the sums, and the code of the loops.
     """
     remaining = list(stmts.seq)
     result: list[Stmt | None] = []
@@ -48,10 +48,14 @@ def _without_copies(stmts: SeqStmt) -> Stmt:
 
 
 def _direct_call(allocation: Stmt, sums: Stmt, copy: Stmt) -> Stmt | None:
-    """Returns the call of a product tile's subroutine that stores the sums where the loops `copy` copy them.
+    """Returns the call of a product tile's subroutine that stores the sums directly in the destination of their copy.
 
-    Returns None unless the statements are the allocation of a local array, a call that stores a tile's sums in this
-    array, and loops that only copy the array.
+    Returns None if the statements don't have this form.
+
+    Args:
+        allocation: the allocation of a local array.
+        sums: the call of the subroutine, which stores the sums in the local array.
+        copy: the loops that copy the local array to another one, and do nothing else.
     """
     if not isinstance(allocation, AllocBuffer) or not isinstance(sums, Evaluate) or not subroutine.is_call(sums.value):
         return None
@@ -78,9 +82,12 @@ class _Copy(NamedTuple):
 
 
 def _copies(stmt: Stmt, source: Var, loops: tuple[For, ...]) -> list[_Copy] | None:
-    """Returns the stores of loops that only copy elements of the array `source`; None if they do anything else.
+    """Returns the stores of loops that only copy elements of an array; None if the loops do anything else.
 
-    `loops` are the loops around the statement, outermost first.
+    Args:
+        stmt: the statement.
+        source: the array.
+        loops: the loops around the statement, outermost first.
     """
     if isinstance(stmt, For):
         has_static_range = emit.static(stmt.min) == 0 and emit.static(stmt.extent) is not None
@@ -102,8 +109,8 @@ def _copies(stmt: Stmt, source: Var, loops: tuple[For, ...]) -> list[_Copy] | No
 def _destination(tile: TileOfSums, copies: Sequence[_Copy]) -> tuple[TensorLoad, list[int]] | None:
     """Returns the element to which a tile's first sum is copied, and the strides between the tile's rows there.
 
-    The subroutine can store there only sums whose rows have constant strides, and are contiguous. Returns None if the
-    copies have another pattern, or don't copy each sum once.
+    The subroutine can store the sums there only if the rows have constant strides, and each row is contiguous. Returns
+    None if the copies have another pattern, or don't copy each sum once.
     """
     if tile.strides is None:
         return None
@@ -115,7 +122,7 @@ def _destination(tile: TileOfSums, copies: Sequence[_Copy]) -> tuple[TensorLoad,
         return None
     first = min(known_patterns, key=lambda pattern: pattern.columns[0])
     has_equal_strides = all(pattern.row_strides == first.row_strides for pattern in known_patterns)
-    # Column `c` must be stored `c` elements after the first one.
+    # Each column `c` must be stored `c` elements after column 0.
     is_contiguous = all(first.distance(pattern) == pattern.columns[0] for pattern in known_patterns)
     if first.columns[0] != 0 or not has_equal_strides or not is_contiguous:
         return None

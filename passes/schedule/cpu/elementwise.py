@@ -31,14 +31,13 @@ def emit_elementwise(
 ) -> Stmt:
     """Emits elementwise stages of equal extents as a single loop nest.
 
-    So a later stage reads what an earlier one stored while it is in a register or in the cache.
+    A later stage then reads the result of an earlier one while it is in a register or in the cache.
 
     Args:
         stages: the stages.
         target: the CPU.
-        parallel: whether the nest is parallel. By default its size decides; a part of a kernel passes its own
-            decision.
-        fixed: the values of axes that aren't loops here.
+        parallel: whether the nest is parallel. With None, this depends on the size of the nest.
+        fixed: the values of axes that have no loop in this nest.
     """
     aligned_stages, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned_stages, fixed)
@@ -110,6 +109,7 @@ def _chunks_of_innermost(outer_loops: list[Loop], innermost: Loop, lanes: int, t
         target: the processor.
     """
     enough_tasks = MIN_TASKS_PER_CORE * target.cores
+    # Each iteration of the outer loops computes a row, which has at least one task.
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer_loops]))
     if rows is None or rows >= enough_tasks:
         return 1
@@ -279,8 +279,8 @@ def bound_of(comparison: ir.Expr, var: Var) -> int | None:
     if slope not in (1, -1) or offset is None:
         return None
     zero_at = -offset if slope == 1 else offset
-    # With slope 1, `<=` and `>` change just after the zero, `<` and `>=` at it; with slope -1 it is the other way
-    # round.
+    # At `zero_at`, both sides are equal. With slope 1, `<` and `>=` change there, and `<=` and `>` one later. With
+    # slope -1, it is the other way round.
     flips_after_zero = isinstance(comparison, (tirx.LE, tirx.GT)) == (slope == 1)
     return zero_at + 1 if flips_after_zero else zero_at
 
@@ -288,7 +288,8 @@ def bound_of(comparison: ir.Expr, var: Var) -> int | None:
 def _with_decided_checks(value: ir.Expr, var: Var, start: int) -> ir.Expr:
     """Replaces the comparisons of `var` in a value by their outcomes at `var == start`, and drops untaken branches.
 
-    The outcomes hold for the entire segment of the loop that begins at `start`: segments end where an outcome changes.
+    The loop is split into segments wherever an outcome changes. So the outcomes hold for the entire segment that begins
+    at `start`.
     """
     analyzer = sym.Analyzer()
 
@@ -299,13 +300,13 @@ def _with_decided_checks(value: ir.Expr, var: Var, start: int) -> ir.Expr:
         return analyzer.simplify(substitute(comparison, {var: index(start)}))
 
     def follow_decided_branches(call: ir.Expr) -> ir.Expr:
-        """Returns the taken branch of decided choices; untaken branches, which may be many, aren't visited."""
-        # The arguments of a choice are the condition, the value if it holds, and the value otherwise.
+        """Returns the taken branch of a choice whose condition is known, without visiting the other branch."""
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
-            outcome = static(outcome_of(call.args[0]))
+            condition, value_if_true, value_if_false = call.args
+            outcome = static(outcome_of(condition))
             if outcome is None:
                 break
-            call = call.args[1] if outcome else call.args[2]
+            call = value_if_true if outcome else value_if_false
         return call
 
     resolved = structural_map(value, (ir.Call, follow_decided_branches), order="pre")

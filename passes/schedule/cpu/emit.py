@@ -53,6 +53,7 @@ def ceil_div(value: int | ir.Expr, divisor: int) -> int | ir.Expr:
     """
     if isinstance(value, ir.Expr):
         return value if divisor == 1 else tirx.floordiv(value + (divisor - 1), index(divisor))
+    # Python's `//` rounds down, and so rounds the negated value up.
     return -(-value // divisor)
 
 
@@ -135,8 +136,14 @@ def fused_loops(
 def balanced_part(extent: ir.Expr, part_index: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
     """Returns the start and size of one of `count` parts of [0, extent), whose sizes differ by at most one.
 
-    Parts of a size rounded up would be uneven: eight parts of nine tiles would be 2, 2, 2, 2, 1 and three empty ones,
-    most of them on one core.
+    Equal sizes that are rounded up would be uneven: if nine tiles were divided into eight parts of two tiles, four
+      parts
+    would have two tiles, one would have one tile, and three would be empty.
+
+    Args:
+        extent: the number of elements to divide.
+        part_index: the index of the part.
+        count: the number of parts.
     """
     if count == 1:
         return part_index * extent, extent
@@ -172,7 +179,8 @@ def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
         axis_index = outer_index if is_outermost else tirx.floormod(outer_index, as_expr(extent))
         indices.append(index(0) if static(extent) == 1 else axis_index)
         inner_volume = static(volume(extents[position:]))
-        if inner_volume is None:  # divide by one size at a time: TVM's simplifier merges only such quotients again
+        if inner_volume is None:
+            # TVM's simplifier can merge quotients again only if each division is by a single symbolic size.
             outer_index = tirx.floordiv(outer_index, as_expr(extent))
         elif inner_volume != 1:
             outer_index = tirx.floordiv(flat, index(inner_volume))
@@ -185,9 +193,8 @@ def sequence(parts: Sequence[Stmt | None]) -> Stmt:
     for part in parts:
         if part is not None:
             statements.extend(part.seq if isinstance(part, SeqStmt) else [part])
-    # TIR's empty statement evaluates a constant.
     if not statements:
-        return tirx.Evaluate(tirx.IntImm("int32", 0))
+        return tirx.Evaluate(tirx.IntImm("int32", 0))  # TIR's empty statement
     return statements[0] if len(statements) == 1 else SeqStmt(statements)
 
 
@@ -203,9 +210,14 @@ def when(condition: ir.Expr | bool, body: Stmt, otherwise: Stmt | None = None) -
 def scratch(
     shape: Sequence[int | ir.Expr], dtype: str, name: str, scope: str = "global", alignment: int | None = None
 ) -> Var:
-    """Returns a buffer that the kernel allocates; put `allocate(buffer)` before its first use.
+    """Creates a buffer inside of a kernel; the statement `allocate(buffer)` must precede its first use.
 
-    ``alignment`` is in bytes; None stands for that of TVM.
+    Args:
+        shape: the extents of the buffer.
+        dtype: the type of its elements.
+        name: its name.
+        scope: the kind of memory, such as "local" for registers.
+        alignment: the alignment in bytes; None for TVM's default.
     """
     extents = [as_expr(extent) for extent in shape]
     return tirx.decl_buffer(extents, dtype, name, scope=scope, data_alignment=-1 if alignment is None else alignment)
@@ -240,7 +252,12 @@ def with_scalar_calls(body: Stmt) -> Stmt:
 
 
 def with_serial_loops(body: Stmt, is_scalar: Callable[[For], bool]) -> Stmt:
-    """Makes the vectorized loops serial for which ``is_scalar`` says that TVM generates no vector code."""
+    """Makes vectorized loops serial if TVM generates no vector code for them.
+
+    Args:
+        body: the statement with the loops.
+        is_scalar: returns whether TVM generates no vector code for a loop.
+    """
 
     def serial_if_scalar(node: For) -> For:
         if node.kind != ForKind.VECTORIZED or not is_scalar(node):

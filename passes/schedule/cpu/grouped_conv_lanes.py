@@ -147,10 +147,9 @@ def _on_one_channel_axis(sums: Stage, group_size: int) -> tuple[Stage | None, li
 def _reads_group_contiguously(
     load: TensorLoad, group: Axis, channel_in_group: Axis, input_channel: Axis, group_size: int
 ) -> bool:
-    """Returns whether a load of a grouped convolution reads the input channels of the result's own group.
+    """Returns whether a load of a grouped convolution reads the input channels of the result's group contiguously.
 
-    Only the last index may depend on the group, and must be `group * group_size + input_channel`: the channels are then
-    contiguous.
+    The last index must be `group * group_size + input_channel`. The other indices must not depend on channels.
 
     Args:
         load: the load.

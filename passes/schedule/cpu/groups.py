@@ -102,8 +102,13 @@ def group_stages(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: 
     """Groups the stages of a kernel by the loop nest that will compute them.
 
     A group is a block of attention, a chain such as softmax, or a stage with its epilogue. At each position, the
-    longest block or chain is tried first. Reductions over sliding windows stay single here; `with_special_forms` merges
-    them later.
+    longest block or chain is tried first. Each reduction over sliding windows becomes a group; `with_special_forms`
+    merges them later.
+
+    Args:
+        stages: the stages.
+        target: the CPU.
+        in_block: whether the stages are part of a block or chain already, and must not form another one.
     """
     groups: list[Member] = []
     position = 0
@@ -121,10 +126,10 @@ def group_stages(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: 
 
 
 def _chain_or_blocks_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
-    """Returns the attention blocks, or the row-by-row chain such as a softmax, that begins at a position, or None.
+    """Returns the attention blocks or the chain of stages, such as a softmax, that begin at a position, or None.
 
-    Both end before the next reduction over sliding windows, which has a form of its own. In both, a block of rows
-    passes through all stages while it is in a cache.
+    In both, a block of rows passes through all stages while it is in a cache. Both end before the next reduction over
+    sliding windows, which is computed in another way.
     """
     later_positions = range(position + 1, len(stages))
     first_windows = next((later for later in later_positions if windows_at(stages, later, target)), len(stages))
@@ -137,11 +142,16 @@ def with_special_forms(groups: Sequence[Member], kernel: Kernel, target: CpuTarg
 
     A special form may include the stage before the group: the padded copy that a convolution or gradient reads, or an
     expensive stage with a short last axis.
+
+    Args:
+        groups: the groups of the kernel's stages, in order.
+        kernel: the kernel.
+        target: the CPU.
     """
     merged: list[Member] = []
     for position, group in enumerate(groups):
-        last = merged[-1] if merged else None
-        source = last.first if isinstance(last, Group) and len(last.stages) == 1 else None
+        previous = merged[-1] if merged else None
+        source = previous.first if isinstance(previous, Group) and len(previous.stages) == 1 else None
         special_form = _special_form(source, group, groups[position + 1 :], kernel, target)
         # A special form with a `source` includes the stage before.
         if special_form is not None and special_form.source is not None:
@@ -184,8 +194,12 @@ def _special_form(
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
     """Adds a stage (loop nest) to the last group if both can run in the same nest; else starts a new group.
 
-    `groups` is changed. An opaque nest, which isn't parsed, stands by itself. In one nest, a value is passed on in a
-    register instead of in memory.
+    Stages in one nest pass values in registers instead of in memory. An opaque nest, which isn't parsed, becomes a
+    separate member.
+
+    Args:
+        groups: the groups so far. The last one is replaced, or one is appended.
+        stage: the stage.
     """
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):
@@ -228,12 +242,18 @@ def _must_be_stored(stage: Stage, group: Member, groups: Sequence[Member], kerne
 
     Outputs of the kernel and results that other groups (loop nests) read must be stored. Other results may stay in
     registers or scratch memory, depending on the form of their group.
+
+    Args:
+        stage: the stage.
+        group: its group.
+        groups: all groups of the kernel.
+        kernel: the kernel.
     """
     if not kernel.is_local(stage.buffer):
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
-    # Results of a form's first two stages stay in the form's own scratch memory or registers.
+    # These forms keep the results of their first two stages in scratch memory or registers.
     if isinstance(group, (Edges, Images, Windows, Winograd, WinogradFilter)):
         return stage is not group.source and stage is not group.fused_stages[0]
     if isinstance(group, Chunks):

@@ -11,10 +11,10 @@ CHEAP_OPERATIONS = 8
 
 
 def inline_stages(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
-    """Inlines elementwise stages (loop nests) of a kernel into the stages that read them, where that is profitable.
+    """Inlines elementwise stages (loop nests) of a kernel into the stages that read them, if that is profitable.
 
-    Returns the remaining stages. Stages are visited in order. When a stage is inlined, it contains the stages that were
-    inlined into it before.
+    Returns the remaining stages. The stages are visited in order, so that a stage that is inlined already contains the
+    stages that were inlined into it.
     """
     stages = list(kernel.stages)
     position = 0
@@ -40,10 +40,10 @@ def _should_be_inlined(stage: Stage, stages: list[Stage | Opaque], kernel: Kerne
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
     reading_stages = [reader for reader in readers if isinstance(reader, Stage)]
-    # Opaque nests are written as they are. Without readers, there is nothing to inline into.
+    # Nothing can be inlined into an opaque nest, which isn't parsed.
     if not readers or len(reading_stages) < len(readers):
         return False
-    # As a contraction's epilogue it costs nothing; inlined, it would run in each reader.
+    # The epilogue of a contraction costs nothing, but would be computed in each reader if it were inlined.
     if shares_work(stage) or (len(readers) > 1 and _is_epilogue_of_contraction(stage, stages)):
         return False
     return is_reindexing(stage) or _is_worthwhile(stage, reading_stages)
@@ -62,7 +62,7 @@ def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
         return False
     load_count = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
     operations = _operations(stage)
-    # Cheap values may be computed twice, and those of one or two operations any number of times.
+    # A cheap value may be computed twice, and a value of one or two operations any number of times.
     if operations <= CHEAP_OPERATIONS:
         return load_count <= 2 or operations <= 2
     return load_count == 1 and not _would_recompute_elements(readers[0], stage)

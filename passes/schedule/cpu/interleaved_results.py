@@ -71,8 +71,8 @@ class Phases:
     def with_epilogues(self, stages: Sequence[Stage | Opaque]) -> list[Stage | Opaque]:
         """Replaces the stage that chooses among the results of several contractions by an epilogue after each.
 
-        An epilogue finishes each sum of its contraction where the sum is computed. The choice would otherwise be a pass
-        of its own, which reads all sums again from memory.
+        An epilogue finishes each sum of its contraction while the sum is in a register. Otherwise, the choice would be
+        a separate loop nest, which loads all sums from memory.
         """
         epilogue_of = {phase.sums.buffer: phase.epilogue for phase in self.phases}
         result: list[Stage | Opaque] = []
@@ -87,7 +87,7 @@ class Phases:
     def with_redirected_stores(self, body: Stmt) -> Stmt:
         """Redirects the stores of the epilogues to the result.
 
-        Each sum is then stored once, without a pass that chooses among contractions.
+        Then each sum is stored once, and no loop nest has to choose among the contractions.
         """
         phase_by_scratch = {phase.epilogue.buffer: phase for phase in self.phases}
         result = self.replaced[-1].buffer
@@ -145,9 +145,9 @@ def _is_among(stage: Stage | Opaque, stages: Sequence[Stage]) -> bool:
 
 
 def _reads_later_stage(phases: Sequence[Phase], stages: Sequence[Stage | Opaque], replaced: Sequence[Stage]) -> bool:
-    """Returns whether an epilogue reads what a stage between the contractions and the last stage computes.
+    """Returns whether an epilogue reads the result of a stage that runs after it.
 
-    The epilogues run right after the contractions, and such a stage runs later.
+    The epilogues run right after the contractions, and before the stages between these and the last stage.
 
     Args:
         phases: the contractions and their epilogues.
@@ -167,8 +167,9 @@ def _reads_later_stage(phases: Sequence[Phase], stages: Sequence[Stage | Opaque]
 def _choice_to_inline(stages: Sequence[Stage | Opaque], last: Stage, kernel: Kernel) -> Stage | None:
     """Returns the stage before the last one if it chooses among contractions and only the last one reads it, or None.
 
-    `inline_stages` keeps the two apart where the last stage uses a result twice, as relu does: it would choose twice. In
-    a phase nothing is left of the choice but a load. Other calls, such as `exp`, would be computed twice.
+    `inline_stages` doesn't inline it if the last stage uses its result several times, as relu does, since the choice
+    would be computed each time. Here the condition is known in each phase, so that the choice becomes a load. Other
+    calls than choices, such as `exp`, would still be computed several times.
 
     Args:
         stages: the loop nests, of which ``last`` is the last.
@@ -257,9 +258,9 @@ def _phase_of(chosen: Stage, choice: ir.Expr, condition: ir.Expr, load: TensorLo
 
 
 def _firsts_and_strides(axes: Sequence[Axis], condition: ir.Expr, load: TensorLoad) -> list[tuple[int, int]] | None:
-    """Returns the first index and the distance of the indices that a condition selects along each axis.
+    """Returns, for each axis, the first index that a condition selects, and the distance between selected indices.
 
-    Returns None if they aren't at regular distances along an axis.
+    Returns None if the selected indices of an axis aren't at regular distances.
 
     Args:
         axes: the result axes.
@@ -286,16 +287,23 @@ def _is_equal_choice(call: ir.Expr, choice: ir.Expr) -> bool:
 
 
 def _first_and_stride(var: Var, load_index: ir.Expr, conditions: list[ir.Expr]) -> tuple[int, int] | None:
-    """Returns the first index of an axis at which all conditions hold and `load_index` is 0, and the distance to the next.
+    """Returns the first index of an axis that is selected, and the distance to the next one, or None.
 
-    Returns None if there is no such index. For example, ``i % 2 == 1`` and the load's index ``i // 2`` give ``(1, 2)``.
-    Candidates are tried one by one, since the conditions contain remainders, which TVM's analyzer can't solve.
+    An index is selected if all conditions hold. At the first one, `load_index` must be 0. For example, ``i % 2 == 1``
+    and the load's index ``i // 2`` give ``(1, 2)``. Candidates are tried one by one, since the conditions contain
+    remainders, which TVM's analyzer can't solve.
+
+    Args:
+        var: the variable of the axis.
+        load_index: the index at which the sum is loaded.
+        conditions: the conditions on the axis.
     """
     if not variables(load_index) <= {var} or any(variables(condition) != {var} for condition in conditions):
         return None
     analyzer = sym.Analyzer()
 
     def value_at(expression: ir.Expr, candidate: int) -> int | None:
+        """Returns the value of an expression for an index of the axis."""
         return emit.static(analyzer.simplify(substitute(expression, {var: index(candidate)})))
 
     previous: int | None = None

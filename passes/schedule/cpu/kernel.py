@@ -89,9 +89,12 @@ class Clip:
         """Returns the share of terms that needn't be summed, if results are computed in tiles of `tile_size`."""
         results = self.result.size or 1
         terms = self.term.size or 1
-        tiles = [(first, min(tile_size, results - first)) for first in range(0, results, tile_size)]
-        summed_terms = sum(count * max(0, min(stop, terms) - max(start, 0))
-                   for first, count in tiles for start, stop in [self.bounds(first, count)])  # fmt: skip
+        summed_terms = 0
+        for first in range(0, results, tile_size):
+            count = min(tile_size, results - first)
+            start, stop = self.bounds(first, count)
+            terms_of_tile = max(0, min(stop, terms) - max(start, 0))
+            summed_terms += count * terms_of_tile
         return 1 - summed_terms / (results * terms)
 
 
@@ -173,7 +176,11 @@ class Kernel:
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
     """Replaces variables by expressions.
 
-    Variables that a `Let` binds inside are renamed, since code for LLVM may bind each variable only once.
+    The variables of `Let`s in the result are new ones, since code for LLVM may bind each variable only once.
+
+    Args:
+        node: the expression or statement.
+        values: the expression that replaces each variable.
     """
     values = {**values, **_fresh_let_variables(node)}
     if not values:
@@ -245,13 +252,15 @@ def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
 
     def simplify_choice(call: ir.Expr) -> ir.Expr:
         """Replaces a choice whose condition is decided by the chosen value; other choices keep both values."""
-        # The arguments of a choice are the condition, the value if it holds, and the value otherwise.
-        if not is_choice(call) or loads(call.args[0]):
+        if not is_choice(call):
             return call
-        condition = analyzer.simplify(call.args[0])
+        condition, value_if_true, value_if_false = call.args
+        if loads(condition):
+            return call
+        condition = analyzer.simplify(condition)
         if isinstance(condition, tirx.IntImm):
-            return call.args[1] if int(condition) else call.args[2]
-        return tirx.if_then_else(condition, call.args[1], call.args[2])
+            return value_if_true if int(condition) else value_if_false
+        return tirx.if_then_else(condition, value_if_true, value_if_false)
 
     return structural_map(value, [(TensorLoad, simplify_indices), (ir.Call, simplify_choice)])
 
@@ -260,8 +269,8 @@ def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
 def read_kernel(func: PrimFunc) -> Kernel | None:
     """Parses a PrimFunc, as TE lowering and FuseTIR make it, into stages (one per loop nest).
 
-    Returns None for a function of another form. The result is cached for phases that read a kernel one after another;
-    `compile_module` clears the cache. Schedules decide by the axes and loads of stages, and write new loops.
+    Schedules read the axes and loads of the stages, and write new loops. Returns None for a function of another form.
+    The result is cached, since several phases read the same kernel; `compile_module` clears the cache.
     """
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:
@@ -380,7 +389,8 @@ def _is_perfect_nest(loops: list[For], realize: SBlockRealize) -> bool:
 def _axes_in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
     """Returns the spatial axes in the order of the buffer's dims, or None unless each index is a different axis, or 0.
 
-    An index of 0 becomes an axis of extent 1. Schedules rely on this order: along the last axis, memory is contiguous.
+    An index of 0 becomes an axis of extent 1. Schedules rely on this order, in which the last axis is contiguous in
+    memory.
     """
     axes: list[Axis] = []
     unmatched = list(spatial)

@@ -113,10 +113,14 @@ class ColumnTile:
         return self._for_each_vector(finish_result, self.stored_spans, is_loop=True)
 
     def with_epilogue(self, sums: Stmt, epilogue: Epilogue) -> Stmt:
-        """Emits the statement `sums`, which stores a tile's sums in the accumulators' buffer, then the epilogue on them.
+        """Emits a subroutine call that stores a tile's sums in the accumulators' buffer, then the epilogue on them.
 
-        `sums` is a subroutine call, which leaves the sums in memory. So the rows of the epilogue can be a loop, which
-        takes less time to compile than unrolled rows. Only sums in registers need constant indices.
+        The rows of the epilogue are a loop, which takes less time to compile than unrolled rows. This is possible since
+        the sums are in memory: only registers need constant indices.
+
+        Args:
+            sums: the call of the subroutine.
+            epilogue: the stages to run on each result.
         """
         finish_results = self._for_each_vector(self._finish_sum(epilogue), self.stored_spans, is_loop=True)
         return emit.sequence([emit.allocate(self.accumulators.buffer), sums, finish_results])
@@ -175,6 +179,7 @@ class ColumnTile:
         """
 
         def emit_lane(vector: ir.Expr, lane: ir.Expr) -> Stmt:
+            """Emits one lane of a vector."""
             column = self.tile.base[self.vector.var] + vector * self.lanes + lane
             return body(row, vector, lane, {**row_indices, self.vector.var: column})
 
@@ -230,10 +235,15 @@ class ColumnTile:
         """Emits the sums of a grouped convolution, where one input channel is a factor of several neighbouring results.
 
         A shuffle broadcasts the channel's element to the lanes of these results. The innermost loop runs over the last
-        other axis of terms, which all use one shuffled vector. `broadcast_axis` counts the input channels of a group.
+        of the other axes of terms, whose iterations all use one shuffled vector.
+
+        Args:
+            ranges: the terms to sum along each axis.
+            broadcast_axis: the axis of the input channels of a group.
         """
         other_ranges = [range_ for range_ in ranges if range_.axis is not broadcast_axis]
-        outer_ranges, innermost_ranges = other_ranges[:-1], other_ranges[-1:]  # none if the window has one tap
+        # There are none if the window has a single element.
+        outer_ranges, innermost_ranges = other_ranges[:-1], other_ranges[-1:]
         channel_count = int(broadcast_axis.extent)
 
         def add_terms_of_channel(outer_indices: AxisIndices, channel: int) -> Stmt:
@@ -241,6 +251,7 @@ class ColumnTile:
             channel_index = {broadcast_axis.var: index(channel)}
 
             def add_term(innermost_index: AxisIndices) -> Stmt:
+                """Emits the addition of one term to all rows of the tile."""
                 term_indices = {**outer_indices, **channel_index, **innermost_index}
                 add_to_row = partial(self._broadcast_row, term_indices, channel)
                 return emit.unrolled_nest(self.sizes, add_to_row)
@@ -248,6 +259,7 @@ class ColumnTile:
             return loop_over_ranges(innermost_ranges, add_term)
 
         def add_terms(outer_indices: AxisIndices) -> Stmt:
+            """Emits the sums over all channels at one index of the outer axes."""
             return emit.sequence([add_terms_of_channel(outer_indices, channel) for channel in range(channel_count)])
 
         return loop_over_ranges(outer_ranges, add_terms)
@@ -255,8 +267,12 @@ class ColumnTile:
     def _broadcast_row(self, term_indices: AxisIndices, channel: int, offsets: list[ir.Expr]) -> Stmt:
         """Emits the addition of one term of a grouped convolution to one row of the register tile.
 
-        The element of each group's input channel `channel` is broadcast to the group's results. `offsets` is the row's
-        index along each row axis of the tile.
+        The element of each group's input channel is broadcast to the group's results.
+
+        Args:
+            term_indices: the index along each axis of terms.
+            channel: the input channel.
+            offsets: the row's index along each row axis of the tile.
         """
         axis_indices = {**indices_of_row(self.tile, self.order, offsets), **term_indices}
         row = accumulator_row(self.sizes, offsets)
@@ -282,8 +298,8 @@ class ColumnTile:
     def _epilogue_row_by_row(self, epilogue: Epilogue) -> Stmt:
         """Emits a costly epilogue as a loop over rows, on a copy of the accumulators in memory.
 
-        Unrolled, the epilogue would need the registers that hold results. A loop can't index registers, so these are
-        copied to memory first.
+        An unrolled costly epilogue would need too many registers besides the accumulators. A loop can't index
+        registers, so these are copied to memory first.
         """
         accumulators = self.accumulators
         copy_buffer = emit.scratch(accumulators.buffer.ty.shape, epilogue.stage.dtype, "kept", "local")

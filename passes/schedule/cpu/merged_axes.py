@@ -47,9 +47,10 @@ class AxisMerge:
 
 
 def axis_merges(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[AxisMerge]:
-    """Returns the stages that merge two axes of a contraction's sums into one, as for the groups of a convolution.
+    """Finds the stages that merge two axes of a contraction's sums into one, as for the groups of a convolution.
 
-    Such a stage becomes the epilogue of the contraction, without a copy of the sums. No other stage may read the sums.
+    Such a stage can become the epilogue of the contraction, without a copy of the sums. No other stage may read the
+    sums.
     """
     merges: list[AxisMerge] = []
     for stage in stages:
@@ -147,10 +148,16 @@ def _has_equal_extents(sums: Stage, result: Stage, first: int) -> bool:
 
 
 def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
-    """Returns whether a load reads the sum at the result's own indices, with index `first` split by the divisor `size`.
+    """Returns whether a load reads the sum at the result's own indices, with one index split in quotient and remainder.
 
     For example, the result at ``(n, p)`` reads the sum at ``(n, p // size, p % size)``. Each sum is then read for one
-    result, and can be finished where it is computed.
+    result only, which can be computed while the sum is in a register.
+
+    Args:
+        load: the load.
+        result: the stage that computes the result.
+        first: the position of the index to split.
+        size: the divisor.
     """
     *before, merged_var = (axis.var for axis in result.spatial[: first + 1])
     split_index = [tirx.floordiv(merged_var, emit.index(size)), tirx.floormod(merged_var, emit.index(size))]
@@ -161,10 +168,8 @@ def _reads_split_index(load: TensorLoad, result: Stage, first: int, size: int) -
 def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
     """Rewrites a stage (loop nest) that merges two axes of the sums it reads, to compute on the sums' own axes.
 
-    The result is a scratch buffer of the sums' shape. As an epilogue on these axes it is tiled like the sums, and
-    finishes each in a register.
-
-    One axis of the result becomes two neighbouring axes of the sums.
+    One axis of the result becomes two neighbouring axes. The new stage stores to a scratch buffer of the sums' shape.
+    It can be tiled like the sums, as an epilogue on sums in registers.
 
     Args:
         sums: the stage of the sums.

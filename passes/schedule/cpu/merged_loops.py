@@ -41,10 +41,14 @@ def _on_axes(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
 
 
 def merged_loops(stages: Sequence[Stage], fixed: AxisIndices) -> list[Loop]:
-    """Returns the loops of elementwise stages: neighbouring axes become one loop where all accesses allow that.
+    """Returns the loops of elementwise stages; neighbouring axes are merged into one loop if all accesses allow this.
 
-    They do if every load and store moves through memory as along one axis. A long innermost loop has more full vectors
-    and fewer remaining elements. Axes with `fixed` values need no loop, and are left out.
+    Each load and store must access memory as along a single axis. A long innermost loop has more full vectors and fewer
+    remaining elements.
+
+    Args:
+        stages: the stages, which have the same axes.
+        fixed: the values of axes that need no loop.
     """
     loops: list[Loop] = []
     offsets = _memory_offsets(stages)

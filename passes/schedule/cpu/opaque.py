@@ -26,11 +26,13 @@ def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
         return emit.sequence([emit_opaque(part, target) for part in body.seq])
     if not isinstance(body, For) or body.kind != ForKind.SERIAL:
         return body
-    # The loops that can be split are inside of one that runs once.
+    # Around the loops that can be split there may be loops of a single iteration.
     if emit.static(body.extent) == 1:
         return For(body.loop_var, body.min, body.extent, body.kind, emit_opaque(body.body, target))
     has_independent_iterations = any(name in body.annotations for name in INDEPENDENT)
-    return _split_into_tasks(body) if has_independent_iterations and _is_worth_splitting(body) else body
+    if has_independent_iterations and _is_worth_splitting(body):
+        return _split_into_tasks(body)
+    return body
 
 
 def _is_worth_splitting(loop: For) -> bool:
@@ -40,9 +42,9 @@ def _is_worth_splitting(loop: For) -> bool:
 
 
 def _split_into_tasks(loop: For) -> Stmt:
-    """Splits a loop into parallel tasks of a fixed number of iterations, each worth the start of a thread.
+    """Splits a loop into parallel tasks of a fixed number of iterations.
 
-    A task for each iteration would cost more than the iteration.
+    To start a task for each iteration would take longer than the iteration.
     """
 
     def emit_task(task: ir.Expr) -> Stmt:

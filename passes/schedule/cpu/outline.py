@@ -63,8 +63,8 @@ class _Outliner:
 
         Args:
             stmt: the statement.
-            nearby_cycles: the work of the statements around it, per execution of the statement. A call takes only a
-                small share of much work.
+            nearby_cycles: the estimated cycles of the statements around it, per execution of the statement. If there
+              are many, the cost of a call is only a small share.
             times: how many times the kernel executes the statement.
         """
         if isinstance(stmt, SeqStmt):
