@@ -92,7 +92,7 @@ class PackedOperand:
         last = self.axes[-1] if self.axes else None
         if last is None or last.size is None or last.size < self.lanes:
             return False
-        # The transpose in registers is of squares whose side is a power of two.
+        # Square matrices are transposed in registers. Their size must be a power of two.
         is_power_of_two = self.lanes & (self.lanes - 1) == 0
         if not is_power_of_two or is_small_box((self.vector, *self.axes)):
             return False
@@ -104,8 +104,14 @@ class PackedOperand:
 def pack_operands(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
     """Packs the operands of a reduction that its plan lists, into panels of the width of a register tile.
 
-    A tile then reads a panel front to back, in full vectors. Returns the reduction on the packed operands, and the
+    A tile then loads consecutive full vectors from a panel. Returns the reduction on the packed operands, and the
     statements that pack them.
+
+    Args:
+        stage: the reduction.
+        plan: lists the operands to pack.
+        target: the CPU.
+        parallel: whether to pack in parallel.
     """
     statements: list[Stmt] = []
     for packing in plan.packed:
@@ -119,6 +125,11 @@ def transpose_operand(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stag
     """Returns a reduction that reads a transposed copy of an operand, and the statements that make the copy.
 
     Vectors of terms are then contiguous in the copy. The stage is unchanged if the plan transposes nothing.
+
+    Args:
+        stage: the reduction.
+        plan: names the operand to transpose, if there is one.
+        target: the CPU.
     """
     load = plan.transposed
     if load is None:
@@ -146,6 +157,11 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
 
     The copy consists of panels, each of `packing.width` elements along the vector axis. The rows of a panel are padded to
     full vectors, so that tiles read them without bounds checks.
+
+    Args:
+        stage: the reduction.
+        packing: the operand, its axis of vectors, and the width of a panel.
+        target: the CPU.
     """
     load, vector_axis, width = packing.load, packing.axis, packing.width
     used_vars = variables(access.flat_offset(load.source, list(load.indices)))
@@ -162,8 +178,8 @@ def _packed_operand(stage: Stage, packing: Packing, target: CpuTarget) -> Packed
 def _without_page_strides(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
     """Enlarges the last extent of a panel by one row if panels would be a multiple of the page size apart.
 
-    Rows at the same position in several panels would then share the few lines of one set of the level-1 cache, and evict
-    each other.
+    Rows at the same position in several panels would then map to the same set of the level-1 cache, and evict one
+    another.
 
     Args:
         extents: the extents of a panel.
@@ -206,7 +222,7 @@ def _pack(operand: PackedOperand, parallel: bool) -> Stmt:
         else:
             *outer_indices, chunk, subpanel = indices
         start = chunk * chunk_rows
-        # If the chunks don't divide the axis, the last one starts earlier and overlaps the one before.
+        # If the chunk size doesn't divide the axis, the last chunk starts earlier, and overlaps the previous chunk.
         if emit.static(tirx.floormod(last_extent, index(chunk_rows))) != 0:
             start = emit.simplified(tirx.min(start, last_extent - chunk_rows))
         axis_indices = by_axis(operand.axes[: len(outer_indices)], outer_indices)
@@ -250,7 +266,7 @@ def _copy_full_panel(
 ) -> Stmt:
     """Emits the copy of some rows of a full panel.
 
-    If the operand's next elements fill up the last vector, they are copied, too: then all vectors are full.
+    If the operand has further elements after the row, they are copied, too, so that the last vector is full.
 
     Args:
         operand: the operand, and its packed copy.
@@ -289,6 +305,7 @@ def _copy_rows(operand: PackedOperand, panel: ir.Expr, axis_indices: AxisIndices
         row_values = indices_of_row(start + row)
 
         def copy_gathered(vector: ir.Expr) -> Stmt:
+            """Emits the copy of one full vector."""
             return _copy_vector(operand, panel, row_values, vector * operand.lanes, operand.lanes)
 
         loop = emit.loop(looped_vectors, copy_gathered) if looped_vectors else None
@@ -348,8 +365,7 @@ def _copy_vector(
 ) -> Stmt:
     """Emits the copy of some lanes of a row into a panel, with zeros in the rest of their vector.
 
-    The lanes with zeros take part in products, but their results are never stored. Tiles load full vectors from a
-    panel, without checks.
+    Tiles load full vectors from a panel, without bounds checks. The results of lanes with zeros are never stored.
 
     Args:
         operand: the operand, and its packed copy.

@@ -163,8 +163,13 @@ def _choose_band(source: Stage, contraction: Stage, target: CpuTarget) -> Band |
 def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> bool:
     """Returns whether padding an image band by band is profitable, rather than in one copy.
 
-    A depthwise convolution reads an image only once. One copy in outer caches then costs less than copies of bands.
-    `source` is the padded copy that the contraction reads.
+    A depthwise convolution reads an image only once. Then one copy of the image, in an outer cache, costs less than
+    copies of bands.
+
+    Args:
+        source: the padded copy that the contraction reads.
+        contraction: the contraction.
+        target: the CPU.
     """
     first_load, *_others = access.reads_of(contraction, source.buffer)
     is_reused = any(access.load_stride(first_load, axis.var) == 0 for axis in contraction.spatial if axis.size != 1)
@@ -177,8 +182,12 @@ def _is_worth_bands(source: Stage, contraction: Stage, target: CpuTarget) -> boo
 def _candidate_bands(source: Stage, contraction: Stage) -> Iterator[Band]:
     """Yields the ways to split the results of an image into equal bands of rows, the largest bands first.
 
-    The first is a single band. Others need a contraction whose rows read the padded copy `source` in regular distances,
-    as those of a convolution do. Bands that would copy too many rows twice are left out.
+    The first is a single band. There are others only if each row of results reads the padded copy at a constant
+    distance from the previous row, as in a convolution. Bands that would copy too many rows twice are left out.
+
+    Args:
+        source: the padded copy.
+        contraction: the contraction that reads it.
     """
     row_axis = contraction.spatial[1]
     result_rows = row_axis.size or 1
@@ -230,16 +239,21 @@ def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | No
     """Plans the contraction of one band (some rows) of one image, which reads the padded copy.
 
     Returns None if the plan packs an operand that differs between images.
+
+    Args:
+        stage: the contraction.
+        copy: the buffer of the padded copy.
+        target: the CPU.
     """
     plan = plan_reduction(stage, target)
     image = stage.spatial[0].var
     if plan is None or (plan.along_terms and combiner(stage) is None):
         return None
-    # Operands are packed once, before the loop over images, where the copy isn't filled yet.
+    # Operands are packed once, before the loop over images. There, the copy isn't filled yet.
     for packing in plan.packed:
-        if image in variables(access.flat_offset(packing.load.source, list(packing.load.indices))):
-            return None
-        if packing.load.source.same_as(copy):
+        load = packing.load
+        depends_on_image = image in variables(access.flat_offset(load.source, list(load.indices)))
+        if depends_on_image or load.source.same_as(copy):
             return None
     return plan
 
@@ -247,7 +261,10 @@ def _plan_without_image(stage: Stage, copy: Var, target: CpuTarget) -> Plan | No
 def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a contraction on padded images: packs its filter once, then loops over images and bands in parallel.
 
-    `stored_buffers` are the results that must be stored in memory.
+    Args:
+        images: the contraction, and the padded copy of images.
+        stored_buffers: the results that must be stored in memory.
+        target: the CPU.
     """
     fused_stages = tuple(on_same_axes(images.fused_stages))
     images = replace(images, fused_stages=fused_stages)
@@ -262,7 +279,11 @@ def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> 
 def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
     """Emits the packing of the filter, then the loop over images and their bands (blocks of rows).
 
-    `stores` are the stages whose results are stored.
+    Args:
+        images: the contraction, and the padded copy of images.
+        stores: the stages whose results are stored.
+        target: the CPU.
+        parallel: whether the loop is parallel.
     """
     stage, copy = _stage_of_image(images, target)
     plan = _plan_without_image(stage, copy, target)

@@ -39,8 +39,9 @@ class Panels:
 def panels_of(planned: PlannedReduction) -> Panels | None:
     """Plans cache blocking of a long sum of products: chunks of its results, and steps (blocks of terms) for each chunk.
 
-    All results of a chunk sum one step before the next, while the step's operands are in the cache. Returns None unless
-    the reduction's register tiles read the same operands repeatedly, and these operands exceed the cache.
+    A step is added to all results of a chunk before the next step begins, so that its operands stay in the cache.
+    Returns None unless the reduction's register tiles read the same operands repeatedly, and these operands exceed the
+    cache.
     """
     stage, target = planned.stage, planned.target
     tile_sizes = tiled_sizes(planned)
@@ -51,9 +52,11 @@ def panels_of(planned: PlannedReduction) -> Panels | None:
     if not reads_again(stage, untiled_axes):
         return None
     chunk_counts = _chunk_counts(planned, result_count * stage.item_bytes)
-    chunk_sizes = {axis.var: emit.ceil_div(axis.size or 1, chunk_counts.get(axis.var, 1)) for axis in stage.spatial}
+    chunk_sizes: dict[Var, int] = {}
+    for axis in stage.spatial:
+        chunk_sizes[axis.var] = emit.ceil_div(axis.size or 1, chunk_counts.get(axis.var, 1))
     steps = steps_of_panel(stage, target, chunk_sizes)
-    default = None
+    default = None  # no panels
     if steps is not None and occupies_all_cores(prod(chunk_counts.values()), target):
         default = Panels(chunk_counts, steps)
     # Tuning may choose not to use panels.
@@ -64,7 +67,11 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
     """Returns the number of chunks to split a reduction's results into, along each axis of its register tiles.
 
     The axis along which chunks are longest is split further until the sums of a chunk fit the cache, and there are
-    enough chunks for all cores. `result_bytes` is the size of all results.
+    enough chunks for all cores.
+
+    Args:
+        planned: the reduction and its plan.
+        result_bytes: the size of all results.
     """
     tile_sizes = tiled_sizes(planned)
     axes = [axis for axis in planned.stage.spatial if axis.var in tile_sizes]
@@ -72,9 +79,11 @@ def _chunk_counts(planned: PlannedReduction, result_bytes: int) -> dict[Var, int
     max_chunk_bytes = planned.target.level2_bytes // LEVEL2_DIVISOR
 
     def tiles_per_chunk(axis: Axis) -> int:
+        """Returns the number of register tiles of a chunk along an axis."""
         return (axis.size or 1) // tile_sizes[axis.var] // chunk_counts[axis.var]
 
     def are_small_and_many() -> bool:
+        """Returns whether a chunk fits the cache, and there are enough chunks for all cores."""
         total = prod(chunk_counts.values())
         return result_bytes <= max_chunk_bytes * total and occupies_all_cores(total, planned.target)
 

@@ -66,11 +66,11 @@ _parallel_sizes: ContextVar[frozenset[Var] | None] = ContextVar("parallel_sizes"
 
 @contextmanager
 def parallel_over_sizes(func: PrimFunc) -> Iterator[None]:
-    """Lets the attribute `PARALLEL_SIZES` of a function decide which of its loop nests are parallel.
+    """Makes a function's loop nests parallel or serial in a ``with`` block, as its attribute `PARALLEL_SIZES` says.
 
-    In the ``with`` block, `emit_parallel_or_serial` makes a nest parallel if an axis of its results has one of the listed
-    parameters as extent. This replaces the run-time test that nests of symbolic sizes have otherwise. A function
-    without the attribute is scheduled as usual.
+    The attribute lists parameters that are sizes. `emit_parallel_or_serial` makes a nest parallel if one of them is the
+    extent of an axis of its results. Otherwise nests of symbolic sizes would test at run time whether to run in
+    parallel. A function without the attribute is scheduled as usual.
     """
     positions = func.attrs.get(PARALLEL_SIZES) if func.attrs else None
     sizes = None

@@ -40,7 +40,8 @@ class Periods:
 def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
     """Splits the innermost loop of stages into loops over periods and within one, without divisions, or returns None.
 
-    The loop must be a single axis, which all operands divide by the same constant: the period.
+    The loop must be a single axis. All divisions of its variable in indices must be by the same constant, the length of
+    a period.
     """
     axis = innermost.axes[0]
     if len(innermost.axes) != 1 or axis.size is None:
@@ -56,7 +57,7 @@ def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
     rewritten: list[Stage] = []
     for stage in stages:
         value = _with_simplified_divisions(substitute(stage.value, position), sizes)
-        # A period within a period would leave divisions in the loop.
+        # Operands with several different periods would leave divisions in the loops.
         if any(_divisors(value, var, size) for var, size in sizes.items()):
             return None
         rewritten.append(with_value(stage, value))
@@ -66,8 +67,12 @@ def periods_of(stages: Sequence[Stage], innermost: Loop) -> Periods | None:
 def _divisors(value: ir.Expr, var: Var, size: int) -> set[int | None]:
     """Returns the constants by which a value's indices divide a variable.
 
-    The set contains None for a division of another form, such as the division of a sum. The constants are the periods
-    with which operands repeat along the variable.
+    The set contains None for a division of another form, such as the division of a sum.
+
+    Args:
+        value: the value.
+        var: the variable.
+        size: the number of values of the variable, which starts at 0.
     """
     if not _divisions_of(value, var):
         return set()
@@ -194,12 +199,9 @@ def _emit_repeated(periods: Periods, axis_indices: AxisIndices, first_period: ir
         """
         value_of_lane = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
         vector_of_values = emit.load(values, [tirx.Ramp(index(0), index(1), lanes)])
+        repeated_values = tirx.Shuffle([vector_of_values], value_of_lane)
         start = (first_period * periods.length + part * lanes) if part else first_period * periods.length
-        return emit.store(
-            stage.buffer,
-            tirx.Shuffle([vector_of_values], value_of_lane),
-            [*outer_indices, tirx.Ramp(start, index(1), lanes)],
-        )
+        return emit.store(stage.buffer, repeated_values, [*outer_indices, tirx.Ramp(start, index(1), lanes)])
 
     return emit.sequence(
         [emit.allocate(values), emit.vectorized(lanes, store_value), *map(store_vector, range(periods.length))]

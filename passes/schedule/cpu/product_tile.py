@@ -130,12 +130,18 @@ def call_product_tile(
 
 
 def _has_common_form(stage: Stage, factors: Sequence[TensorLoad], ranges: Sequence[Range]) -> bool:
-    """Returns whether a sum of products, over some ranges of terms, has a form that shared subroutines can compute."""
+    """Returns whether a sum of products, over some ranges of terms, has a form that shared subroutines can compute.
+
+    Args:
+        stage: the reduction.
+        factors: the loads of the factors.
+        ranges: the ranges of terms.
+    """
     if stage.broadcast_axis is not None or stage.edges:
         return False
     if len(ranges) > MAX_RANGES or any(range_.is_unrolled for range_ in ranges):
         return False
-    # In the body of another subroutine, strides don't follow from shapes.
+    # In the body of another subroutine, arrays have explicit strides, which can't be computed from their shapes.
     return not any(len(load.source.ty.strides) for load in (_result_load(stage), *factors))
 
 
@@ -172,19 +178,25 @@ def _tile_key(
 
 
 def _strides_to_pass(strides: list[tuple[int, ...]], key: _TileKey) -> list[int]:
-    """Returns those of the strides of all arrays that aren't compiled into the subroutine with the given key."""
-    return [
-        stride
-        for array_strides, compiled_in in zip(strides, key.strides, strict=True)
-        for stride, fixed_stride in zip(array_strides, compiled_in)
-        if fixed_stride is None
-    ]
+    """Returns the strides that are arguments of a product tile's subroutine.
+
+    Args:
+        strides: all strides of each array.
+        key: describes the subroutine. Its strides are None where they are arguments; others are compiled in.
+    """
+    passed: list[int] = []
+    for array_strides, compiled_in_strides in zip(strides, key.strides, strict=True):
+        for stride, compiled_in in zip(array_strides, compiled_in_strides):
+            if compiled_in is None:
+                passed.append(stride)
+    return passed
 
 
 def _calls_take_long(column: ColumnTile, ranges: Sequence[Range], epilogue: Epilogue) -> bool:
-    """Returns whether the calls of all tiles take noticeably longer than the tiles' loops would.
+    """Returns whether calling a subroutine for each tile takes noticeably longer than loops would.
 
-    The tiles are counted by the arrays that they store to: the stage may be only a part of the kernel, such as one image.
+    The number of tiles follows from the sizes of the arrays that they store to. The stage itself may be only a part of
+    the kernel, such as one image.
 
     Args:
         column: the register tile.
@@ -230,9 +242,9 @@ def _missing_axes(ranges: Sequence[Range]) -> int:
 def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[int | None, ...]:
     """Returns an array's strides, with None for each stride that is an argument of the product tile's subroutine.
 
-    Strides of 0 and 1 are compiled in: LLVM then broadcasts an element, or loads a vector. Along outer reduction axes
-    they stay arguments. A stride there is also 0 if the axis was added by `_missing_axes`, and such a product should
-    share the subroutine of one with the axis.
+    Strides of 0 and 1 are compiled in: LLVM then broadcasts an element, or loads a vector. Along outer reduction axes,
+    all strides are arguments. There, the stride is also 0 if `_missing_axes` added the axis. Such a product calls the
+    same subroutine as a product that has the axis.
 
     Args:
         strides: the strides along the rows of the tile, the reduction axes and the vectors, in this order.
@@ -248,8 +260,8 @@ def _strides_to_compile_in(strides: tuple[int, ...], row_count: int) -> tuple[in
 def _factors_of_sum(stage: Stage) -> tuple[TensorLoad, ...] | None:
     """Returns the factors ``a, b`` of a matrix product, the float32 reduction ``sum = sum + a * b`` from 0.
 
-    For a sum of elements, ``sum = sum + a``, it is ``a`` alone. Returns None for another reduction, or if a factor isn't the
-    load of a float32: only these forms have shared subroutines.
+    For a sum of elements, ``sum = sum + a``, the only factor is ``a``. Shared subroutines compute only these forms, so
+    other reductions give None, and so do factors that aren't loads of float32.
     """
     update = stage.value
     if stage.dtype != "float32" or not isinstance(update, tirx.Add):
@@ -312,7 +324,12 @@ def _strides_in_tile(load: TensorLoad, column: ColumnTile, axes: Sequence[Var]) 
     """Returns the strides of a load along axes of a register tile, or None if a stride isn't constant.
 
     The index of a packed operand has divisions, such as ``column // width`` for the panel, and is linear only within one
-    tile. So, where an index isn't linear everywhere, it is simplified for the range of indices in the tile first.
+    tile. So an index that isn't linear is simplified first, given the range of indices in the tile.
+
+    Args:
+        load: the load.
+        column: the tile.
+        axes: the variables of the axes.
     """
     strides = _strides(load, axes)
     if strides is not None:
@@ -350,7 +367,10 @@ def _product(key: _TileKey) -> str:
     """Makes the subroutine that computes a tile of a matrix product or a sum, and returns its name.
 
     Its arguments are the result, all factors, the extents of the reduction axes, and the strides that aren't compiled
-    in. ``key`` describes the tile: kernels with equal keys call the same subroutine.
+    in.
+
+    Args:
+        key: describes the tile. Kernels with equal keys call the same subroutine.
     """
     arrays = [Array(key.dtype, strides) for strides in key.strides]
     return subroutine.subroutine(arrays, key.terms, partial(_emit_product, key))

@@ -97,10 +97,10 @@ def _emit_planned(planned: PlannedReduction, parallel: bool, fixed: AxisIndices 
 
 
 def merged_reduction(stage: Stage) -> Stage:
-    """Merges neighbouring reduction axes wherever all operands move through memory as along one axis.
+    """Merges neighbouring reduction axes if all operands are accessed in memory as along a single axis.
 
-    Axes of extent 1 are dropped. For example, a sum over all elements of a matrix becomes one loop. Fewer, longer loops
-    have more full vectors, and less overhead.
+    Axes of extent 1 are removed. For example, a sum over all elements of a matrix becomes one loop. Fewer and longer
+    loops have more full vectors, and less overhead.
     """
     stage = without_unit_axes(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
@@ -117,9 +117,10 @@ def without_unit_axes(stage: Stage) -> Stage:
 
 
 def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
-    """Returns whether two neighbouring reduction axes can be merged: every operand moves as along one axis.
+    """Returns whether two neighbouring reduction axes can be merged into one.
 
-    Axes with bounds checks at an image's border can't be merged.
+    All operands must be accessed in memory as along a single axis. Axes with bounds checks at an image's border can't
+    be merged.
 
     Args:
         stage: the reduction.
@@ -135,8 +136,8 @@ def can_merge(stage: Stage, outer: Axis, inner: Axis) -> bool:
 def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
     """Replaces two neighbouring axes of a reduction by one axis over the product of their extents.
 
-    In indices, the quotient and the remainder of the merged index by the inner extent replace the old variables. In
-    offsets they cancel, since all operands move as along one axis.
+    In indices, the quotient and the remainder of the merged index by the inner extent replace the old variables. They
+    are simplified to the merged index in the offsets of operands, since `can_merge` holds.
     """
     merged = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
     merged_indices = {

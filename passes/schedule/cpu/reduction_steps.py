@@ -84,8 +84,8 @@ class Steps:
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
     """Returns the longest steps (blocks of terms) of a sum whose operands fit the level-2 cache.
 
-    All results sum one step before the next, while the cache holds the step's operands. Returns None if the terms of a
-    single index of the outermost reduction axis fit already.
+    A step is added to all results before the next step begins, so that its operands stay in the cache. Returns None if
+    the operands of a single index of the outermost reduction axis fit the cache anyway.
     """
     result_sizes = {axis.var: _size_or_default(axis) for axis in stage.spatial}
     steps = _longest_that_fit(stage, target, result_sizes, max_first_size=1)
@@ -136,8 +136,8 @@ def _longest_that_fit(
 ) -> Steps | None:
     """Returns the longest steps (blocks of a sum's terms) whose operands fit the level-2 cache.
 
-    Longer steps load and store the sums less often. If none fits, the shortest steps are returned; None for a
-    reduction without a reused operand.
+    With longer steps, sums are loaded and stored less often. If none fits, the shortest steps are returned. Returns
+    None for a reduction without a reused operand.
 
     Args:
         stage: the reduction.
@@ -168,11 +168,11 @@ def _possible_steps(stage: Stage, max_first_size: int) -> Iterator[Steps]:
         split_axes, whole_axes = stage.reduce[: position + 1], stage.reduce[position + 1 :]
         size = max_first_size if is_first_axis else _size_or_default(axis)
         terms_per_index = prod(map(_size_or_default, whole_axes))
-        # A single block of an inner axis is left out: it equals one index of the axis before.
+        # A single block of an inner axis is the same as one index of the previous axis, which was yielded already.
         min_block_count = 1 if is_first_axis else 2
         block_sizes = {emit.ceil_div(size, count) for count in range(min_block_count, size + 1)}
         for block_size in sorted(block_sizes, reverse=True):
-            # The longest steps are always possible, so that a sum with few terms has any.
+            # The longest steps are always yielded, even if a sum has few terms.
             is_longest = is_first_axis and block_size == max_first_size
             if is_longest or block_size * terms_per_index >= MIN_TERMS_OF_A_STEP:
                 yield Steps(split_axes, block_size, whole_axes)
@@ -193,10 +193,11 @@ class _ReadExtents:
     def of(load: TensorLoad) -> _ReadExtents:
         """Returns, for each dim of a load's operand, the extent and the strides of the index along each variable.
 
-        The number of elements that a part of the loops reads follows from these (see `element_count`).
+        `element_count` computes from these how many elements a part of the loops reads.
         """
 
         def strides_of(dim_index: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
+            """Returns the variables of an index, each with its stride."""
             strides = {var: access.stride(dim_index, var) for var in variables(dim_index)}
             return tuple((var, None if stride is None else static(stride)) for var, stride in strides.items())
 
@@ -212,6 +213,6 @@ class _ReadExtents:
             distance = 0
             for var, stride in strides:
                 distance += extent if stride is None else abs(stride) * (sizes.get(var, extent) - 1)
-            # Along a dim, no more is read than its extent.
+            # At most all elements along this dim are read.
             element_count *= min(extent, distance + 1)
         return element_count

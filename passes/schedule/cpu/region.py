@@ -99,9 +99,9 @@ def _is_gathered(store: BufferStore, loops: Loops) -> bool:
 
 @lru_cache(maxsize=MAX_CACHED_STRIDES)
 def _is_gathered_along(store: BufferStore, lane: Var) -> bool:
-    """Returns whether an array of a store has another stride than 0 or 1 along the lanes of its vector.
+    """Returns whether a vector store, or a load in its value, has another stride than 0 or 1 along the lanes.
 
-    Cached, since a store is looked at once for each loop around it.
+    The result is cached, since it is needed for each loop around the store.
     """
     accesses = [emit.load(store.buffer, list(store.indices)), *loads(store.value)]
     return any(load_stride(access, lane) not in (0, 1) for access in accesses)
@@ -161,7 +161,11 @@ class Region:
     def _collect(self, stmt: Stmt, loops: Loops) -> float | None:
         """Collects the loops, stores, calls and local arrays of a statement, and estimates its cycles.
 
-        Returns None if the statement can't be in a subroutine. `loops` are the loops around the statement.
+        Returns None if the statement can't be in a subroutine.
+
+        Args:
+            stmt: the statement.
+            loops: the loops around the statement.
         """
         times = prod(extent_of(loop) for loop in loops)
         if isinstance(stmt, SeqStmt):
@@ -194,9 +198,9 @@ class Region:
     def can_be_called(self) -> bool:
         """Returns whether the region can be a subroutine, and records its arrays and the locations of its accesses.
 
-        All accesses must be of few arrays, with constant strides. Values may depend on nothing else of the kernel, nor on a
-        loop's variable. An array that is written and read, such as one that a variable is updated in, is passed once:
-        arrays that are passed don't overlap.
+        There must be only a few arrays, which are accessed with constant strides. Values may depend only on elements of
+        arrays, and not on other variables of the kernel or of loops. An array that is both written and read is passed
+        once, since the arguments of a subroutine must not overlap.
         """
         accesses = self._accesses()
         if accesses is None:
@@ -226,7 +230,8 @@ class Region:
         for store, loops in self.stores:
             loads: list[TensorLoad] = []
             interrupted_at = structural_walk(store.value, _loads_only(loads), order="pre")
-            if interrupted_at is not None:
+            depends_on_other_values = interrupted_at is not None
+            if depends_on_other_values:
                 return None
             written.append((store, store.buffer, loops))
             read += [(load, load.source, loops) for load in loads]
@@ -305,8 +310,10 @@ class Region:
     def _strides_to_pass(self, loop_vars: set[Var]) -> dict[tuple[int, Var], int]:
         """Returns the strides that are arguments of the subroutine, by the ``id`` of the array and the loop's variable.
 
-        ``loop_vars`` are the variables of the subroutine's loops. Strides 0 and 1 aren't passed: LLVM vectorizes only
-        accesses that it knows to be contiguous.
+        Strides of 0 and 1 aren't passed, since LLVM vectorizes only accesses that it knows to be contiguous.
+
+        Args:
+            loop_vars: the variables of the subroutine's loops.
         """
         strides = {}
         for array in self.arrays:
@@ -328,7 +335,9 @@ class Region:
     def _first_elements(self, part: Part | None) -> list[TensorLoad]:
         """Returns the load of each array's first element, whose address is passed to the subroutine.
 
-        With a ``part`` of the outermost loop, it is the first element that this part accesses.
+        Args:
+            part: a part of the outermost loop, if the call runs only this part. The first element is then the first one
+                that the part accesses.
         """
         starts = {loop.loop_var: emit.index(0) for loop in self.loops}
         if part is not None:
@@ -341,10 +350,10 @@ class Region:
         return [first_element(array) for array in self.arrays]
 
     def _distances_to_pass(self) -> list[tuple[int, int]]:
-        """Returns the large distances of accesses from the first element of their array, each with the array's ``id``.
+        """Returns the distances from an array's first element that are arguments, each with the array's ``id``.
 
-        A large distance, such as that of the next row, depends on the kernel's sizes. As an argument instead of a constant
-        it doesn't make another subroutine for each size.
+        A large distance, such as that of the next row, depends on the kernel's sizes. It is an argument, so that
+        kernels of different sizes can share the subroutine. Small distances are constants.
         """
         large_distances = [
             (id(location.array), location.distance)
@@ -357,7 +366,9 @@ class Region:
         """Returns whether no array that the region writes shares memory with one that it only reads.
 
         LLVM may then assume that stores don't change operands (``noalias``), and vectorizes without run-time checks.
-        ``overlapping`` are the pairs of arrays that may share memory.
+
+        Args:
+            overlapping: the pairs of arrays that may share memory.
         """
         sources = [array.source for array in self.arrays]
         results, operands = sources[: self.results], sources[self.results :]
@@ -375,8 +386,11 @@ class Region:
     def _extents_to_pass(self, part: Part | None) -> dict[Var, int | ir.Expr]:
         """Returns the extents of loops that are arguments of the subroutine, by the loop's variable.
 
-        Nested loops that move through memory as one are merged into the inner loop, and have no extent of their own.
-        With fewer loops, more kernels share the subroutine. `part` is the part of the outermost loop that a call runs.
+        Nested loops that access memory like a single loop are merged into the inner loop; only the merged loop has an
+        extent. With fewer loops, more kernels share the subroutine.
+
+        Args:
+            part: the part of the outermost loop that a call runs; None for the entire loop.
         """
         extents: dict[Var, int | ir.Expr] = {}
         for loop in self.loops:
@@ -397,10 +411,14 @@ class Region:
         return extents
 
     def _is_mergeable(self, outer: Var, inner: Var, extents: Mapping[Var, int | ir.Expr]) -> bool:
-        """Returns whether two nested loops can be merged into one: all accesses move through memory as along one loop.
+        """Returns whether two nested loops can be merged into one, since all accesses are those of a single loop.
 
-        They do if one iteration of the outer loop moves an access as far as all iterations of the inner loop. ``outer``
-        and ``inner`` are the loops' variables, ``extents`` has the extents of both.
+        For each array, the stride of the outer loop must be the stride of the inner loop times its extent.
+
+        Args:
+            outer: the variable of the outer loop.
+            inner: the variable of the inner loop.
+            extents: the extents of loops by their variables.
         """
         if emit.static(extents[outer]) == 1:
             return True
@@ -509,7 +527,7 @@ class _Body:
         """Returns the array that a load or store accesses in the subroutine, and its index.
 
         The index is the distance from the array's first element plus ``variable * stride`` for each loop around the
-        access. Distances and strides are arguments of the subroutine, or else constants.
+        access. Each distance and stride is an argument of the subroutine or a constant.
 
         Args:
             node: the load or store.
@@ -528,11 +546,14 @@ class _Body:
 
 
 def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
-    """Returns the rules of a walk that appends the loads of a value to `found`.
+    """Returns the rules of a walk that appends the loads of a value to a list.
 
-    The walk is interrupted where the value depends on a variable or an address, which a subroutine isn't passed, and at
-    a number of 16 bits or less, such as one that is rounded to bfloat16: LLVM crashes on some of these, and
-    `codegen/bfloat16.py` replaces them in kernels only.
+    The walk is interrupted at nodes that can't be in a subroutine: variables and addresses, which aren't passed to it,
+    and casts to floats of 16 bits or less, such as bfloat16. LLVM crashes on some of these, and `codegen/bfloat16.py`
+    replaces them in kernels only.
+
+    Args:
+        found: the list of loads.
     """
 
     def add_load(load: TensorLoad) -> tvm_ffi.WalkResult:
@@ -553,8 +574,8 @@ def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
 def estimated_cycles(stmt: Stmt, times: int = 1) -> float:
     """Estimates the cycles of all stores and subroutine calls in a statement that runs ``times`` times.
 
-    Of the two branches of an If, the slower one counts. The estimate decides whether the cost of a call would be
-    noticeable compared with this work.
+    For an If, this is the estimate of the slower branch. The estimate decides whether the cost of a call would be
+    noticeable in comparison.
     """
     if isinstance(stmt, SeqStmt):
         return sum(estimated_cycles(part, times) for part in stmt.seq)
@@ -574,8 +595,8 @@ def cycles_of_call(call: ir.Call) -> float:
     if tile is None:
         return CYCLES_OF_A_CALL
     _name, _arrays, numbers = subroutine.arguments(call)
-    # The first numbers are the extents of the reduction axes. One without a bound belongs to the last of several parts,
-    # and is small.
+    # The first numbers are the extents of the reduction axes. An extent without an upper bound is that of the last,
+    # shorter part of an axis, and counts as 1.
     term_counts = [_upper_bound(number) or 1 for number in numbers[: tile.first_number]]
     terms = max(prod(term_counts), MIN_TERMS)
     multiply_adds = prod(tile.sizes) * tile.width * terms

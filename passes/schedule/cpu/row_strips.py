@@ -57,8 +57,8 @@ class Strips:
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
     """Splits the rows of a block's stages into strips that run one after another, or returns None if it isn't profitable.
 
-    It is profitable if a value exceeds the cache, or a causal mask zeroes columns. In attention's gradient, only the
-    scores of one strip then exist at a time.
+    It is profitable if a value exceeds the cache, or a causal mask zeroes columns. For example, attention's gradient
+    then needs memory only for the scores of one strip.
     """
     strips = _sort_into_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
@@ -108,10 +108,15 @@ def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
 
 
 def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
-    """Returns the axis of a stage (loop nest) that counts the rows: the first index of all loads from `buffers`.
+    """Returns the axis of a stage (loop nest) that counts the rows: the first index of all loads from some buffers.
 
     Without such loads, this is the first result axis. Returns None if the loads have different first indices, if the
-    axis hasn't the given extent (the number of rows), or if the stage reduces over rows other than by a sum from 0.
+    axis has another extent, or if the stage reduces over rows other than by a sum from 0.
+
+    Args:
+        stage: the stage.
+        buffers: the buffers that have rows.
+        extent: the number of rows.
     """
     row_indices = {load.indices[0] for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)}
     candidates = stage.spatial[:1]
@@ -123,7 +128,7 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
     if not candidates or candidates[0].size != extent:
         return None
     row_axis = candidates[0]
-    # Rows are split into strips, and only sums from 0 can be added up strip by strip.
+    # Strips add to the results of a reduction over rows. This gives the right result only for sums from 0.
     is_reduced = any(row_axis is axis for axis in stage.reduce)
     is_sum_from_zero = isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init)
     return None if is_reduced and not is_sum_from_zero else row_axis
@@ -132,7 +137,7 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
     """Emits a block of stages in strips (groups of rows that run one after another).
 
-    First the sums over rows are cleared. All strips add to the sums. Stages that need complete sums come last.
+    First the sums over rows are set to zero. Then all strips add to the sums. Stages that need complete sums come last.
 
     Args:
         strips: the stages, in strips of rows.
@@ -154,8 +159,9 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 def block_versions(extent: int, block_size: int, has_masked_columns: bool) -> list[tuple[int, int, int]]:
     """Splits an axis into blocks, and returns the versions of code for them, as (first block, stop, rows per block).
 
-    Full blocks have one version, a shorter last block another. With a causal mask, full blocks have up to four, since
-    later blocks need more columns. For example, 70 rows in blocks of 32 give ``[(0, 2, 32), (2, 3, 6)]``.
+    Full blocks have one version, and a shorter last block has another. With a causal mask, full blocks have several
+    versions, since later blocks need more columns. For example, 70 rows in blocks of 32 give
+    ``[(0, 2, 32), (2, 3, 6)]``.
 
     Args:
         extent: the number of rows.

@@ -35,12 +35,12 @@ class Chain:
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
     """Returns the longest chain of stages starting at `start` that should run row by row, or None.
 
-    A softmax or layer normalization is such a chain. If all its stages run on one row before the next, each stage finds
-    the row in the level-1 cache.
+    A softmax or layer normalization is such a chain. If all its stages run on one row before the next, the row stays in
+    the level-1 cache.
     """
     has_reduction = any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:])
     if not has_reduction:
-        return None  # a row isn't read again
+        return None  # no stage needs a row more than once
     longest_first = reversed(_chains_at(stages, start))
     return next((chain for chain in longest_first if _is_worthwhile(chain, target)), None)
 
@@ -48,7 +48,7 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
     """Returns the chains that begin at a stage (loop nest), shortest first.
 
-    The search ends at the first run of stages that is no chain, since no longer run is one either.
+    The search ends at the first sequence of stages that isn't a chain, since longer ones aren't chains either.
     """
     chains: list[Chain] = []
     for stop in range(start + 1, len(stages) + 1):
@@ -77,7 +77,12 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     """Returns whether a stage (loop nest) has the chain's rows, and reads the chain's results in its own row only.
 
-    Rows are then independent. The first `depth` axes count the rows.
+    Rows are then independent.
+
+    Args:
+        stage: the stage.
+        stages: the stages of the chain.
+        depth: the number of axes that count the rows, which come first.
     """
     row_axes, row_axes_of_chain = stage.spatial[:depth], stages[0].spatial[:depth]
     for own_axis, axis_of_chain in zip(row_axes, row_axes_of_chain, strict=True):
@@ -104,23 +109,23 @@ def _are_equal_extents(left: ir.Expr, right: ir.Expr) -> bool:
 
 def _is_worthwhile(chain: Chain, target: CpuTarget) -> bool:
     """Returns whether running a chain of stages row by row is faster than running one stage after another."""
-    # Short rows fill vectors only if several rows are reduced at once. This outweighs all that follows.
+    # Short rows fill vectors only if several rows are computed at once. This matters more than the other conditions.
     if _has_short_rows(chain, target):
         return True
     reductions = [stage for stage in chain.stages if stage.reduce]
-    # A single stage, or one without reductions, passes over memory once either way.
+    # A single stage, or stages without reductions, load each row only once in any case.
     if len(chain.stages) == 1 or not reductions:
         return False
-    # So does a single reduction, unless another stage computes full rows, with axes besides those of the rows: then it
-    # finds the row that the reduction read in the cache.
+    # With a single reduction, the row is loaded again only if another stage computes full rows: then the row is still
+    # in the cache.
     computes_whole_rows = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     if len(reductions) == 1 and not computes_whole_rows:
         return False
-    # A row is the work of one core: with fewer rows than cores, some idle.
+    # A row is computed by one core. With fewer rows than cores, some cores would be idle.
     row_count = access.iteration_count(chain.stages[0].spatial[: chain.depth])
     if row_count is not None and row_count < target.cores:
         return False
-    # A reduction of elements that are contiguous from row to row reads full cache lines only across rows.
+    # If elements are contiguous from row to row, only vectors across rows load full cache lines.
     return not any(_is_contiguous_across_rows(stage, chain, target) for stage in reductions)
 
 
@@ -130,9 +135,14 @@ def _has_short_rows(chain: Chain, target: CpuTarget) -> bool:
 
 
 def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
-    """Returns whether a stage's operands are contiguous from row to row, not along a row.
+    """Returns whether an operand of a stage is contiguous from row to row, and not along a row.
 
-    One pass per stage, with vectors across rows, then reads full cache lines.
+    If the stages run one after another, with vectors across rows, then they load full cache lines.
+
+    Args:
+        stage: the stage.
+        chain: the stages that are computed row by row.
+        target: the CPU.
     """
     last_row_axis = stage.spatial[chain.depth - 1]
     if last_row_axis.size is not None and last_row_axis.size < target.lanes(stage.item_bytes):
@@ -152,8 +162,12 @@ def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) ->
 def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a parallel loop over the rows of a chain, such as a softmax, with one loop nest per stage in the loop.
 
-    Results in `stored_buffers` are stored in memory, others in a buffer for one row. The row stays in the level-1 cache
-    from stage to stage.
+    The row stays in the level-1 cache from stage to stage.
+
+    Args:
+        chain: the stages.
+        stored_buffers: the results that are stored in memory. Other results are in a buffer for one row.
+        target: the CPU.
     """
 
     def emit_row(row_indices: list[ir.Expr]) -> Stmt:
@@ -212,7 +226,7 @@ def _emit_stage_of_row(
     if own_row_buffer is not None:
         stage_in_row = replace(stage, buffer=own_row_buffer, spatial=axes_in_row, value=value)
         return _emit_stage(stage_in_row, target, {})
-    # The result is stored: the row's own axes have one iteration, whose index is in `fixed`.
+    # The result is stored in the complete buffer. The axes of rows have a single iteration, whose index is in `fixed`.
     single_row = tuple(Axis(axis.var, emit.index(1)) for axis in row_axes)
     return _emit_stage(replace(stage, spatial=(*single_row, *axes_in_row), value=value), target, fixed)
 
