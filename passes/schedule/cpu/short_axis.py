@@ -26,8 +26,8 @@ TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 def shares_work(stage: Stage) -> bool:
     """Returns whether a stage's short last axis selects among the results of one long computation.
 
-    For example, one block of random bits gives four words. Emitted position by position, the computation would run four
-    times.
+    For example, one block of random bits gives four words. If each element were computed separately, the computation
+    would run four times.
     """
     # The axes of such a stage are the row and the short axis.
     if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
@@ -81,10 +81,15 @@ def _compute_vectors(stages: Sequence[Stage], start: ir.Expr, lanes: int) -> Stm
 
 
 def _compute_positions(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
-    """Returns statements that compute `lanes` rows of a stage with a short last axis, and store them.
+    """Returns statements that compute some rows of a stage with a short last axis, and store them.
 
     For each position along the short axis, one vector of all rows is computed into registers. In memory the positions
-    of a row are contiguous, so the vectors are interleaved. `start` is the first row.
+    of a row are contiguous, so the vectors are interleaved.
+
+    Args:
+        stage: the stage.
+        start: the first row.
+        lanes: the number of rows.
     """
     row_axis, short_axis = stage.spatial
     length = int(short_axis.extent)
@@ -93,7 +98,7 @@ def _compute_positions(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
 
     def compute_lane(lane: ir.Expr) -> Stmt:
         stores = [emit.store(registers, value, [lane + position * lanes]) for position, value in enumerate(values)]
-        # Substituted as one statement, so that the stores go on sharing `Let` variables.
+        # A single substitution for all stores, so that they still share `Let` variables.
         return substitute(emit.sequence(stores), {row_axis.var: start + lane})
 
     computation = emit.vectorized(lanes, compute_lane)
@@ -135,9 +140,14 @@ def _ramp(start: int, lanes: int) -> ir.Expr:
 
 
 def _value_at(value: ir.Expr, axis: Axis, position: int) -> ir.Expr:
-    """Returns a value at one index of an axis, with the tests of the axis decided.
+    """Returns a value at one index of an axis, where the conditions on the axis are replaced by their outcomes.
 
-    Work that all indices share is then the same expression for each, and LLVM computes it once.
+    Computations that don't depend on the index are then equal expressions for all indices, and LLVM computes them once.
+
+    Args:
+        value: the value.
+        axis: the axis.
+        position: the index.
     """
     analyzer = sym.Analyzer()
 

@@ -28,9 +28,14 @@ BLOCK_OVERHEAD_IN_ROWS, COST_OF_A_REMAINING_ROW = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
-    """Returns whether a chain's rows are too short for vectors along them, but can be computed many at once.
+    """Returns whether a chain's rows are too short for vectors along a row, but can be computed in vectors across rows.
 
-    Rows are then transposed: each lane of a vector is a row. The first `depth` axes of each stage count the rows.
+    In such a vector, each lane is a row.
+
+    Args:
+        stages: the stages of the chain.
+        depth: the number of axes that count the rows, which come first.
+        target: the CPU.
     """
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     row_count = stages[0].spatial[depth - 1].size
@@ -117,15 +122,9 @@ def emit_stacked(
     def emit_block(indices: list[ir.Expr]) -> Stmt:
         """Emits one block of rows; `indices` are those of the outer axes, then of the block."""
         *outer_indices, block_index = indices
-        return _RowBlock(
-            tuple(stages),
-            depth,
-            stored_buffers,
-            target,
-            tuple(outer_indices),
-            block_index * rows_per_block,
-            rows_per_block,
-        ).emit()
+        first_row = block_index * rows_per_block
+        block = _RowBlock(tuple(stages), depth, stored_buffers, target, tuple(outer_indices), first_row, rows_per_block)
+        return block.emit()
 
     def emit_remaining_rows(outer_indices: list[ir.Expr]) -> Stmt:
         return emit.loop(remaining, lambda row: emit_row([*outer_indices, blocks * rows_per_block + row]))
@@ -146,14 +145,19 @@ def emit_stacked(
 def _rows_per_block(rows: int | None, lanes: int) -> int:
     """Returns the number of rows per block with the least estimated cost.
 
-    Each block has a fixed cost. Rows that fill no block run one by one, which takes longer. For an unknown number of
-    rows, the largest block is taken.
+    Each block has a fixed cost. The remaining rows are computed one by one, which takes longer. If the number of rows
+    is unknown, the largest block is used.
+
+    Args:
+        rows: the number of rows, or None if it is unknown.
+        lanes: the number of elements of a vector.
     """
     heights = [lanes * vectors for vectors in range(MAX_VECTORS_OF_ROWS, 0, -1)]
     if rows is None:
         return heights[0]
 
     def cost(height: int) -> int:
+        """Estimates the cost of all rows with blocks of this height, in units of a row in a block."""
         blocks, remaining_rows = divmod(rows, height)
         return blocks * (height + BLOCK_OVERHEAD_IN_ROWS) + remaining_rows * COST_OF_A_REMAINING_ROW
 
@@ -179,8 +183,8 @@ class _RowBlock:
     def emit(self) -> Stmt:
         """Emits the computation of a block of short rows, in vectors whose lanes are rows.
 
-        The operands are transposed, the stages run, and the results to be stored are transposed back. Vectors along a
-        row that is shorter than a vector would be mostly empty.
+        First the operands are transposed. Then the stages are computed, and the results to be stored are transposed
+        back.
         """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         stacked_buffers = {
@@ -189,9 +193,8 @@ class _RowBlock:
         copies: list[tuple[Stage, TensorLoad]] = []
         nests: list[Stmt] = []
         for stage in self.stages:
-            stacked_stage = self._stacked(
-                stage, row_axis, stacked_buffers, copies
-            )  # adds the transposes it needs to `copies`
+            # This appends the transposes that the stage needs to `copies`.
+            stacked_stage = self._stacked(stage, row_axis, stacked_buffers, copies)
             nests.append(_emit_stage(stacked_stage, self.target))
         copy_stages = [copy for copy, _load in copies]
         buffers = [*stacked_buffers.values(), *(copy.buffer for copy in copy_stages)]
@@ -225,12 +228,14 @@ class _RowBlock:
             It reads the transposed result of another stage, the operand itself, or a transposed copy of the operand.
             """
             if load.source in stacked:
-                return emit.load(stacked[load.source], [*load.indices[self.depth :], row_axis.var])
-            # Rows are neighbours in memory already, or share the element.
+                indices_in_row = load.indices[self.depth :]
+                return emit.load(stacked[load.source], [*indices_in_row, row_axis.var])
+            # The elements of neighbouring rows are contiguous in memory, or all rows load the same element.
             if access.load_stride(load, stage.spatial[self.depth - 1].var) in (0, 1):
                 return load
             axes = _row_axes_read(load, stage, self.depth)
-            return emit.load(self._transposed_rows(load, stage, copies), [*(axis.var for axis in axes), row_axis.var])
+            transposed = self._transposed_rows(load, stage, copies)
+            return emit.load(transposed, [*(axis.var for axis in axes), row_axis.var])
 
         value = self._at_row(structural_map(stage.value, (TensorLoad, replacement)), stage, row_axis)
         return replace(
@@ -245,6 +250,11 @@ class _RowBlock:
         """Returns the buffer for an operand's transposed rows, and appends the stage that fills it to `copies`.
 
         Loads of the same rows share a buffer. Each operand is then transposed once.
+
+        Args:
+            load: the load of the operand.
+            stage: the stage that contains the load.
+            copies: the stages that transpose operands, each with the load that it serves.
         """
         row_axis = Axis(Var("row", "int64"), index(self.rows))
         axes_along_row = _row_axes_read(load, stage, self.depth)
@@ -277,22 +287,21 @@ class _RowBlock:
     def _shift_rows(self, nest: Stmt, buffer: Var) -> Stmt:
         """Shifts the rows of a nest's stores, and of the addresses that are passed to subroutines, by the block's first row.
 
-        The nest is emitted as if the block began with row 0. It doesn't read the buffer. The axes of a stage begin at
-        0.
+        Axes begin at 0, so the nest was emitted for a block that begins with row 0. It doesn't read the buffer.
         """
 
         def shifted(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-            new_indices = list(indices)
-            new_indices[self.depth - 1] = new_indices[self.depth - 1] + self.start
-            return new_indices
+            """Adds the block's first row to the index of the row."""
+            *outer_indices, row_index = indices[: self.depth]
+            return [*outer_indices, row_index + self.start, *indices[self.depth :]]
 
-        def store(node: BufferStore) -> BufferStore:
-            return BufferStore(buffer, node.value, shifted(node.indices)) if node.buffer.same_as(buffer) else node
+        def shift_store(store: BufferStore) -> BufferStore:
+            return BufferStore(buffer, store.value, shifted(store.indices)) if store.buffer.same_as(buffer) else store
 
-        def address(node: TensorLoad) -> ir.Expr:
-            return emit.load(buffer, shifted(node.indices)) if node.source.same_as(buffer) else node
+        def shift_address(load: TensorLoad) -> ir.Expr:
+            return emit.load(buffer, shifted(load.indices)) if load.source.same_as(buffer) else load
 
-        return structural_map(nest, [(BufferStore, store), (TensorLoad, address)])
+        return structural_map(nest, [(BufferStore, shift_store), (TensorLoad, shift_address)])
 
 
 def _emit_stage(stage: Stage, target: CpuTarget) -> Stmt:

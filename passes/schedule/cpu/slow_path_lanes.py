@@ -19,7 +19,8 @@ RARE_MARKS = {"prim.likely", "tirx.likely"}
 def with_slow_paths(body: Stmt) -> Stmt:
     """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.with_slow_path`).
 
-    Each loop becomes a branch: on a full vector without rare arguments the fast code runs, else the slow code lane by
+    Each loop becomes a branch: the fast vector code runs if no lane has a rare argument, else the slow code runs lane
+      by
     lane.
     """
 
@@ -28,10 +29,10 @@ def with_slow_paths(body: Stmt) -> Stmt:
         if node.kind != ForKind.VECTORIZED or not rare_choices_in(node.body):
             return node
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
-        # Only stores of a vector of known length can branch on all lanes; others run lane by lane.
+        # Only for stores of vectors of static length can all lanes be checked at once. Other loops become serial.
         if not all(isinstance(part, BufferStore) for part in parts) or emit.static(node.extent) is None:
             return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
-        # All lanes finish one statement before any starts the next.
+        # In a vector loop, each statement runs for all lanes before the next statement. So each gets its own branch.
         return emit.sequence([_branch_on_all_lanes(node, part) for part in parts])
 
     return structural_map(structural_map(body, (For, with_branches)), (BufferStore, _as_two_stores))
@@ -41,14 +42,14 @@ def rare_choices_in(node: ir.Expr | Stmt) -> list[Call]:
     """Returns the `if_then_else` calls whose condition is marked as likely. The other branch is for rare arguments."""
     marked: list[Call] = []
 
-    def visit(call: Call) -> None:
+    def add_if_marked(call: Call) -> None:
         if _name(call) not in CHOICES:
             return
         condition = call.args[0]
         if isinstance(condition, Call) and _name(condition) in RARE_MARKS:
             marked.append(call)
 
-    structural_walk(node, (Call, visit))
+    structural_walk(node, (Call, add_if_marked))
     return marked
 
 
@@ -92,7 +93,7 @@ def _with_branch(store: BufferStore, rare: list[Call], side: int) -> BufferStore
 def _as_two_stores(store: BufferStore) -> Stmt:
     """Rewrites a store whose choices are all equal as a branch of two stores.
 
-    TVM is slow on `Let`s within expressions.
+    TVM takes long on `Let`s within an expression, such as those in the values of a choice.
     """
     rare_choices = rare_choices_in(store)
     if not rare_choices or not all(_is_among(call, rare_choices[:1]) for call in rare_choices):

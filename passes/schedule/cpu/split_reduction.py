@@ -30,7 +30,12 @@ def slices_of(planned: PlannedReduction, parallel: bool) -> int:
     """Returns the number of slices (parts of a sum's terms) that tasks sum in parallel; 0 for none.
 
     Slices are profitable for a long sum, unless its results occupy all cores and its operands are read once or are
-    cached. Without `parallel`, one slice means a sum in steps whose operands stay in the cache.
+    cached.
+
+    Args:
+        planned: the reduction and its plan.
+        parallel: whether the sum may run in parallel. Otherwise the result is at most 1: a single slice is summed in
+            steps whose operands stay in the cache.
     """
     stage, target = planned.stage, planned.target
     if planned.combine is None or planned.plan.packed or access.iteration_count(stage.spatial) is None:
@@ -78,7 +83,12 @@ def _tile_count(planned: PlannedReduction) -> int:
 def emit_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tuple[Stmt, PlannedReduction]:
     """Returns the statement that sums all slices into partial results, and the reduction that combines these.
 
-    Few results keep few cores busy. Slices of the terms keep all cores busy.
+    With few results, parallel tasks for results would leave cores idle. Tasks for slices of the terms occupy all cores.
+
+    Args:
+        planned: the reduction and its plan.
+        combine: combines two partial results.
+        slices: the number of slices of the terms.
     """
     slice_axis = Axis(Var("slice", "int64"), index(slices))
     partials = _partial_stage(planned.stage, slice_axis)
@@ -161,7 +171,7 @@ def _combining_reduction(
     result_indices = [axis.var for axis in stage.spatial]
     old_result = emit.load(stage.buffer, result_indices)
     partial_result = emit.load(partials.buffer, [slice_axis.var, *result_indices])
-    # Clips and edges leave out terms; the slices' sums have none of these terms.
+    # Clips and edges skip terms. The partial results don't contain these terms, so that the new reduction needs none.
     combining = replace(stage, reduce=(slice_axis,), value=combine(old_result, partial_result), clips=(), edges=())
     stores = tuple(combining if store is stage else store for store in planned.stores)
     return replace(planned, stage=combining, stores=stores)
@@ -264,7 +274,7 @@ def _terms_per_block(planned: PlannedReduction) -> int:
 def _initialize(partials: Stage, slice_index: ir.Expr) -> Stmt:
     """Emits stores of the reduction's initial value to the partial results of one slice.
 
-    The sums of blocks or steps of the slice are then added to them.
+    The sums of the slice's blocks or steps are added to them later.
 
     Args:
         partials: the stage of the partial results.
@@ -276,7 +286,7 @@ def _initialize(partials: Stage, slice_index: ir.Expr) -> Stmt:
         """Emits stores of the initial value along the last axis."""
 
         def fill_item(last_index: ir.Expr) -> Stmt:
-            # Without result axes there is one result, and the slice's index is its only index.
+            # A reduction without result axes has one result, whose only index in the buffer is that of the slice.
             indices = [slice_index, *outer_indices, last_index] if extents else [slice_index]
             return emit.store(partials.buffer, partials.init, indices)
 

@@ -27,7 +27,7 @@ def block_buffer(stage: Stage, depth: int, rows: int | None) -> Var:
 def restricted_stage(
     stage: Stage, block_buffers: dict[Var, Var], depth: int, first_indices: list[ir.Expr], rows: int | None
 ) -> Stage:
-    """Returns a stage (loop nest) that computes only one block of its result, from and to buffers of blocks.
+    """Restricts a stage (loop nest) to one block of rows; it then reads and writes buffers that hold only this block.
 
     Args:
         stage: the stage.
@@ -74,7 +74,7 @@ def redirected_to_whole(
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Converts indices in the block to indices in the result, whose dims may be in another order."""
-        if rows is None:  # a block of a single row has no index for it
+        if rows is None:  # a block of a single row has no index of the row
             stage_indices = [*first_indices, *indices]
         else:
             row_in_block, *indices_in_row = indices

@@ -45,9 +45,12 @@ class CpuTarget:
 
 @lru_cache(maxsize=16)
 def _vector_bits(described: str) -> int:
-    """Returns the width of vector registers by CPU features.
+    """Returns the width of a processor's vector registers in bits, by its features.
 
-    LLVM's own width can't be used: for levels such as x86-64-v3 it is the host's.
+    LLVM's width can't be used: for levels such as x86-64-v3, LLVM returns the width of the host's registers.
+
+    Args:
+        described: the text of the processor's target.
     """
     target = Target(described)
     if codegen.target_has_features("avx512f", target):

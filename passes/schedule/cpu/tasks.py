@@ -114,21 +114,27 @@ def emit_tasks(
 def _split_untiled(axes: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
     """Splits the untiled result axes into axes of parallel tasks, and axes that a task loops over.
 
-    Once there are enough tasks, a loop inside a task costs less than more tasks.
+    If there are enough tasks, loops inside of the tasks take less time than further tasks.
     """
-    tasks = 1
+    enough_tasks = 4 * TASKS_PER_CORE * target.cores
+    task_count = 1
     for position, axis in enumerate(axes):
-        if tasks >= 4 * TASKS_PER_CORE * target.cores:
+        if task_count >= enough_tasks:
             return axes[:position], axes[position:]
-        tasks *= axis.size or 1
+        task_count *= axis.size or 1
     return axes, []
 
 
 def _block_counts(planned: PlannedReduction, tiled: list[Axis], task_axes: list[Axis]) -> dict[Var, int]:
     """Returns the number of blocks to split each tiled axis of a reduction into.
 
-    The operands of a block (several register tiles) should fit the cache. More blocks are made if cores would have no
-    task; `task_axes` count as tasks already.
+    The operands of a block (several register tiles) should fit the cache. There are more blocks if some cores would
+    otherwise have no task.
+
+    Args:
+        planned: the reduction and its plan.
+        tiled: the axes to split into blocks.
+        task_axes: other axes whose indices are tasks.
     """
     tile_sizes = tiled_sizes(planned)
     tasks_per_core = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
@@ -153,7 +159,7 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
 
     Along the vector axis, a block is one panel of the packed operand, as wide as a register tile. The axis isn't split
     if its size is symbolic, or if panels are so small that several fit the level-1 cache. Along other axes, a block has
-    as many register tiles as have their operand in a share of the level-2 cache.
+    as many register tiles as possible if their operand must fit a share of the level-2 cache.
 
     Args:
         planned: the reduction and its plan.
@@ -161,11 +167,12 @@ def _blocks_for_cache(planned: PlannedReduction, axis: Axis, tile_size: int) -> 
         tile_size: the extent of a register tile along the axis.
     """
     tile_count = max(1, (axis.size or UNKNOWN_SIZE) // tile_size)
-    elements_per_tile = tile_size * terms_per_result(planned)  # of the operand: all terms of the tile's results
+    # The elements of the operand that a tile reads: all terms of its results.
+    elements_per_tile = tile_size * terms_per_result(planned)
     if axis.var.same_as(planned.plan.vector.var):
         is_large_panel = elements_per_tile > MAX_ELEMENTS_OF_SMALL_PANEL
         return tile_count if axis.size is not None and is_large_panel else 1
-    # The other operand and the results pass through the cache, too. Tuning tries other shares.
+    # The other operand and the results need a part of the cache, too. Tuning tries other shares.
     share_of_level2 = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
     bytes_per_tile = elements_per_tile * planned.stage.item_bytes
     tiles_per_block = max(1, int(planned.target.level2_bytes * share_of_level2) // max(1, bytes_per_tile))
@@ -257,10 +264,10 @@ def emit_tiles_along_axis(
 
 
 def _loop_over_tiles(count: ir.Expr, emit_tile: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Emits a loop over full tiles, but two tiles without a loop unless they call a subroutine.
+    """Emits a loop over full tiles; two tiles are emitted without a loop, unless they call a subroutine.
 
-    LLVM would unroll a loop of two, and then keep the accumulators of both tiles in memory. Where a subroutine sums, they
-    are in memory anyway, and a loop is half the code.
+    LLVM would unroll a loop over two tiles, and then keep the accumulators of both in memory instead of registers. In a
+    subroutine call they are in memory anyway, and the loop is less code.
 
     Args:
         count: the number of tiles.
@@ -284,7 +291,7 @@ def _loop_over_smaller_tiles(
 def _remainder_tiles(
     axis: Axis, sizes: list[int], start: ir.Expr, emit_tile: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt | None:
-    """Emits the results after the last full tile in ever smaller tiles, none of which reaches beyond the axis's end.
+    """Emits the results after the last full tile in smaller tiles, none of which extends beyond the end of the axis.
 
     Args:
         axis: the tiled axis.
@@ -318,7 +325,7 @@ def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: 
     """
     plan, start, epilogue = planned.plan, planned.start, planned.epilogue
     if ranges is not None and planned.combine is not None and plan.along_terms:
-        # The axis of the vectors comes last, as the innermost loop.
+        # The axis of the vectors comes last, since it becomes the innermost loop.
         ordered = sorted(ranges, key=lambda range_: range_.axis.var.same_as(plan.vector.var))
         return emit_row_tile(planned.stage, tile, plan.lanes, plan.vectors, ordered, planned.combine, epilogue)
     column = ColumnTile(planned.stage, tile, plan.vector, plan.lanes, plan.padded)
@@ -335,7 +342,7 @@ def _emit_tile(planned: PlannedReduction, ranges: Sequence[Range] | None, tile: 
 def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> TensorLoad | None:
     """Returns the operand to prefetch: the only one that vectors are loaded from, if it exceeds the cache; else None.
 
-    Tiles must read the operand in memory order: only then is it known which elements are needed soon.
+    Tiles must read the operand in memory order. Otherwise it isn't known which elements are needed next.
 
     Args:
         planned: the reduction and its plan.
@@ -347,6 +354,6 @@ def _streamed_operand(planned: PlannedReduction, ranges: Sequence[Range]) -> Ten
         return None
     (operand,) = vector_operands
     innermost_axis = ranges[-1].axis
-    # The vectors of a term directly follow those of the term before in memory.
+    # In memory, the vectors of a term directly follow those of the previous term.
     is_in_memory_order = access.load_stride(operand, innermost_axis.var) == planned.plan.width
     return operand if is_in_memory_order and stage.dtype in ("float32", "float64") else None

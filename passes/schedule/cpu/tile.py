@@ -130,7 +130,7 @@ def update_value(stage: Stage, old: ir.Expr, axis_indices: AxisIndices) -> ir.Ex
 
     Args:
         stage: the reduction.
-        old: what replaces the load of the old value.
+        old: the old value, which replaces its load.
         axis_indices: the index along each axis.
     """
 
@@ -138,16 +138,17 @@ def update_value(stage: Stage, old: ir.Expr, axis_indices: AxisIndices) -> ir.Ex
         return emit.load(load.source, [*map(emit.simplified, load.indices)])
 
     value = substitute(stage.value, axis_indices)
-    # For a single term, its index and the result's cancel, and TVM 0.27 would divide by zero.
+    # If a clip leaves a single term, the index of the term depends on that of the result. In a load's index, both may
+    # cancel out. TVM 0.27 divides by zero in such an index, unless it is simplified first.
     if stage.clips:
         value = structural_map(value, (TensorLoad, with_simplified_index))
     return replace_loads(value, stage.buffer, lambda _indices: old)
 
 
 def loop_over_ranges(ranges: Sequence[Range], body: Callable[[AxisIndices], Stmt]) -> Stmt:
-    """Emits a loop nest over ranges of reduction axes.
+    """Emits a loop nest over ranges of reduction axes; some loops are unrolled.
 
-    Unrolled, an axis is a constant in each copy of the body, so bounds checks of it are decided.
+    In each copy of an unrolled body, the axis is a constant, so that bounds checks on it are simplified.
 
     Args:
         ranges: the ranges, outermost first.
@@ -382,7 +383,7 @@ def _remaining_terms(remaining: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt
 
 
 def _power_of_two_spans(extent: int) -> list[tuple[int, int]]:
-    """Splits [0, extent) into (start, lanes) vectors whose lanes are powers of two, since LLVM splits others.
+    """Splits [0, extent) into vectors (start, lanes) whose lanes are powers of two. LLVM would split other vectors.
 
     For example, 7 gives ``[(0, 4), (4, 2), (6, 1)]``.
     """
@@ -399,6 +400,12 @@ def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, b
     """Emits a horizontal reduction of a row of accumulators to one result, then `body` on this result.
 
     Halves of the row are combined as vectors until one lane is left.
+
+    Args:
+        accumulators: the accumulators of a register tile.
+        row: the row.
+        combine: combines two partial results.
+        body: emits the statement that uses the result.
     """
     statements: list[Stmt | None] = []
     remaining_lanes = accumulators.vectors * accumulators.lanes
@@ -412,7 +419,11 @@ def _combine_lanes(accumulators: Accumulators, row: ir.Expr, combine: Combine, b
 def _combine_halves(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
     """Emits the combination of the two halves of a row of accumulators, lane by lane, into the lower half.
 
-    Lanes are counted over all vectors of the row, so their offset starts at vector 0. `half` is their number in a half.
+    Args:
+        accumulators: the accumulators. Lanes are counted over all vectors of a row, starting at vector 0.
+        row: the row.
+        combine: combines two partial results.
+        half: the number of lanes in a half.
     """
 
     def combine_lane(lane: ir.Expr) -> Stmt:

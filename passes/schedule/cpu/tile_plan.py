@@ -168,7 +168,7 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     if reduction_axis is None:
         return None
     if direction == ALONG_TERMS:
-        # Without contiguous terms and without a result axis, scalar code (one lane) is all that is left.
+        # Without contiguous terms and without a result axis, only scalar code is possible: vectors of one lane.
         is_scalar = column is None and not runs_along(operands, reduction_axis, lanes)
         return _plan_along_terms(stage, reduction_axis, operands, target, 1 if is_scalar else lanes)
     if direction == ALONG_TRANSPOSED_TERMS:
@@ -212,19 +212,33 @@ def _plan_along_results(stage: Stage, column: Axis, operands: list[TensorLoad], 
 
 
 def _are_all_vectors_packed(stage: Stage, column: Axis, operands: list[TensorLoad], packings: list[Packing]) -> bool:
-    """Returns whether all vectors along `column` come from packed operands, which are padded to full vectors."""
+    """Returns whether all vectors along `column` come from packed operands, which are padded to full vectors.
+
+    Args:
+        stage: the reduction.
+        column: the axis of the vectors.
+        operands: the loads of the operands.
+        packings: the operands to pack.
+    """
     packed_operands = [packing.load for packing in packings if packing.axis is column]
     for operand in vector_operands_of(operands, column):
         if not any(operand.same_as(load) for load in packed_operands):
             return False
-    # An index in the value itself has no elements beyond the axis's end.
+    # A value that depends on the index of the column itself isn't padded.
     return column.var not in access.free_variables(stage.value)
 
 
 def _lanes_of_last_vector(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
     """Returns the number of lanes in a row's last vector.
 
-    It is less than a full vector only on processors that execute a vector in halves, where that takes half the time.
+    It is less than a full vector only on processors that execute a vector in two halves. There, half a vector takes
+    half the time.
+
+    Args:
+        stage: the reduction.
+        column: the axis of the vectors.
+        lanes: the number of elements of a full vector.
+        target: the processor.
     """
     remaining = (column.size or 0) % lanes
     if not target.is_halved or remaining == 0:
@@ -238,6 +252,11 @@ def _lanes_for_row(stage: Stage, column: Axis, lanes: int) -> int:
 
     A row shorter than a vector gets the smallest power of two of lanes that holds the row. If that isn't the row's
     exact length, the operands must be packed with padding, which is profitable if they are read often.
+
+    Args:
+        stage: the reduction.
+        column: the axis of the row.
+        lanes: the number of elements of a full vector.
     """
     size = column.size
     if size is None or size <= 1:
@@ -404,9 +423,9 @@ def _possible_packings(
 
 
 def _packed_bytes(stage: Stage, operand: TensorLoad) -> int:
-    """Returns the size in bytes of an operand's packed copy, by which operands are left out that are too large to pack.
+    """Returns the size in bytes of an operand's packed copy. An operand that is too large isn't packed.
 
-    A size that isn't static counts as ``MAX_PACKED_BYTES`` elements, more than is packed.
+    If the size isn't static, a size that is too large is returned.
     """
     used_vars = variables(access.flat_offset(operand.source, list(operand.indices)))
     used_axes = tuple(axis for axis in stage.axes if axis.var in used_vars)
@@ -419,8 +438,13 @@ def _packed_bytes(stage: Stage, operand: TensorLoad) -> int:
 def _packing_label(operands: list[TensorLoad], column: Axis, packings: list[Packing]) -> str:
     """Returns a description of packed operands for tuning records, such as ``0 by rows, 1 by columns``.
 
-    It is equal for all kernels of the same structure. A record then applies to kernels of other sizes and programs,
-    too.
+    Operands are described by their positions and not by names, so that a record also applies to equal kernels of other
+    programs.
+
+    Args:
+        operands: the loads of the reduction's operands.
+        column: the axis of the vectors.
+        packings: the operands to pack.
     """
     labels: list[str] = []
     for packing in packings:
@@ -434,7 +458,13 @@ def _packing_label(operands: list[TensorLoad], column: Axis, packings: list[Pack
 def _is_padding_profitable(stage: Stage, operand: TensorLoad, column: Axis, target: CpuTarget) -> bool:
     """Returns whether padding an operand's rows to full vectors is profitable.
 
-    That needs an operand that is read often, and rows that end in a part of a vector.
+    The operand must be read often, and its rows must end in a part of a vector.
+
+    Args:
+        stage: the reduction.
+        operand: the load of the operand.
+        column: the axis of the rows.
+        target: the processor.
     """
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(operand, column.var) != 1:
@@ -445,7 +475,7 @@ def _is_padding_profitable(stage: Stage, operand: TensorLoad, column: Axis, targ
     if remaining == 0 or column.size > MAX_VECTORS_OF_SHORT_ROW * lanes:
         return False
     is_narrow = column.size < lanes or _is_narrow_vector(remaining, lanes, stage.item_bytes)
-    if is_narrow and emit.power_of_two_floor(remaining) == remaining:  # a shorter vector is as good
+    if is_narrow and emit.power_of_two_floor(remaining) == remaining:  # a shorter vector is as fast
         return False
     # Only a product of two operands reuses one of them.
     return len(operands_of(stage)) == 2 and reuse(stage, operand) >= MIN_REUSE_TO_PAD
@@ -454,8 +484,8 @@ def _is_padding_profitable(stage: Stage, operand: TensorLoad, column: Axis, targ
 def _max_vectors(stage: Stage, column: Axis, contiguous_operands: list[TensorLoad], target: CpuTarget) -> int:
     """Returns the largest number of vectors in a row of a register tile.
 
-    It is small if rows end in a narrow vector without padding: a wide tile would mix full and narrow vectors, which is
-    slow.
+    It is small if rows end in a narrow vector without padding. A wide tile would then have both full and narrow
+    vectors, which is slow.
 
     Args:
         stage: the reduction.
@@ -481,7 +511,13 @@ def _is_narrow_vector(count: int, lanes: int, item_bytes: int) -> bool:
 def _has_distant_rows(stage: Stage, operand: TensorLoad, axis: Axis, width: int) -> bool:
     """Returns whether an operand's rows are far apart in memory, and read so often that packing may be profitable.
 
-    A constant operand always qualifies if its rows are wider than a tile: it is packed only once.
+    For a constant operand, it is sufficient that its rows are wider than a tile, since it is packed only once.
+
+    Args:
+        stage: the reduction.
+        operand: the load of the operand.
+        axis: the axis along which the operand is contiguous.
+        width: the width of a tile along this axis.
     """
     if axis.size is None or access.load_stride(operand, axis.var) != 1 or axis.size <= width:
         return False
@@ -515,6 +551,11 @@ def _row_axes(stage: Stage, column: Axis, operands: list[TensorLoad]) -> list[Ax
     """Returns the result axes that can be rows of a register tile.
 
     Along such an axis, an operand that is loaded in vectors (along the axis `column`) is the same for all results.
+
+    Args:
+        stage: the reduction.
+        column: the axis of the vectors.
+        operands: the loads of the operands.
     """
     # Only a product of two operands reuses one of them.
     if len(operands) != 2:
@@ -548,7 +589,7 @@ def _possible_tiles(row_axes: list[Axis], column: Axis, lanes: int, target: CpuT
 
 
 def _distribute_rows(row_axes: list[Axis], height: int) -> dict[Var, int]:
-    """Distributes a register tile's rows over axes: as many as fit the innermost axis, the rest to outer axes.
+    """Distributes a register tile's rows over axes: as many as possible to the innermost axis, the rest to outer axes.
 
     Args:
         row_axes: the axes along which a tile may have rows, outermost first.
@@ -571,7 +612,13 @@ def _cycles_per_far_vector(stage: Stage, column: Axis, vectors: int, target: Cpu
     """Estimates the extra cycles to load a vector of an operand that the level-2 cache doesn't hold between tiles.
 
     Returns 0 if the operand fits the cache, if the panel (the part that one tile reads) does, or if slices of the terms
-    are summed instead. `vectors` is the number of vectors in a row of the tile.
+    are summed instead.
+
+    Args:
+        stage: the reduction.
+        column: the axis of the vectors.
+        vectors: the number of vectors in a row of the tile.
+        target: the processor.
     """
     term_count = access.iteration_count(stage.reduce)
     can_be_sliced = target.cores > 1 or len(non_unit_axes(stage.reduce)) > 1
@@ -595,7 +642,7 @@ def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
 def _cycles_per_term(tile: RegisterTile, row_axes: list[Axis], column: Axis, lanes: int, loads: Loads) -> float:
     """Estimates the cycles to add one term to all results of a reduction with a register tile.
 
-    Where tiles don't divide the results, smaller tiles compute the remaining rows and vectors, and are slower per
+    If tiles don't divide the results, smaller tiles compute the remaining rows and vectors. They need more cycles per
     result.
 
     Args:
@@ -623,7 +670,7 @@ def _covering_row_tiles(row_axes: list[Axis], rows_along: dict[Var, int]) -> lis
     tiles = [(1, 1)]
     for axis in row_axes:
         tiles_along_axis = covering_tiles(axis.size or UNKNOWN_SIZE, rows_along.get(axis.var, 1))
-        # A tile of all axes so far, times a tile along this axis.
+        # Combine each tile of the previous axes with each tile along this axis.
         tiles = [
             (height * rows, count * count_along_axis)
             for height, count in tiles
@@ -655,7 +702,8 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
         vectors: the vectors of a row.
         loads: what loads cost.
     """
-    loads_per_row = vectors if loads.are_all_vectors else 1  # otherwise one element, broadcast to all vectors
+    # A row loads a vector of the other operand for each vector, or one element that is broadcast to all vectors.
+    loads_per_row = vectors if loads.are_all_vectors else 1
     load_count = height * loads_per_row + vectors
     arithmetic = height * vectors / OPERATIONS_PER_CYCLE + load_count * loads.per_load
     load_instructions = load_count / OPERATIONS_PER_CYCLE
@@ -700,15 +748,16 @@ def _possible_row_tiles(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...
 def _axes_with_reuse(stage: Stage, operands: list[TensorLoad]) -> list[Axis]:
     """Returns the result axes along which a register tile of dot products extends: at most one for each operand.
 
-    It is the last axis along which this operand changes and the other operand doesn't. One loaded vector of the other
-    operand then serves several results.
+    For each operand, it is the last axis along which this operand changes and the other operand doesn't. A loaded
+    vector of the other operand is then used for several results.
     """
     axes = non_unit_axes(stage.spatial)
     tiled_axes: list[Axis] = []
     left, right = operands
     for operand, other in ((left, right), (right, left)):
         for axis in reversed(axes):
-            if access.load_stride(operand, axis.var) != 0 and access.load_stride(other, axis.var) == 0:
+            operand_changes = access.load_stride(operand, axis.var) != 0
+            if operand_changes and access.load_stride(other, axis.var) == 0:
                 tiled_axes.append(axis)
                 break
     return tiled_axes

@@ -138,21 +138,22 @@ def _store_column(block: Var, column: int, lanes: int, height: int, store_item: 
 def _exchange_step(source: Var, result: Var, lanes: int, distance: int) -> list[Stmt]:
     """Returns the statements of one step of a transpose in registers.
 
-    The right part of a row changes places with the left part of the row `distance` below. Steps with half the distance
-    each time turn rows into columns.
+    Blocks of ``distance`` columns are exchanged: the right block of a row with the left block of the row ``distance``
+    below. After steps with distances ``lanes / 2``, ``lanes / 4``, ..., 1, rows have become columns.
 
     Args:
         source, result: the arrays before and after the step, of ``lanes`` vectors of ``lanes`` elements.
         lanes: the number of rows and of columns.
         distance: the distance between rows that exchange their parts.
     """
-    # A shuffle selects among the lanes of two rows: those of the lower row are counted from `lanes` on.
+    # A shuffle selects among the lanes of two rows, first those of the upper row, then those of the lower row.
     upper_lanes = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
     lower_lanes = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
     statements: list[Stmt] = []
     for upper_row in range(lanes):
-        if upper_row & distance:
-            continue  # the lower row of a pair
+        is_lower_row_of_pair = upper_row & distance
+        if is_lower_row_of_pair:
+            continue
         lower_row = upper_row + distance
         rows = [_row_vector(source, upper_row, lanes), _row_vector(source, lower_row, lanes)]
         statements.append(_store_shuffled(result, upper_row, rows, upper_lanes, lanes))

@@ -40,10 +40,10 @@ class Transposed:
 
 
 def transposed_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Transposed | None:
-    """Returns the operands to transpose in registers: they are contiguous along another loop than the results.
+    """Returns the operands to transpose in registers: those that aren't contiguous along the same loop as the results.
 
-    Otherwise their elements would be loaded one by one. Returns None unless there are such operands, all are contiguous
-    along the same loop, and the stages have no branches.
+    Without a transpose, their elements would be loaded one by one. Returns None unless there are such operands, all of
+    them are contiguous along the same other loop, and the stages have no branches.
 
     Args:
         stages: the elementwise stages of a nest.
@@ -129,8 +129,12 @@ def emit_transposed(
 def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[int]:
     """Returns the number of strips of tiles, and the number of parts to split each strip into, as parallel tasks.
 
-    A strip is one task if there are enough strips for all cores. An unknown extent counts as enough tiles for them.
-    `lanes` is the side of a tile.
+    A strip is one task if there are enough strips for all cores. An unknown extent is assumed to be large enough.
+
+    Args:
+        transposed: the loops.
+        lanes: the side of a tile.
+        target: the CPU.
     """
     enough_tasks = TASKS_PER_CORE * target.cores
 
@@ -186,10 +190,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
     ]
 
     def store_column(column: int) -> Stmt:
-        """Emits the store of one column of the tile, whose elements are contiguous in the results.
-
-        So it is stored in vectors.
-        """
+        """Emits the store of one column of the tile in vectors, since its elements are contiguous in the results."""
 
         def store_lane(lane: ir.Expr) -> Stmt:
             stages_on_tiles = [
@@ -205,7 +206,12 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
 def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
     """Emits one tile of a stage (loop nest) that only copies its operand, as a transpose from memory to memory.
 
-    No buffer is needed between the two. `lanes` is the side of a full tile.
+    No buffer is needed for the transposed tile.
+
+    Args:
+        stage: the stage.
+        tile: the tile.
+        lanes: the side of a full tile.
     """
     (load,) = tile.transposed.loads
     result = emit.load(stage.buffer, [axis.var for axis in stage.spatial])
@@ -222,7 +228,13 @@ def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
 def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lanes: int) -> Stmt:
     """Emits the transpose of one tile of an operand into a local buffer, where the tile's columns are contiguous.
 
-    The stages then read it in vectors. `lanes` is the side of a full tile.
+    The stages then load vectors from it.
+
+    Args:
+        load: the load of the operand.
+        buffer: the local buffer.
+        tile: the tile.
+        lanes: the side of a full tile.
     """
 
     def load_item(row: int, lane: ir.Expr) -> TensorLoad:
@@ -237,8 +249,11 @@ def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lan
 def _with_transposed_loads(stage: Stage, transposed: Transposed, tile_buffers: Sequence[Var], offset: ir.Expr) -> Stage:
     """Replaces a stage's loads of transposed operands by loads from buffers that hold the transposed tiles.
 
-    `tile_buffers` are in the order of the operands, and `offset` is the same in all of them. The stages are otherwise
-    unchanged, and run on one tile.
+    Args:
+        stage: the stage.
+        transposed: the loads of transposed operands.
+        tile_buffers: the buffer of each of these operands.
+        offset: the offset of the element in each buffer.
     """
 
     def replacement(load: TensorLoad) -> ir.Expr:

@@ -100,8 +100,13 @@ def _zero_columns(
 ) -> tuple[Ends, dict[tuple[Var, int], int]]:
     """Finds the columns that a causal mask hides in all rows of a block.
 
-    A row of a masked matrix ends where the mask ends in the block's last row. Returns the ends to which reduction axes
-    can be shortened, and for each buffer and dim the first index of a range of zeros that extends to the end.
+    These are the columns after the last one that the block's last row needs. Returns the ends to which reduction axes
+    can be shortened, and, for each buffer and dim, the first index after which all elements are zeros.
+
+    Args:
+        stages: the stages of the block.
+        rows: the variable of each stage's axis of rows.
+        last_row: the block's last row.
     """
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
@@ -125,7 +130,8 @@ def _zero_columns(
 def _term_and_neutral(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
     """Returns the term that a stage (loop nest) adds or takes the maximum of, and the neutral value of this operation.
 
-    Neutral terms can be left out. The term is None for another update. An elementwise stage gives its value and 0.
+    A term that is neutral doesn't change the result, and needn't be computed. The term is None for another operation.
+    For an elementwise stage, the result is its value and 0.
     """
     update, neutral = stage.value, stage.init
     if not stage.reduce:
@@ -173,9 +179,16 @@ def _first_neutral_column(
 
 
 def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
-    """Returns the first of the trailing columns in which ``column <= row + offset`` is false in all rows up to `last_row`.
+    """Returns the first column in which a causal mask's condition is false for all rows up to `last_row`.
 
-    Returns None for a condition of another form.
+    It is then false in all later columns, too. The condition has the form ``column <= row + offset``. Returns None for
+    another condition.
+
+    Args:
+        condition: the condition.
+        row: the variable of the row.
+        column: the variable of the column.
+        last_row: the last row of a block.
     """
     if isinstance(condition, (tirx.LE, tirx.LT)):
         smaller, larger = condition.a, condition.b
@@ -183,14 +196,14 @@ def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: in
         smaller, larger = condition.b, condition.a
     else:
         return None
-    linear = sym.detect_linear_equation(simplified(smaller - larger), [column, row])
-    if len(linear) != 3:  # TVM returns no coefficients if it isn't linear
+    coefficients = sym.detect_linear_equation(simplified(smaller - larger), [column, row])
+    if len(coefficients) != 3:  # TVM returns an empty list if the expression isn't linear
         return None
-    column_factor, row_factor, constant = (static(simplified(part)) for part in linear)
+    column_factor, row_factor, constant = (static(simplified(coefficient)) for coefficient in coefficients)
     # The condition must be `column - row + constant <= 0`, or `< 0`.
     if (column_factor, row_factor) != (1, -1) or constant is None:
         return None
-    # The last row has the most columns: those up to `last_row - constant`, this one excluded for `<`.
+    # The condition holds in the most columns for the last row: up to `last_row - constant`, which is excluded for `<`.
     is_strict = isinstance(condition, (tirx.LT, tirx.GT))
     return last_row - constant if is_strict else last_row - constant + 1
 
