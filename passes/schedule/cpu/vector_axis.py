@@ -87,7 +87,7 @@ def default_direction(
 def _is_faster_along_terms(stage: Stage, reduction_axis: Axis, operands: list[TensorLoad], lanes: int) -> bool:
     """Returns whether short vectors along terms are faster than vectors along results.
 
-    Along results the elements aren't contiguous, and are loaded one by one.
+    Vectors along results would have to be loaded element by element, since they aren't contiguous in memory.
 
     Args:
         stage: the reduction.
@@ -116,12 +116,12 @@ def directions(
 ) -> Iterator[str]:
     """Yields the directions that vectors of a reduction can run in, among which tuning chooses.
 
-    They are those of `default_direction`, which has the same arguments.
+    `default_direction` chooses one of them without tuning.
 
     Args:
         stage: the reduction.
-        reduction_axis, result_axis: the axes of terms and of results along which vectors could run; None if there is
-            none.
+        reduction_axis: the axis of terms along which vectors could run, or None.
+        result_axis: the axis of results along which vectors could run, or None.
         operands: the loads of the reduction's operands.
     """
     if result_axis is not None:
@@ -232,9 +232,9 @@ def last_non_unit_axis(axes: tuple[Axis, ...]) -> Axis | None:
 
 
 def vector_result_axis(stage: Stage, operands: list[TensorLoad], lanes: int) -> Axis | None:
-    """Returns the result axis for vectors to run along.
+    """Returns the result axis along which vectors of results should run.
 
-    It is the last axis, or another contiguous axis if the last one fills no half vector.
+    It is the last axis, or another contiguous axis if the last one is shorter than half a vector.
 
     Args:
         stage: the reduction.
@@ -245,7 +245,7 @@ def vector_result_axis(stage: Stage, operands: list[TensorLoad], lanes: int) -> 
     if last is None or last.size is None:
         return last
     fills_half_vector = 2 * last.size >= lanes
-    is_product = len(operands) == 2  # other reductions aren't looked at more closely
+    is_product = len(operands) == 2
     if fills_half_vector or not is_product:
         return last
     contiguous_axes = [axis for axis in stage.spatial if axis.size is not None and runs_along(operands, axis, lanes)]

@@ -136,11 +136,10 @@ def as_windows(
 ) -> Windows | None:
     """Describes a reduction over sliding windows, such as a pool, together with the stages that finish each result.
 
-    Returns None for another reduction. Taps that lie in the padding are left out of the loops, so that the padded copy
-    is never made.
+    Returns None for another reduction. The loops skip taps in the padding, so that the padded copy isn't needed.
 
     Args:
-        source: the padded copy that the reduction may read; nothing else may read it.
+        source: the padded copy that the reduction may read. No other stage may read it.
         fused_stages: the reduction and its epilogue.
         later_stages: the stages after these.
         kernel: the kernel that the stages belong to.
@@ -154,9 +153,7 @@ def as_windows(
 
 
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
-    """Returns how many stages, from a position on, form a reduction over sliding windows, such as a pool.
-
-    The caller keeps these stages out of other forms.
+    """Returns how many stages, starting at a position, form a reduction over sliding windows, such as a pool.
 
     Returns:
         1 if the stage at `position` is such a reduction; 2 if it is the padded copy of an image, and the next stage is
@@ -174,17 +171,21 @@ def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarge
 def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
     """Describes a reduction as sliding windows if each term is read for one result only; else returns None.
 
-    Terms that several results read are better kept in the registers of a tile. `source` is the padded copy that the
-    reduction reads, if its bounds checks are there.
+    For terms that several results read, a register tile is faster.
+
+    Args:
+        source: the padded copy that the reduction reads, if there is one. It then contains the bounds checks.
+        reduction: the reduction.
+        target: the CPU.
     """
     windowed = without_unit_axes(reduction)
     # The result axes are the image, one or more axes along which windows slide, and the channel.
     if not windowed.reduce or len(windowed.spatial) < 3:
         return None
-    bounds_and_bare = _without_own_bounds(windowed) if source is None else _without_copy(source, windowed)
-    if bounds_and_bare is None:
+    bounds_and_bare_reduction = _without_own_bounds(windowed) if source is None else _without_copy(source, windowed)
+    if bounds_and_bare_reduction is None:
         return None
-    bounds, bare = bounds_and_bare
+    bounds, bare = bounds_and_bare_reduction
     sliding_axes = _sliding_axes(bounds, windowed)
     if not sliding_axes:
         return None
@@ -196,8 +197,8 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
 def _without_own_bounds(reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     """Splits a reduction that skips the terms beyond a border into its bounds checks and the reduction without them.
 
-    A reduction without bounds checks qualifies only if other plans are slow for it: its results have smaller elements
-    than its operands. Returns None for others.
+    A reduction without bounds checks is accepted only if its results have smaller elements than its operands, since
+    other schedules are slow for it. Returns None for other reductions.
     """
     term = reduced_term(reduction)
     if term is None or combiner(reduction) is None:
@@ -225,7 +226,8 @@ def _is_narrower(reduction: Stage) -> bool:
 def _has_windows(reduction: Stage) -> bool:
     """Returns whether each reduction axis is a tap of a sliding window: some index is a sum such as `row + tap`."""
     position_vars = {axis.var for axis in reduction.spatial[1:-1]}
-    window_vars: set[Var] = set()  # those of indices that depend on a position
+    # The variables in all indices that depend on the position of a window.
+    window_vars: set[Var] = set()
     for load in operands_of(reduction):
         for index_value in load.indices:
             index_vars = variables(index_value)
@@ -237,8 +239,9 @@ def _has_windows(reduction: Stage) -> bool:
 def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage] | None:
     """Returns the bounds checks of a padded copy, and the reduction reading the image itself instead of the copy.
 
-    The copy is then never made. Returns None unless the copy is ``if_then_else(is_inside, image, border)`` with a
-    border that changes no result, and the reduction reads each of its elements for one result, at one index.
+    The copy is then not needed. Its value must be ``if_then_else(is_inside, image, border)`` with a border that changes
+    no result, and the reduction must read each of its elements for one result, by a single load. Otherwise returns
+    None.
     """
     loads_of_copy = access.reads_of(reduction, source.buffer)
     if source.reduce or not loads_of_copy or not is_choice(source.value):
@@ -248,7 +251,7 @@ def _without_copy(source: Stage, reduction: Stage) -> tuple[list[ir.Expr], Stage
     if not is_same_index or _is_reused(load, reduction):
         return None
     is_inside, image, border = source.value.args
-    # An image that is computed here would be computed anew for each window.
+    # If the image were an expression instead of a load, it would be computed again for each window.
     if not _is_neutral(border, reduction) or not isinstance(image, TensorLoad):
         return None
     is_inside_at_load = with_value(source, is_inside).at(list(load.indices))
@@ -427,13 +430,16 @@ def _choose_tile(windows: Windows, target: CpuTarget) -> _TileShape | None:
 
 
 def _max_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
-    """Returns the most vectors of results in a register tile of windows, and how many of them may lie along channels.
+    """Returns the maximum number of result vectors in a register tile of windows, and the maximum along channels.
 
-    `taps` is the number of taps along the last axis that the window slides along.
+    Args:
+        stage: the reduction.
+        taps: the number of taps along the last axis along which the window slides.
+        target: the CPU.
     """
     registers = target.vector_registers
     if stage.broadcast_axis is not None:
-        # Registers also hold all operands, plain and shuffled.
+        # Registers also hold all operands, both as they are loaded and shuffled.
         return max(1, (registers - 2 * taps) // 3), 1
     selects_terms = has_calls(stage.value)
     if not selects_terms:
@@ -452,8 +458,8 @@ def _item_bytes(load: TensorLoad) -> int:
 def _with_edge_checks(windows: Windows) -> Stage:
     """Returns the reduction with bounds checks along the last axis of windows, if windows reach the border there.
 
-    A term beyond the border is replaced by the reduction's initial value, which changes no result. Along other axes,
-    loops run only over taps that are inside.
+    A term beyond the border is replaced by the reduction's initial value, which changes no result. Along other axes, no
+    checks are needed, since loops run only over taps that are inside.
     """
     sliding_axis, bare = windows.sliding_axes[-1], windows.bare
     term = reduced_term(bare)
@@ -472,7 +478,10 @@ def _with_edge_checks(windows: Windows) -> Stage:
 def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a reduction over sliding windows (such as a pool) and its epilogue, as a parallel loop over rows of results.
 
-    `stored_buffers` are the results that must be stored in memory.
+    Args:
+        windows: the reduction and its epilogue.
+        stored_buffers: the results that must be stored in memory.
+        target: the CPU.
     """
     fused_stages = tuple(on_same_axes(windows.fused_stages))
     windows = replace(windows, fused_stages=fused_stages)
@@ -516,7 +525,7 @@ class _WindowEmitter:
         ranges: list[Range] = []
         for axis in self.reduction.reduce:
             if tap_in_row is not None and axis.var.same_as(tap_in_row.var):
-                continue  # the taps along the row itself are loops of each tile
+                continue  # each register tile has its own loop over the taps along the row
             sliding_axis = sliding_axes_by_tap.get(axis.var)
             if sliding_axis is None:
                 ranges.append(Range.whole(axis))
@@ -569,8 +578,9 @@ class _WindowEmitter:
         channels = channel.size or 1
         widths = [width, channels % width] if channels >= width else [channels]
         base = {**base, self.sliding_axis.position.var: emit.simplified(start)}
-        # The channels are one block.
-        return emit_tiles_along_axis(channel, widths, 1, index(0), partial(self._tile, base, ranges, height, is_edge))
+        emit_tile = partial(self._tile, base, ranges, height, is_edge)
+        # The channels aren't split into blocks: block 0 is the only one.
+        return emit_tiles_along_axis(channel, widths, 1, index(0), emit_tile)
 
     def _tile(
         self, base: AxisIndices, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int
@@ -586,7 +596,7 @@ class _WindowEmitter:
             width: the number of channels.
         """
         channel, position, tap = self.tile.vector, self.sliding_axis.position, self.sliding_axis.tap
-        # Unrolled, bounds checks at static positions are decided while compiling.
+        # In unrolled loops, bounds checks at static positions are evaluated at compile time.
         is_unrolled = is_edge or self.reduction.broadcast_axis is not None
         taps = [] if tap is None else [replace(Range.whole(tap), is_unrolled=is_unrolled)]
         tile = Tile({**base, channel.var: start}, {position.var: height, channel.var: width})

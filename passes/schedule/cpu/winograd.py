@@ -140,11 +140,10 @@ def as_winograd(
 def _factors(stage: Stage) -> Operands | None:
     """Returns the image and the filter of a convolution over a square window with stride 1, or None for other stages."""
     axis_counts = (len(stage.spatial), len(stage.reduce))
-    # The axes of a 3D convolution are one more of both kinds than of a 2D one; groups are one more result axis.
-    is_2d = (4, 3)
-    is_3d = (5, 4)
-    is_grouped_2d = (5, 3)
-    if axis_counts not in (is_2d, is_3d, is_grouped_2d):
+    # A 3D convolution has one more result axis and one more reduction axis than a 2D convolution; groups are one more
+    # result axis.
+    of_2d, of_3d, of_grouped_2d = (4, 3), (5, 4), (5, 3)
+    if axis_counts not in (of_2d, of_3d, of_grouped_2d):
         return None
     factors = factors_of_sum(stage)
     if factors is None:
@@ -153,7 +152,7 @@ def _factors(stage: Stage) -> Operands | None:
     # Either factor may be the image.
     for image_load, filter_load in (factors, reversed(factors)):
         dilation = _window_dilation(image_load, stage)
-        # The filter may depend on channels and taps, but not on where in the image the result is.
+        # The filter may depend on channels and taps, but not on the position of the result in the image.
         if dilation and not variables(_flat_offset(filter_load)) & position_in_image:
             return Operands(image_load, filter_load, dilation)
     return None
@@ -197,7 +196,7 @@ def _window_dilation(load: TensorLoad, stage: Stage) -> int | None:
     """
     image, *planes, row, column = (axis.var for axis in image_axes(stage))
     *plane_taps, row_tap, column_tap, _channel = (axis.var for axis in stage.reduce)
-    # There is an index of the image, and one for each tap and channel axis.
+    # The load must have an index for the image, and one for each reduction axis (taps and channel).
     if len(load.indices) != len(stage.reduce) + 1 or square_window_size(stage.reduce[-3:-1]) is None:
         return None
     dilation = positive_stride(load.indices[-3], row_tap)
@@ -243,9 +242,9 @@ def is_equal_index(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
-    """Returns the sizes of a convolution as one of images, or None if a size isn't static.
+    """Returns the sizes of a 2D or 3D convolution as those of a 2D convolution, or None if a size isn't static.
 
-    A volume counts as images, one per plane. The channels of all planes in a window then count as channels of one image.
+    Each plane of a volume counts as an image. The channels of all planes in a window count as channels of one image.
     """
     *image_and_planes, row, column = image_axes(stage)
     *plane_taps, row_tap, column_tap, channel = stage.reduce
@@ -262,8 +261,8 @@ def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
 def shape_of_sizes(sizes: Sequence[int | None], dilation: int) -> Shape | None:
     """Returns a convolution's shape as Winograd's method sees it, or None if a size isn't static.
 
-    With dilation n, every n-th row and column form an image of their own (a phase), in which the window has no gaps.
-    Winograd's transforms are for windows without gaps.
+    Winograd's transforms are for windows without gaps. With dilation n, the window has gaps, but not in the image of
+    every n-th row and column (a phase). So each phase counts as an image.
 
     Args:
         sizes: the convolution's sizes in the order of the fields of `Shape`; None for symbolic ones.
@@ -312,7 +311,10 @@ def is_only_reader(
 def emit_winograd(winograd: Winograd, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a convolution by Winograd's method: transforms its filter, then runs tasks over tiles in parallel.
 
-    `stored_buffers` are the results that must be stored in memory.
+    Args:
+        winograd: the convolution with its epilogue, and the tiling.
+        stored_buffers: the results that must be stored in memory.
+        target: the CPU.
     """
     fused_stages = tuple(on_same_axes(winograd.fused_stages))
     winograd = replace(winograd, fused_stages=fused_stages)
@@ -359,8 +361,8 @@ class _WinogradEmitter:
     def _create_buffers(self, panel_count: int) -> None:
         """Creates the scratch buffers of the kernel: transformed filters and inputs, sums of products, and input rows.
 
-        Buffers in the transformed domain have a dimension for the position in a tile. The dimension after it is padded by
-        one row or vector, so that the positions of a tile don't all map to one cache set.
+        Buffers in the transformed domain have a dimension for the position in a tile. The next dimension is padded by
+        one row or vector, so that the positions of a tile don't all map to the same cache set.
         """
         positions, width = self.transforms.products, self.tiling.width
         if self.tiling.block:  # the filter is transformed for one panel and one block of channels at a time
@@ -408,10 +410,11 @@ class _WinogradEmitter:
         ])  # fmt: skip
 
     def _contiguous_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """Returns a load of the filter in which output channels are contiguous, and the statements that it needs before it.
+        """Returns a load of the filter in which output channels are contiguous, and the statements that it depends on.
 
-        The filter's Winograd transform runs along vectors of output channels, which must be neighbours in memory. If they
-        aren't, the statements transpose the filter into a copy, from which the returned load reads.
+        The filter's Winograd transform runs along vectors of output channels, which must be contiguous in memory. If
+        they aren't, the statements copy the filter to a transposed buffer, and the returned load reads from this
+        buffer.
         """
         stage, filter_load = self.conv.convolution, self.conv.operands.filter
         out_channel = stage.spatial[-1]
@@ -436,6 +439,7 @@ class _WinogradEmitter:
         """
 
         def transform_window(indices: list[ir.Expr]) -> Stmt:
+            """Emits the transform of the filter for one panel and input channel."""
             panel, in_channel = indices
             return self._emit_window_transform(filter_load, panel, in_channel, buffer_position=indices)
 
@@ -534,12 +538,12 @@ class _WinogradEmitter:
     def _emit_whole_or_last_panel(
         self, panel: ir.Expr, write_channels: Callable[[int], Stmt], fill_unused: Stmt | None = None
     ) -> Stmt:
-        """Emits a statement for the output channels of a panel, which are fewer in a group's last panel.
+        """Emits a statement for all output channels of a panel; a group's last panel may have fewer channels.
 
         Args:
             panel: the index of the panel (a block of output channels).
             write_channels: emits the statement for a given number of channels.
-            fill_unused: what is emitted after it for a last panel with fewer channels.
+            fill_unused: the statement that follows in a last panel with fewer channels.
         """
         last_panel_channels = self.shape.out_channels - self.full_panels * self.tiling.width
         whole_panel = write_channels(self.tiling.width)
@@ -563,6 +567,8 @@ class _WinogradEmitter:
         unused_lanes = self.tiling.width - last_panel_channels
 
         def clear_position(position: ir.Expr) -> Stmt:
+            """Emits zeros for the unused lanes of one position in the tile."""
+
             def clear_lane(lane: ir.Expr) -> Stmt:
                 return emit.store(self.filter_buffer, zero, [panel, position, channel, lane + last_panel_channels])
 
@@ -621,8 +627,11 @@ class _WinogradEmitter:
     def _image_and_first_row(self, block: ir.Expr, tile_row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the image that a row of tiles belongs to, and the first row of results of these tiles.
 
-        `tile_row` is the index of the row of tiles in a task's `block` of rows. Rows of tiles are counted over all
-        images. The rows of a task may belong to several images.
+        Rows of tiles are counted over all images, so that those of a task may belong to several images.
+
+        Args:
+            block: the index of the task's block of rows of tiles.
+            tile_row: the index of the row of tiles in the block.
         """
         index_over_images = block * self.tiling.rows + tile_row
         tile_rows_per_image = index(self.tile_rows)
@@ -707,9 +716,13 @@ class _WinogradEmitter:
     def _image_indices(self, image_index: ir.Expr, row: ir.Expr, column: ir.Expr) -> list[ir.Expr]:
         """Converts a row and column of one plane and phase to the indices of image, plane, row and column.
 
-        A phase is every n-th row and column of an image, as a window with dilation n reads them. `image_index` counts
-        images, planes and phases. In a phase the window has no gaps, so that Winograd's transforms apply to dilated
-        convolutions, too.
+        A phase is every n-th row and column of an image, where n is the window's dilation. In a phase the window has no
+        gaps, so that Winograd's transforms can be used.
+
+        Args:
+            image_index: the flat index of image, plane, and the phases of rows and columns.
+            row: the row in the phase.
+            column: the column in the phase.
         """
         outer_extents = [axis.extent for axis in image_axes(self.conv.convolution)[:-2]]
         *image, row_phase, column_phase = emit.unflatten(image_index, [*outer_extents, self.dilation, self.dilation])
@@ -743,8 +756,9 @@ class _WinogradEmitter:
     def _emit_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the results of a row of tiles for one panel of output channels, from the sums of products.
 
-        There are three ways: store the transformed sums directly, run the epilogue on each tile in registers, or run it on
-        some tiles in a buffer.
+        There are three cases: the transformed sums are stored directly, or the epilogue runs on each tile in registers,
+          or
+        it runs on several tiles in a buffer.
 
         Args:
             block: the index of the block of tiles.
@@ -754,7 +768,8 @@ class _WinogradEmitter:
         has_epilogue = len(self.stores) != 1 or self.stores[0] is not self.conv.convolution
         if not has_epilogue and not self._tiles_exceed_image:
             return self._emit_result_row_without_epilogue(block, panel, tile_row)
-        # With few input channels, a subroutine call would take a large part of the time.
+        # With few input channels, the overhead of subroutine calls would be large. Without them, sums stay in
+        # registers.
         if self.shape.in_channels < MIN_TERMS:
             emit_tile = partial(self._emit_tile_with_epilogue, block, panel, tile_row)
             return emit.loop(self.tile_columns, emit_tile)
@@ -777,10 +792,14 @@ class _WinogradEmitter:
         return max(count for count in divisors if count <= max_tiles)
 
     def _emit_result_row_without_epilogue(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
-        """Emits the result transform of a row of tiles, which stores straight to the convolution's result.
+        """Emits the result transform of a row of tiles, which stores directly to the convolution's result.
 
-        Without an epilogue, and with all tiles inside the image, no buffer is needed between transform and result. `panel`
-        is a block of output channels.
+        There must be no epilogue, and all tiles must be inside the image.
+
+        Args:
+            block: the index of the task's block of rows of tiles.
+            panel: the index of the block of output channels.
+            tile_row: the index of the row of tiles in the block.
         """
         convolution = self.conv.convolution
 
@@ -829,7 +848,7 @@ class _WinogradEmitter:
     def _loop_over_vectors(self, channels: int, emit_vector: Callable[[ir.Expr, int], Stmt]) -> Stmt:
         """Emits `emit_vector(first_channel, lanes)` for all vectors of some channels.
 
-        Full vectors are in a loop, and a shorter last one follows. A loop is less code than unrolled vectors.
+        Full vectors are in a loop, which is less code than unrolled vectors. A shorter last vector follows.
         """
         full_vectors, remaining = divmod(channels, self.lanes)
         statements: list[Stmt | None] = []

@@ -114,18 +114,19 @@ class _FilterGradientAxes:
 
         Returns None if the stage has another number of axes than a filter gradient.
         """
-        # A volume has one more tap and one more plane axis, groups one more result axis; both at once aren't handled.
-        plane_axes = len(stage.reduce) - 3
-        group_axes = len(stage.spatial) - len(stage.reduce) - 1
-        if plane_axes not in (0, 1) or group_axes not in (0, 1) or (plane_axes and group_axes):
+        # The gradient for volumes has an additional axis of taps and of planes, and that for groups an additional
+        # result axis. Grouped convolutions of volumes aren't supported.
+        plane_axis_count = len(stage.reduce) - 3
+        group_axis_count = len(stage.spatial) - len(stage.reduce) - 1
+        if plane_axis_count not in (0, 1) or group_axis_count not in (0, 1) or (plane_axis_count and group_axis_count):
             return None
-        *plane_taps, row_tap, column_tap, channel = stage.spatial[: 3 + plane_axes]
+        *plane_taps, row_tap, column_tap, channel = stage.spatial[: 3 + plane_axis_count]
         image, *planes, row, column = stage.reduce
         return _FilterGradientAxes(
             plane_taps=tuple(plane_taps),
             taps=(row_tap, column_tap),
             channel=channel,
-            group=stage.spatial[-2] if group_axes else None,
+            group=stage.spatial[-2] if group_axis_count else None,
             result=stage.spatial[-1],
             image=image,
             planes=tuple(planes),
@@ -140,8 +141,8 @@ class _FilterGradientAxes:
 def _input_and_cotangent(stage: Stage) -> Operands | None:
     """Returns the loads of the input and the cotangent that a filter gradient multiplies, and the window's dilation.
 
-    The input is at `[n, y + ky * dilation, x + kx * dilation, c]`, the result's cotangent at `[n, y, x, k]`. Returns
-    None if the stage isn't a filter gradient.
+    The input is loaded at `[image, row + row_tap * dilation, column + column_tap * dilation, channel]`, and the
+    cotangent of the result at `[image, row, column, out_channel]`. Returns None if the stage isn't a filter gradient.
     """
     axes = _FilterGradientAxes.of(stage)
     factors = factors_of_sum(stage)
@@ -185,7 +186,7 @@ def _reads_at(load: TensorLoad, expected: Sequence[ir.Expr]) -> bool:
 def _conv_shape(stage: Stage, dilation: int) -> Shape | None:
     """Returns the sizes of a convolution, from the stage that computes its filter gradient, or None if they aren't static.
 
-    Images count the planes of volumes, too. Channels count the planes of a window.
+    For volumes, each plane counts as an image, and the channels of all planes in a window as channels of one image.
     """
     axes = _FilterGradientAxes.of(stage)
     if axes is None:
@@ -210,9 +211,13 @@ def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
 def emit_winograd_filter(gradient: WinogradFilter, stored_buffers: set[Var], target: CpuTarget) -> Stmt:
     """Emits a convolution's filter gradient by Winograd's method.
 
-    For each block of tiles it transforms both operands, and adds their products to the sums. In the transformed domain,
-    the products of all tiles are a few matrix products, with fewer multiplications than the sum over positions.
-    `stored_buffers` are the results that must be stored in memory.
+    For each block of tiles, both operands are transformed, and their products are added to the sums. In the transformed
+    domain, the products of all tiles are a few matrix products, with fewer multiplications than the sum over positions.
+
+    Args:
+        gradient: the filter gradient with its epilogue, and the tiling.
+        stored_buffers: the results that must be stored in memory.
+        target: the CPU.
     """
     fused_stages = tuple(on_same_axes(gradient.fused_stages))
     gradient = replace(gradient, fused_stages=fused_stages)
@@ -314,9 +319,7 @@ class _FilterGradientEmitter:
         ]
 
         def item(position_in_image: list[ir.Expr], first_channel: int, lane: ir.Expr) -> ir.Expr:
-            """Returns an element of the operand, or zero where the last tiles reach beyond the images.
-
-            Such tiles then add nothing to the sums outside of the images.
+            """Returns an element of the operand, or zero outside of the image, where the last tiles may end.
 
             Args:
                 position_in_image: the indices of image, row and column.
@@ -325,8 +328,9 @@ class _FilterGradientEmitter:
             """
             indices = list(substitute(load, self._operand_indices(position_in_image, first_channel, lane)).indices)
             value = emit.load(load.source, indices) if source is None else source.at(indices)
+            row_and_column = indices[-3:-1]
             bounds_checks = [
-                position < extent for position, extent, end in zip(indices[-3:-1], extents, tile_ends) if extent < end
+                position < extent for position, extent, end in zip(row_and_column, extents, tile_ends) if extent < end
             ]
             if not bounds_checks:
                 return value
@@ -378,8 +382,9 @@ class _FilterGradientEmitter:
     def emit_nest(self, parallel: bool) -> Stmt:
         """Emits the complete filter gradient as a loop over blocks of tiles.
 
-        With local sums, a task finishes one panel (a block of input and output channels) at a time. Other sums start from
-        zero, grow over all blocks, and are transformed into the gradient at the end.
+        If sums are local to a task, the task computes the gradient of one panel (a block of input and output channels)
+        at a time. Otherwise, the sums are set to zero first, all blocks add to them, and they are transformed at the
+        end.
         """
         allocations = [emit.allocate(operand.buffer) for operand in (self.input_operand, self.cotangent_operand)]
         block_count = self.shape.images * self.tile_rows // self.tiling.rows
@@ -388,7 +393,7 @@ class _FilterGradientEmitter:
             return emit.sequence([*allocations, blocks])
 
         def emit_panel_results(panel: list[ir.Expr]) -> Stmt:
-            # The buffer holds the sums of all panels, so a panel's sums are at the panel's own indices.
+            """Emits the transform of a panel's sums, which are at the panel's indices in the buffer."""
             return self._emit_results(panel, sums_at=panel)
 
         zero_sums = self._emit_zero_sums(parallel)
@@ -430,12 +435,16 @@ class _FilterGradientEmitter:
         """
 
         def transform_rows(operand: _TransformedOperand) -> Stmt:
+            """Emits the transforms of an operand's rows of tiles in the block."""
+
             def transform_row(indices: list[ir.Expr]) -> Stmt:
-                return self._emit_row_transform(operand, block, tile_row=indices[0])
+                (tile_row,) = indices
+                return self._emit_row_transform(operand, block, tile_row=tile_row)
 
             return emit.fused_loops([self.tiling.rows], transform_row, parallel)
 
         def emit_product(indices: list[ir.Expr]) -> Stmt:
+            """Emits the matrix product of one panel and position."""
             *panel, position = indices
             return self._emit_product(panel, sums_at=panel, position=position)
 
@@ -600,8 +609,9 @@ class _FilterGradientEmitter:
             """Emits the epilogue on one element of the filter gradient. The epilogue stores the element.
 
             Args:
-                row, column: the position of the tap in the window.
-                lane: the lane of the output channels.
+                row: the row of the tap in the window.
+                column: the column of the tap in the window.
+                lane: the lane of the vector of output channels.
                 item: the element.
             """
             group, channel_panel, result_panel = panel

@@ -131,7 +131,8 @@ def _describe_tiling(tiling: Tiling | None) -> str:
 def _candidate_tilings(shape: Shape, target: CpuTarget) -> Iterator[Tiling]:
     """Yields the Winograd tilings whose tasks fit the level-2 cache, or have a single row of tiles.
 
-    If all tiles fit at once, tilings with blocks of input channels follow. A panel is a block of output channels.
+    If a task with all tiles fits, tilings with blocks of input channels are yielded, too. A panel is a block of output
+    channels.
     """
     lanes = target.lanes(FLOAT32_BYTES)
     for transforms in BY_WINDOW[shape.window]:
@@ -156,6 +157,11 @@ def _with_blocks_of_channels(shape: Shape, tiling: Tiling, target: CpuTarget) ->
     """Yields the tiling with the largest block of input channels that fits the cache, if this block is large enough.
 
     The block of the transformed filter and the sums of all tiles share three quarters of the level-2 cache.
+
+    Args:
+        shape: the sizes of the convolution.
+        tiling: a tiling without blocks of channels, whose tasks have all tiles.
+        target: the CPU.
     """
     positions = tiling.transforms.products
     tiles = tiling.rows * tiling.tiles(shape.width)
@@ -233,9 +239,10 @@ def _least_padded_width(extent: int, limit: int, lanes: int) -> int:
 
 
 def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarget) -> float:
-    """Estimates the cycles of a filter gradient by Winograd's method, until the last core is done.
+    """Estimates the cycles of a filter gradient by Winograd's method.
 
-    It adds up the matrix products with their sums, the transfer of transformed operands, and the transforms.
+    The estimate is the sum of the cycles for the matrix products, for their sums, for storing and loading the
+    transformed operands, and for the transforms.
     """
     lanes = target.lanes(FLOAT32_BYTES)
     products = tiling.transforms.products
@@ -337,8 +344,7 @@ def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuT
         channels: the input channels that are summed over.
         target: the CPU.
     """
-    # As many tiles are processed at once as there are registers for their sums. A vector of the filter for each column
-    # and two temporaries take registers, too.
+    # The sums of a register tile are in registers. So are a row of vectors of the filter, and two temporary values.
     max_height = max(1, (target.vector_registers - 2 - vectors) // vectors)
     register_tiles = emit.ceil_div(tiles, max_height)
     register_tile_height = emit.ceil_div(tiles, register_tiles)
@@ -353,8 +359,8 @@ def _matrix_product_cycles(tiles: int, vectors: int, channels: int, target: CpuT
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
     """Estimates the cycles of a direct convolution per core, with the packing of a filter that exceeds the cache.
 
-    It is limited by its multiply-adds or by loading the filter, whichever is slower. A constant filter is packed before
-    the first call, and costs nothing here.
+    The estimate is the larger of the cycles for its multiply-adds and those for loading the filter. A constant filter
+    is packed before the first call, so its packing isn't counted.
     """
     positions = shape.images * shape.height * shape.width
     taps = shape.window**2 * shape.in_channels

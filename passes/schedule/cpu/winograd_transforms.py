@@ -134,8 +134,8 @@ def _transposed(matrix: Matrix) -> Matrix:
 def _filter_gradient_transforms(forward: Transforms) -> Transforms:
     """Returns the Winograd transforms of a filter's gradient, given those of the forward convolution.
 
-    A convolution is a sum over three indices (input, filter, result), which is symmetric in them. So the gradient's
-    matrices are the transposed matrices of filter and result, in reverse order.
+    In the sum that defines a convolution, input, filter and result are symmetric. So the gradient's matrices are the
+    transposed matrices of the filter and of the result, exchanged and in reverse order.
     """
     return Transforms(
         size=forward.size,
@@ -190,7 +190,7 @@ def transform_tile(
     def transform_column(column: ir.Expr) -> Stmt:
         """Emits the transform of one column of the tile into the scratch buffer.
 
-        The transform of a tile is a matrix product from both sides: first along columns, then along rows.
+        The tile is multiplied by the matrix from both sides: first its columns are transformed, then the rows.
         """
         return _product_with_column(
             matrices,
@@ -203,7 +203,7 @@ def transform_tile(
     def transform_row(row: ir.Expr) -> Stmt:
         """Emits the transform of one row of the scratch buffer, and the stores of the results.
 
-        The transform of a tile is a matrix product from both sides, and the columns are done already.
+        The buffer contains the transformed columns of the tile.
         """
         return _product_with_column(
             matrices,
@@ -290,11 +290,13 @@ def _transform_subroutine(
     def emit_body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
         """Emits the loops over tiles and vectors of channels of a Winograd transform.
 
-        The numbers are those of tiles and vectors, then the strides between tiles, rows and columns, first the
-        result's.
+        Args:
+            arrays: the result and the source.
+            numbers: the numbers of tiles and of vectors, then the strides between tiles, rows and columns: those of the
+                result, and those of the source unless they are constants.
         """
-        (result, source), (tiles, vectors, *strides) = arrays, numbers
-        # Strides of a scratch source are constants, and not passed.
+        result, source = arrays
+        tiles, vectors, *strides = numbers
         strides = [*strides, *map(index, source_strides or ())]
         result_tiles = _ArrayOfTiles(result, lanes, *strides[:3])
         source_tiles = _ArrayOfTiles(source, lanes, *strides[3:])
@@ -389,8 +391,8 @@ def _row_of_product(
 def _dot_product(factors: Sequence[float], load_item: LoadFromColumn, dtype: str, lane: ir.Expr) -> ir.Expr:
     """Returns the dot product of a matrix row with a column of vectors.
 
-    Terms with another factor than 1 or -1 come last: each of their multiplications and additions is one FMA
-    instruction.
+    Terms with another factor than 1 or -1 come last, so that each of their multiplications is fused with an addition in
+    one instruction (FMA).
 
     Args:
         factors: the matrix row.
