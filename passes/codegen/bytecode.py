@@ -165,5 +165,6 @@ class Code:
         if is_late:
             late_index = -1 - number
             return self.parameter_count + late_index
-        is_fixed = number < self.parameter_count or register in (VOID, MACHINE)
-        return number if is_fixed else number + self.late_count
+        # `VOID` and `MACHINE` are special registers of the virtual machine, with fixed numbers.
+        is_before_late = number < self.parameter_count or register in (VOID, MACHINE)
+        return number if is_before_late else number + self.late_count

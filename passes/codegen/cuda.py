@@ -286,8 +286,13 @@ def _load_first(name: str, paths: list[str], requirement: str) -> None:
 
     The library may come from a package, the toolkit or the system.
 
+    Args:
+        name: the name of the library, for the text of an error.
+        paths: the paths to try, in order.
+        requirement: the package to install, for the text of an error.
+
     Raises:
-        CudaError: no path works; the text has ``requirement``, which names what to install.
+        CudaError: no path works.
     """
     reasons = []
     for path in paths:

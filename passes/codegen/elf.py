@@ -219,8 +219,13 @@ class _ObjectReader:
     def section(self, header: _SectionHeader, name: str) -> Section:
         """Reads a section.
 
-        Raises UnsupportedObjectError for a kind that isn't code or data, for thread-local data, and for constructors with a
-        priority, such as ``.init_array.100``, which would have to be sorted.
+        Args:
+          header: the header of the section.
+          name: the name of the section.
+
+        Raises:
+          UnsupportedObjectError: it isn't code or data, or has thread-local data, or constructors with a priority, such
+            as ``.init_array.100``, which would have to be sorted.
         """
         has_priority = header.kind == SHT_INIT_ARRAY and name != ".init_array"
         if header.kind not in LOADED_KINDS or header.flags & SHF_TLS or has_priority:
@@ -245,7 +250,13 @@ class _ObjectReader:
         return symbols
 
     def symbol(self, name: str, entry: tuple[int, ...], sections: dict[int, Section]) -> Symbol:
-        """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols."""
+        """Builds a symbol from its entry in the symbol table; raises UnsupportedObjectError for common symbols.
+
+        Args:
+          name: the name of the symbol.
+          entry: the fields of its entry in the symbol table.
+          sections: the sections that are loaded, by their index.
+        """
         _name_offset, info, visibility, section_index, value, size = entry
         if section_index == SHN_COMMON:
             raise UnsupportedObjectError(f"{self.path} has the common symbol {name}")

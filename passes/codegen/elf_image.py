@@ -94,7 +94,8 @@ class _Library:
     def _resolve(self, entry: Relocation) -> Relocation:
         """Returns a relocation that refers to the definition of its symbol, which may be in another object.
 
-        Raises UnsupportedObjectError for an unsupported kind of relocation.
+        Raises:
+          UnsupportedObjectError: this kind of relocation isn't supported.
         """
         if entry.kind not in KNOWN:
             raise UnsupportedObjectError(f"relocation kind {entry.kind} against {entry.symbol.name or 'a section'}")
@@ -126,8 +127,8 @@ class _Library:
         The layout comes first, since relocations and tables contain addresses.
         """
         ends = self._lay_out()
-        _, _, file_size, _ = ends
-        image = bytearray(file_size)
+        _constants_end, _code_end, data_end, _memory_end = ends
+        image = bytearray(data_end)  # zero-filled sections aren't in the file
         for section in self.sections:
             image[section.address : section.address + len(section.data)] = section.data
         self._write_relocated(image)
@@ -317,6 +318,11 @@ def _add_definition(definitions: dict[str, Symbol], symbol: Symbol, object_file:
     """Records the definition of a symbol; a global definition replaces a weak one.
 
     A system's linker resolves names in the same way.
+
+    Args:
+      definitions: the definitions so far, by name.
+      symbol: the defined symbol.
+      object_file: the object file that defines it.
 
     Raises:
       ValueError: the symbol has two global definitions.

@@ -36,13 +36,13 @@ def inlined_body(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, lis
     allocated_by_threads = _allocations_in_parallel_loops(func.body)
 
     def resized_allocation(stmt: AllocBuffer) -> Stmt:
-        """Replaces an allocation by one with the operands' dims; a large one is left to the caller."""
-        replacements[stmt.buffer] = resized = _resized(stmt.buffer, replacements)
+        """Replaces an allocation by one with the operands' dims; a large buffer is allocated by the caller instead."""
+        resized = _resized(stmt.buffer, replacements)
+        replacements[stmt.buffer] = resized
         if stmt in allocated_by_threads or not is_large(resized):
             return tirx.AllocBuffer(resized)
         large_buffers.append(resized)
-        # A statement that does nothing: the caller provides the buffer.
-        return tirx.Evaluate(tirx.IntImm("int32", 0))
+        return tirx.Evaluate(tirx.IntImm("int32", 0))  # an empty statement
 
     body = structural_map(func.body, (AllocBuffer, resized_allocation))
     body = structural_map(body, (Var, lambda var: replacements.get(var, var)))

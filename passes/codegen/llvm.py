@@ -133,7 +133,7 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     """
     with_symbols = _with_global_symbols(kernels)
     with_target = tirx.transform.BindTarget(target.with_host(host_target(target)))(with_symbols)
-    _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
+    _module_passes, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     if target.kind.name == "cuda":
         host, devices = split_host_device_mods(gpu_passes()(with_target))
     else:
@@ -359,6 +359,11 @@ class _Objects:
         """Loads a kernel's object code from the store, or compiles the kernel, unless another thread does so already.
 
         The stored code has a name that is the same in all programs; the kernel's symbol in this program replaces it.
+
+        Args:
+          stored: returns the stored code of a key, or stores the code that a function compiles.
+          func: the kernel.
+          cost: records the time that compilation takes.
         """
         symbol = str(func.attrs[SYMBOL])
         stored_name = common_name(symbol) if HAS_ELF else symbol

@@ -107,9 +107,14 @@ def _has_strides(func: PrimFunc) -> bool:
 
 
 def lower_subroutine(name: str, func: PrimFunc, host: Target) -> IRModule:
-    """Lowers a subroutine of a kernel to a function for LLVM.
+    """Lowers a subroutine of a kernel to a function for LLVM, by TVM's passes.
 
-    The function takes its arguments in registers. A kernel's arguments, in contrast, are packed in an array.
+    Its arguments are passed in registers, unlike those of a kernel, which are packed in an array.
+
+    Args:
+      name: the name of the subroutine.
+      func: the subroutine.
+      host: the CPU to compile for.
     """
     tir = tirx.transform
     passes = tvm.transform.Sequential(
@@ -123,5 +128,5 @@ def lower_subroutine(name: str, func: PrimFunc, host: Target) -> IRModule:
     )
     private = passes(IRModule({ir.GlobalVar(name): func.with_attr("target", host)}))
     public = IRModule({ir.GlobalVar(name): private[name].with_attr(SYMBOL, name)})
-    _, finish_host, _ = tirx.get_default_tir_pipeline(host)
+    _module_passes, finish_host, _finish_device = tirx.get_default_tir_pipeline(host)
     return finish_host()(with_local_stack(public))
