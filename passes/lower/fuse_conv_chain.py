@@ -179,13 +179,13 @@ def _chain_function(chain: Chain, operands: list[Any]) -> relax.Function:
     The attribute ``Primitive``, by which FuseOps marks its groups, makes FuseTIR turn the function into one kernel.
     FuseOps itself never fuses two convolutions.
     """
-    params = [relax.Var(f"operand_{i}", x.ty) for i, x in enumerate(operands)]
+    params = [relax.Var(f"operand_{i}", operand.ty) for i, operand in enumerate(operands)]
     new_vars: dict[Any, Any] = dict(zip(operands, params, strict=True))
     bindings = []
     for binding in chain:
         call = binding.value
         var_class = relax.Var if binding is chain[-1] else relax.DataflowVar
-        tensors = relax.Tuple([new_vars[x] for x in _operands(binding)])
+        tensors = relax.Tuple([new_vars[operand] for operand in _operands(binding)])
         new_call = relax.Call(call.op, [call.args[0], tensors], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
         new_vars[binding.var] = var_class(binding.var.name, binding.var.ty)
         bindings.append(relax.VarBinding(new_vars[binding.var], new_call))
@@ -233,7 +233,9 @@ def _rewritten(builder: relax.BlockBuilder, main: relax.Function, replacements: 
     """
     blocks: list[Any] = []
     for block in main.body.blocks:
-        bindings = [new for binding in block.bindings for new in replacements.get(binding.var, [binding])]
+        bindings: list[Any] = []
+        for binding in block.bindings:
+            bindings += replacements.get(binding.var, [binding])
         blocks.append(type(block)(bindings))
     result = main.body.body
     body = Bindings.typed(relax.SeqExpr(blocks, result), result.ty)

@@ -348,8 +348,8 @@ class LoopKernel:
         true_body, true_value = self.collect_statements(partial(self.emit_sequence, expr.true_branch, dict(env)))
         false_body, false_value = self.collect_statements(partial(self.emit_sequence, expr.false_branch, dict(env)))
         results = self.common_buffers([true_value, false_value])
-        then_case, _ = self.collect_statements(partial(self._emit_branch_end, true_body, true_value, results))
-        else_case, _ = self.collect_statements(partial(self._emit_branch_end, false_body, false_value, results))
+        then_case, _value = self.collect_statements(partial(self._emit_branch_end, true_body, true_value, results))
+        else_case, _value = self.collect_statements(partial(self._emit_branch_end, false_body, false_value, results))
         self.emit(tirx.IfThenElse(tirx.BufferLoad(condition, []), then_case, else_case))
         return results
 
@@ -516,8 +516,13 @@ def _returns_unchanged(body: relax.Function, position: int) -> bool:
 def overwriting(mod: tvm.IRModule, body: relax.Function, index: int) -> relax.Var | None:
     """Returns the variable of a loop body's result if the result can be computed in the parameter's memory, else None.
 
-    Result and parameter are the new and the old state of the carried value ``index``. The kernel that computes the
-    result may read the parameter only at the element that the kernel writes. Nothing may read the parameter later.
+    Result and parameter are the new and the old state of a carried value. The kernel that computes the result may read
+    the parameter only at the element that it writes. Nothing may read the parameter later.
+
+    Args:
+      mod: the module with the kernels.
+      body: the body of the loop.
+      index: the position of the carried value.
     """
     if not isinstance(body.body.body, relax.Tuple):
         return None
@@ -547,11 +552,16 @@ def _reads_only_written_element(mod: tvm.IRModule, call: relax.Call, param: rela
     """Returns whether a kernel with one result reads the operand ``param`` only at the element that the kernel writes.
 
     The result may then take the operand's memory. The attribute `INPLACE_PAIRS` lists such pairs of parameters.
+
+    Args:
+      mod: the module with the kernel.
+      call: the call of the kernel (``call_tir``).
+      param: the operand.
     """
     (result_type,) = call.ty_args
     if isinstance(result_type, relax.TupleType):
         return False
-    kernel, tensors, *_ = call.args
+    kernel, tensors, *_sizes = call.args
     operands = list(tensors.fields)
     inplace_pairs = {tuple(map(int, pair)) for pair in (mod[kernel].attrs or {}).get(INPLACE_PAIRS, [])}
     result_position = len(operands)  # the result's parameter follows those of the operands

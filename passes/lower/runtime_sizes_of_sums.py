@@ -230,6 +230,11 @@ def _reduction_index(load: TensorLoad, stage: Stage, column_sums: _ColumnSums) -
     """Returns the index of the reduction whose result a stage loads at its own column, or None for another load.
 
     The results of the reductions are the rows of a matrix: that of reduction ``i`` is at ``i * columns + column``.
+
+    Args:
+      load: the load.
+      stage: the stage that contains it.
+      column_sums: the reductions.
     """
     analyzer = analyzer_of(stage)
     offset = access.flat_offset(load.source, list(load.indices))

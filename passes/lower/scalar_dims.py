@@ -35,8 +35,9 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
         if not isinstance(call.op, ir.GlobalVar) or call.op not in new_names:
             return call
         *operands, dims = call.args
-        scalars = [x for x, param in zip(operands, functions[call.op].params) if _is_scalar(param)]
-        others = [x for x, param in zip(operands, functions[call.op].params) if not _is_scalar(param)]
+        params = functions[call.op].params
+        scalars = [operand for operand, param in zip(operands, params) if _is_scalar(param)]
+        others = [operand for operand, param in zip(operands, params) if not _is_scalar(param)]
         args = [*others, relax.ShapeExpr([*dims.values, *scalars])]
         return relax.Call(new_names[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 

@@ -81,9 +81,9 @@ def copied_param(func: tirx.PrimFunc, kernel: Kernel | None) -> int | None:
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
-    """Returns the ``[output, input]`` positions that may share memory in a kernel that first copies input to output.
+    """Returns the positions ``[output, input]`` of parameters that may share memory, since one is copied to the other.
 
-    The kernel mustn't read the input after the copy: then it works on the output alone.
+    The kernel must first copy the input to the output, and not read the input afterwards.
     """
     position = {param: i for i, param in enumerate(func.params)}
     pairs: list[list[int]] = []
@@ -157,6 +157,11 @@ def _is_local_to(stages: list[_StageAccess], source: Any, output: Any) -> bool:
 
     Buffers computed from ``source`` count as ``source``, since their stages may be inlined into later ones. No stage
     after the one that writes ``output`` may read them: it could see new values.
+
+    Args:
+      stages: the accesses of each stage of the kernel, in order.
+      source: the buffer of the input.
+      output: the buffer of the output.
     """
     computed_from_source = {source}
     output_is_written = False
@@ -438,7 +443,8 @@ class _AliasAnalysis:
         """
         call = self.bindings[position].value
         kernel = self._called_kernel(call)
-        copied = int(kernel.attrs[COPIED_PARAM]) if kernel is not None and COPIED_PARAM in kernel.attrs else -1
+        has_mark = kernel is not None and COPIED_PARAM in kernel.attrs
+        copied = int(kernel.attrs[COPIED_PARAM]) if has_mark else -1  # -1: the kernel isn't a copy
         if copied < 0 or len(call.args) < 2:
             return
         source, destination = call.args[copied], call.args[-1]

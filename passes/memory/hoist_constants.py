@@ -176,6 +176,13 @@ class _Hoist:
     """One split of ``main`` into the work ``before`` all calls and the work ``after``, done in each."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function, positions: list[int]) -> None:
+        """Prepares to split ``main``, without moving anything yet.
+
+        Args:
+          mod: the module.
+          main: its function ``main``.
+          positions: the positions of the parameters that are constant.
+        """
         self.mod = mod.clone()
         self.main = main
         self.constants = [main.params[position] for position in positions]
@@ -228,7 +235,10 @@ class _Hoist:
         kernel, packs = self._split(name, len(arguments))
         if not packs:
             return call
-        copies = [self._packed_copy(pack, [arguments[i] for i in pack.reads]) for pack in packs]
+        copies = []
+        for pack in packs:
+            packed_arguments = [arguments[i] for i in pack.reads]
+            copies.append(self._packed_copy(pack, packed_arguments))
         operands = relax.Tuple([*arguments, *copies])
         return relax.Call(_CALL_TIR, [kernel, operands], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
 
@@ -384,6 +394,11 @@ def _only_packs(statement: tirx.Stmt, buffer: Any, constants: set[Any]) -> bool:
     """Returns whether a statement fills ``buffer`` from constants alone.
 
     Buffers that the statement allocates itself may also be read and written.
+
+    Args:
+      statement: a statement of a kernel.
+      buffer: the packed copy.
+      constants: the kernel's parameters that are constant.
     """
     own_buffers = {buffer, *(allocation.buffer for allocation in _allocations(statement))}
     if not written_buffers(statement) <= own_buffers:

@@ -99,7 +99,12 @@ class Lifetimes:
     def __init__(self, mod: tvm.IRModule, func: relax.Function, returns_flag: bool = False) -> None:
         """Finds the lifetime of each allocation in a function: the positions of the first and last binding that use it.
 
-        Allocations that may be returned are left out, unless ``returns_flag``: then the function is a loop's condition.
+        Allocations that may be returned are left out, except in the condition of a loop.
+
+        Args:
+          mod: the module.
+          func: the function.
+          returns_flag: whether the function is a loop's condition. Its result is read before anything else is written.
         """
         self.mod = mod
         self.bindings = bindings_of(func.body)
