@@ -65,6 +65,11 @@ def _matched_product(graph: Graph, product: Use, constants: set[Any]) -> list[Si
 
     Returns a list with one site (the convolution and the scale), or an empty list. The product's operands may be in
     either order.
+
+    Args:
+      graph: the function's use-def chains.
+      product: the call of the multiplication.
+      constants: the constant variables.
     """
     for result, scale in (product.inputs, product.inputs[::-1]):
         conv = graph.producers.get(result)

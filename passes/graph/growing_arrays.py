@@ -46,8 +46,8 @@ class _GrowingLoop:
         """
         # The condition's result is carried before the other values.
         initial_values = [*self.condition(*self.inputs), *self.inputs]
-        types = [self._loop_type(i, x._type) for i, x in enumerate(initial_values)]
-        condition = self._graph("goes_on", lambda going, *_: going, types)
+        types = [self._loop_type(i, value._type) for i, value in enumerate(initial_values)]
+        condition = self._graph("goes_on", lambda going, *_carried: going, types)
         body = self._graph("larger", self.enlarge_and_run, types)
         _condition_result, *results = self._loop(initial_values, condition, body, self.shapes)
         return tuple(results)
@@ -56,17 +56,21 @@ class _GrowingLoop:
         """Builds the body of the outer loop, which enlarges full arrays and then runs the inner loop.
 
         The inner loop runs iterations as long as every array has enough rows for its writes.
+
+        Args:
+          carried: the result of the original loop's condition, then the values that the original loop carries, and its
+            invariant operands.
         """
         initial_values = list(carried)
-        for index, added_rows, _ in self.arrays:
+        for index, added_rows, _counters in self.arrays:
             # Position 0 is the condition's result. With 0 added rows, the loop's body itself enlarges the array.
             if added_rows:
                 initial_values[1 + index] = _with_more_rows(initial_values[1 + index])
-        types = [self._loop_type(i, x._type) for i, x in enumerate(initial_values)]
+        types = [self._loop_type(i, value._type) for i, value in enumerate(initial_values)]
         condition = self._graph("has_room", self.has_room, types)
         iteration = self._graph("iteration", self.iteration, types)
         # The inner loop doesn't enlarge arrays, so that these keep the shapes that they have now.
-        result_types = [x._type if self._grows(i) else types[i] for i, x in enumerate(initial_values)]
+        result_types = [value._type if self._grows(i) else types[i] for i, value in enumerate(initial_values)]
         result_shapes = [result_type.shape for result_type in result_types]
         return self._loop(initial_values, condition, iteration, result_shapes[: 1 + self.count])
 

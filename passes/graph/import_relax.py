@@ -149,11 +149,11 @@ def _matmul(importer: Imported, call: relax.Call) -> Tensor:
       importer: holds the translated values.
       call: the call to translate.
     """
-    x, y = (importer.value(arg) for arg in call.args)
-    if x.ndim > 1 and y.ndim > 1:
-        return tf("linalg.matmul")(x, y)
-    row = tf("expand_dims")(x, 0) if x.ndim == 1 else x
-    column = tf("expand_dims")(y, 1) if y.ndim == 1 else y
+    left, right = (importer.value(arg) for arg in call.args)
+    if left.ndim > 1 and right.ndim > 1:
+        return tf("linalg.matmul")(left, right)
+    row = tf("expand_dims")(left, 0) if left.ndim == 1 else left
+    column = tf("expand_dims")(right, 1) if right.ndim == 1 else right
     product = tf("linalg.matmul")(row, column)
     return tf("reshape")(product, _result_dims(importer, call))
 

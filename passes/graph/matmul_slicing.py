@@ -65,10 +65,13 @@ class _SlicedProducts(SiteRewrite):
           binding: the binding of the product.
         """
         sizes = site.sizes[site.first : site.end]
-        product = self.sliced_product(site, begin=sum(site.sizes[: site.first]), size=sum(sizes))
+        begin = sum(site.sizes[: site.first])
+        product = self.sliced_product(site, begin, size=sum(sizes))
         pieces = table["split"].bind(product, sizes=sizes, axis=site.axis) if len(sizes) > 1 else [product]
         # Pieces keep their positions in the tuple.
-        return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
+        unread_before = [None] * site.first
+        unread_after = [None] * (len(site.sizes) - site.end)
+        return (*unread_before, *pieces, *unread_after)
 
     def record_dims(self, var: relax.Var) -> None:
         """Skips the pieces: they have no symbolic dim that their product doesn't have."""
@@ -96,16 +99,20 @@ class _SlicedProducts(SiteRewrite):
         return table["matmul"].bind(*operands, **site.product.attrs)
 
 
-def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
-    """Emits a slice of ``size`` elements starting at ``begin``, along one axis of a tensor.
+def _slice(tensor: Any, from_end: int, begin: int, size: int) -> Any:
+    """Emits a slice of a tensor along one axis.
 
-    ``from_end`` is the axis counted from the end: 1 is the last axis, 2 the one before.
+    Args:
+      tensor: the tensor.
+      from_end: the axis, counted from the end: 1 is the last axis, 2 the one before.
+      begin: the first index of the slice.
+      size: the number of elements.
     """
-    sizes = list(x._type.shape)
+    sizes = list(tensor._type.shape)
     starts = [0] * len(sizes)
     starts[-from_end], sizes[-from_end] = begin, size
     strides = (1,) * len(sizes)
-    return table["strided_slice"].bind(x, begin=tuple(starts), size=tuple(sizes), strides=strides, checked=())
+    return table["strided_slice"].bind(tensor, begin=tuple(starts), size=tuple(sizes), strides=strides, checked=())
 
 
 def _sliced_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:

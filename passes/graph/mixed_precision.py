@@ -92,6 +92,11 @@ class Mixed(Evaluation):
 
         The operands are cast accordingly. Primitives in ``NARROW``, such as matmul, run in 16 bits even if all operands
         are float32. Primitives in ``FOLLOWING`` and ``TYPE_PRESERVING`` run in 16 bits if an operand has 16 bits already.
+
+        Args:
+          prim: the primitive.
+          inputs: its operands.
+          attrs: its attributes.
         """
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.remember_narrow(prim.bind(*map(self.narrowed, inputs), **attrs))

@@ -169,6 +169,11 @@ class _Guarded(Evaluation):
         """Emits a primitive, preceded by its guards.
 
         Python code and nested functions that may fail are also preceded by writes of the pending assignments.
+
+        Args:
+          prim: the primitive.
+          inputs: its operands.
+          attrs: its attributes.
         """
         if prim.guard:
             self._guard(prim.guard, inputs, attrs)
@@ -187,7 +192,7 @@ class _Guarded(Evaluation):
         if prim.name in CONTROL:
             self.operands += result
         if prim.name == "assign":
-            old, _, *memory = inputs
+            old, _new, *memory = inputs
             self._record_assignment(old, result, *memory)
         return result
 
@@ -219,10 +224,11 @@ class _Guarded(Evaluation):
           inputs: the operands of the branch or loop.
           functions: its branches, or its condition and body.
         """
-        # `variable_memory_params` gives indices from the end; the operands correspond to the last parameters, too.
-        positions = {
-            len(inputs) + i for func in functions for i in variable_memory_params(func.mod, func.mod[func.name])
-        }
+        # The operands correspond to the last parameters of each function, so both are counted from the end.
+        positions: set[int] = set()
+        for func in functions:
+            for index_from_end in variable_memory_params(func.mod, func.mod[func.name]):
+                positions.add(len(inputs) + index_from_end)
         memory_operands = {i: self.copied_memory.get(id(inputs[i]), inputs[i]) for i in positions}
         if any(_writes_before_end(func.mod, func.name) for func in functions):
             inputs = self._copy_shared(list(memory_operands.values()), inputs)
@@ -242,6 +248,11 @@ class _Guarded(Evaluation):
 
         Without ``memory``, the Variable's memory is looked up by ``old``. In the outermost function, the parameter with
         a Variable's first value is the Variable's memory.
+
+        Args:
+          old: the value before the assignment.
+          new: the assigned value.
+          memory: the Variable's memory, if it is known.
         """
         memory = self.memory_of_value.get(id(old), old) if memory is None else memory
         self.memory_of_value[id(new)] = memory

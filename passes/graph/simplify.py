@@ -91,13 +91,18 @@ class Simplified(Evaluation):
         """Folds an operation on constants: computes its result with NumPy, and returns it as a constant.
 
         Returns None if an operand isn't constant, the result is large, or the operation has effects or raises.
+
+        Args:
+          prim: the primitive.
+          inputs: its operands.
+          attrs: its attributes.
         """
         if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
             return None
-        result_type = prim.typed(*(x._type for x in inputs), **attrs)
+        result_type = prim.typed(*(operand._type for operand in inputs), **attrs)
         if type(result_type) is not TensorType or not _is_small(result_type):
             return None
-        constants = [EagerTensor(constant_value(x)) for x in inputs]
+        constants = [EagerTensor(constant_value(operand)) for operand in inputs]
         try:
             return self.constant(prim.run(constants, attrs))
         except (ValueError, OpError):  # the program raises it when it runs, as in TensorFlow
