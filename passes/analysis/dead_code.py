@@ -64,6 +64,11 @@ def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: I
 
     Results depend on variables for their values and for their symbolic dims. Bindings are visited from last to first:
     all readers of a variable are visited before the variable's binding.
+
+    Args:
+      params: the parameters of the function.
+      bindings: its bindings, in order.
+      results: the values that it returns.
     """
     defining = defining_vars(params, bindings)
     # The hashes of variables, which are their addresses. A set of the variables themselves would be slower: TVM's

@@ -129,11 +129,14 @@ def _common_post_dominator(
 ) -> Use | None:
     """Returns the closest common post-dominator of two calls in the post-dominator tree, or None.
 
-    As with dominators (Cooper, Harvey and Kennedy, 2001), both are moved up the tree until they meet.
+    The deeper of the two calls is replaced by its parent until both are the same (Cooper, Harvey and Kennedy, "A
+    Simple, Fast Dominance Algorithm", 2001).
 
     Args:
+      a: the first call.
+      b: the second call.
       post_dominators: the parent of each call in the tree.
-      depths: the depth of each call in the tree. The deeper call is replaced by its parent until both are the same.
+      depths: the depth of each call in the tree.
     """
     while a is not b and a is not None and b is not None:
         if depths[a.var] >= depths[b.var]:

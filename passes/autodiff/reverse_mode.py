@@ -65,15 +65,15 @@ class Recorder:
         """
         active = self.active
         # A loop instead of `any` with a generator: this is run for each op, and a generator takes longer to create.
-        for x in inputs:
-            if id(x) in active:
+        for tensor in inputs:
+            if id(tensor) in active:
                 break
         else:  # no input is active
             return
         self.records.append((prim, tuple(inputs), outputs, attrs))
-        for y in outputs if type(outputs) is tuple else (outputs,):
-            if y.dtype.is_differentiable:
-                active[id(y)] = y
+        for output in outputs if type(outputs) is tuple else (outputs,):
+            if output.dtype.is_differentiable:
+                active[id(output)] = output
 
 
 def sweep(

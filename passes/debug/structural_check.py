@@ -317,6 +317,11 @@ class _FunctionCheck:
 
         The sizes of the parameters depend on other arguments of the call. With a wrong size, the kernel would read or
         write outside of the tensor.
+
+        Args:
+          callee: the kernel's global variable.
+          func: the kernel.
+          args: the arguments of the call, tensors and sizes.
         """
         if len(func.params) != len(args):
             self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")

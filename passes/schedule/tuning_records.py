@@ -167,7 +167,8 @@ def _read_cached(stamps: tuple[Stamp, ...]) -> RecordsByTarget:
     """
     if stamps not in _cache:
         _cache.clear()
-        _cache[stamps] = best(record for path, _, _ in stamps for record in _read_file(path))
+        paths = [path for path, _modification_time, _size in stamps]
+        _cache[stamps] = best(record for path in paths for record in _read_file(path))
     return _cache[stamps]
 
 
