@@ -50,7 +50,13 @@ class Block:
         self.allocations: list[Stmt] = []
 
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
-        """Allocates registers for each thread of the block, to be indexed like an array of the given shape."""
+        """Allocates registers for each thread of the block, to be indexed like an array of the given shape.
+
+        Args:
+          shape: the shape of the array.
+          dtype: the type of its elements.
+          name: the name of the buffer.
+        """
         emulated = self.target.emulated
         # An emulation runs one phase for all threads before the next, so each thread needs an element of its own.
         extents = [self.threads, *shape] if emulated else list(shape)

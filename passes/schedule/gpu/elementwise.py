@@ -27,6 +27,11 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
 
     Each thread computes one element, or a few neighbouring elements that are loaded and stored as one vector. A vector
     takes one instruction and fewer memory transactions.
+
+    Args:
+      stages: the stages.
+      needed: the buffers to store.
+      target: the GPU.
     """
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
@@ -40,6 +45,11 @@ def _emit_by_element(stages: list[Stage], needed: set[Var], target: GpuTarget) -
     """Emits elementwise stages (loop nests) as one GPU kernel, with a thread for each element of the results.
 
     It is used where elements aren't neighbours in memory, or are too few for vectors.
+
+    Args:
+      stages: the stages.
+      needed: the buffers to store.
+      target: the GPU.
     """
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]

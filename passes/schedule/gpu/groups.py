@@ -52,6 +52,12 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
     """Emits the GPU kernels of one group of stages.
 
     The group is an opaque loop nest, a chain, elementwise stages, a matrix product or a reduction.
+
+    Args:
+      group: the group.
+      needed: the buffers to store.
+      kernel: the kernel of the group.
+      target: the GPU.
     """
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)

@@ -93,6 +93,11 @@ def _is_aligned(load: TensorLoad, contiguous: Axis, width: int) -> bool:
 
     The offset at index 0 of the contiguous axis must be a multiple of ``width`` for all values of the other indices.
     For example, rows of 6 elements aren't aligned for vectors of 4: the second row begins at offset 6.
+
+    Args:
+      load: the load of the operand.
+      contiguous: the axis along which the operand is contiguous.
+      width: the number of elements of a vector.
     """
 
     def is_multiple(offset: ir.Expr | None) -> bool:
@@ -276,7 +281,8 @@ class TileLayout:
 
         Args:
           stage: the number of the tile's buffer in the software pipeline: one is multiplied while others are filled.
-          row_or_column: the element's row (of the left operand) or column (of the right one), counted from the tile's first.
+          row_or_column: the row of an element of the left operand, or the column of one of the right operand, counted
+            from the tile's first.
           term: the element's position along the summed axis, counted from the tile's first.
         """
         (index,) = self.indices_before_swizzling(stage, row_or_column, term)
