@@ -100,6 +100,7 @@ def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
     load_runtime(compile_only=True)
 
     def compile_source(source: str, *_: object) -> bytes:
+        """Compiles CUDA source for the target's architecture; TVM also passes arguments that aren't needed."""
         return machine_code(source, str(target.attrs["arch"]))
 
     # TVM compiles by calling this global function.
@@ -128,6 +129,7 @@ def _without_reinterpret(body: tirx.Stmt) -> tirx.Stmt:
     """
 
     def folded(call: ir.Call) -> ir.Expr:
+        """Folds a `reinterpret` of a constant; returns other calls unchanged."""
         return _fold_reinterpret(call) if call.op.same_as(REINTERPRET) else call
 
     body = structural_map(body, (ir.Call, _without_likely))

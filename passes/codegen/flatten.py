@@ -48,6 +48,7 @@ def _with_compared_flags(body: Any) -> Any:
     """
 
     def compared(cast: tirx.Cast) -> ir.Expr:
+        """Replaces a cast from a byte to a boolean; returns other casts unchanged."""
         loads_boolean = str(cast.ty.dtype) == "bool" and str(cast.value.ty.dtype) == BYTE
         return tirx.NE(cast.value, tirx.const(0, BYTE)) if loads_boolean else cast
 

@@ -97,6 +97,7 @@ def _allocations_in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
     allocations: list[AllocBuffer] = []
 
     def add_allocations(loop: For) -> None:
+        """Adds the allocations inside of a loop, if the loop is parallel."""
         if loop.kind == ForKind.PARALLEL:
             structural_walk(loop.body, (AllocBuffer, allocations.append))
 

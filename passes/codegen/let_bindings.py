@@ -173,6 +173,7 @@ class _BindingStatements:
         nodes = 0
 
         def count(node: object) -> None:
+            """Adds the size of a node; a bound variable has the size of its value."""
             nonlocal nodes
             nodes += self.sizes.get(node, 1) if isinstance(node, Var) else 1
 

@@ -56,6 +56,7 @@ def _is_plain(stmt: Stmt) -> bool:
     """
 
     def is_plain_node(inner: Stmt) -> bool:
+        """Returns whether a single statement is of an allowed kind, without the statements in it."""
         calls_subroutine = isinstance(inner, tirx.Evaluate) and subroutine.is_call(inner.value)
         return isinstance(inner, PLAIN) or calls_subroutine
 

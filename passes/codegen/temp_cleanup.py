@@ -46,6 +46,7 @@ def write_whole(path: Path, content: bytes, home: Path) -> None:
     """
 
     def create() -> str:
+        """Creates an empty temporary file, and returns its path."""
         descriptor, name = tempfile.mkstemp(prefix=PREFIX, dir=home)
         os.close(descriptor)
         return name

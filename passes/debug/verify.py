@@ -92,23 +92,23 @@ def _size(dim: Any) -> int:
     return dim if isinstance(dim, int) else SYMBOLIC_SIZE
 
 
-def _is_close(a: np.ndarray, b: np.ndarray, extra: Any = 0.0) -> bool:
+def _is_close(expected: np.ndarray, actual: np.ndarray, extra: Any = 0.0) -> bool:
     """Returns whether two arrays agree within the tolerance of their dtype; integers and bools must be equal.
 
-    The tolerance is relative to each element, and to the largest element of ``a``.
+    The tolerance is relative to each element, and to the largest element of ``expected``.
 
     Args:
-      a: the expected array.
-      b: the actual array.
+      expected: the expected array, whose dtype gives the tolerance.
+      actual: the actual array.
       extra: a number or array that is added to the absolute tolerance.
     """
-    tolerance = _TOLERANCE.get(a.dtype.name, 0.0)
-    if a.dtype.kind in "biu":
-        return bool(np.array_equal(a, b))
-    wide_a = a.astype(np.float64)
-    wide_b = b.astype(np.float64)
-    absolute_tolerance = tolerance * max(1.0, _magnitude(wide_a)) + extra
-    return np.allclose(wide_a, wide_b, rtol=tolerance, atol=absolute_tolerance, equal_nan=True)
+    tolerance = _TOLERANCE.get(expected.dtype.name, 0.0)
+    if expected.dtype.kind in "biu":
+        return bool(np.array_equal(expected, actual))
+    wide_expected = expected.astype(np.float64)
+    wide_actual = actual.astype(np.float64)
+    absolute_tolerance = tolerance * max(1.0, _magnitude(wide_expected)) + extra
+    return np.allclose(wide_expected, wide_actual, rtol=tolerance, atol=absolute_tolerance, equal_nan=True)
 
 
 def _magnitude(array: np.ndarray) -> float:

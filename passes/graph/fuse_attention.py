@@ -297,7 +297,8 @@ def _match_scores(graph: Graph, x: Any) -> _Scores:
         scale = scale * factor if producer.name == "multiply" else scale / factor
         producer = _producer_if_only_use(graph, x)
     product = _required(producer)
-    _require(product.name == "matmul" and not product.attrs["transpose_a"] and product.attrs["output_type"] is None)
+    _require(product.name == "matmul")
+    _require(not product.attrs["transpose_a"] and product.attrs["output_type"] is None)
     return _Scores(product, scale, fill, masks)
 
 

@@ -203,7 +203,9 @@ class _MainCalls:
         results of all of them couldn't stay in registers until the update.
         """
         positions = {self.calls[var].position for var in group}
-        operands = {x for var in group for x in self.calls[var].operands if x in self.calls}
+        operands: set[Any] = set()
+        for var in group:
+            operands.update(operand for operand in self.calls[var].operands if operand in self.calls)
 
         def can_be_fused(operand: Any) -> bool:
             """Returns whether a call is a reduction that only the group reads, of the group's shape and block."""
@@ -241,8 +243,12 @@ class _Update:
         if len({call.block for call in self.calls}) != 1:
             return False
         last_call = self.calls[-1].position
-        readers = [position for result in self.results for position in self.main_calls.readers[result.var]]
-        return all(position > last_call or position in self.positions for position in readers)
+        for result in self.results:
+            for reader in self.main_calls.readers[result.var]:
+                is_other_call = reader not in self.positions
+                if is_other_call and reader <= last_call:
+                    return False
+        return True
 
     @property
     def sort_key(self) -> SortKey:

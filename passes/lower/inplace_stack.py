@@ -78,6 +78,7 @@ def _uses(func: relax.Function) -> Counter[relax.Var]:
     counts: Counter[relax.Var] = Counter()
 
     def count(expr: Any) -> None:
+        """Counts the use if an expression is a variable."""
         if isinstance(expr, relax.Var):
             counts[expr] += 1
 

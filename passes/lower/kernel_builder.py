@@ -103,10 +103,10 @@ class _Builder:
         # `compute` may also use symbols of the caller that no operand or attribute has. These aren't renamed.
         callers_sizes = {own: symbol for symbol, own in self.sizes.items()}
         arguments = [*self.arguments, *(callers_sizes.get(symbol, symbol) for symbol in passed)]
-        types = [
-            relax.TensorType(relax.ShapeExpr([_replaced(size, callers_sizes) for size in result.shape]), result.dtype)
-            for result in results
-        ]
+        types = []
+        for result in results:
+            shape = relax.ShapeExpr([_replaced(size, callers_sizes) for size in result.shape])
+            types.append(relax.TensorType(shape, result.dtype))
         return BuiltKernel(function, arguments, types)
 
 

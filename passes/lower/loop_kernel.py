@@ -244,12 +244,12 @@ class LoopKernel:
         """
         if is_loop(call):
             _condition, _body, *args = call.args
-            operands = [self.evaluate(x, env) for x in args]
+            operands = [self.evaluate(argument, env) for argument in args]
             # The results of an inner loop are no outputs of the kernel.
             needed_outside = [False] * carried_count(call)
             return tuple(self.emit_loop(call, operands, needed_outside))
         if isinstance(call.op, ir.GlobalVar):
-            return self.inline_function_or_kernel(call.op, [self.evaluate(x, env) for x in call.args])
+            return self.inline_function_or_kernel(call.op, [self.evaluate(argument, env) for argument in call.args])
         if isinstance(call.op, ir.Op) and call.op.name == "relax.call_tir":
             return self.inline_kernel_call(call, env)
         raise NotNative(str(call.op))

@@ -31,6 +31,7 @@ def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
     """
 
     def check(mod: tvm.IRModule) -> tvm.IRModule:
+        """Checks all bindings of a module; returns the module unchanged."""
         for func in mod.functions.values():
             for binding in _bindings(func):
                 _check_runs_without_python(binding.value, why)

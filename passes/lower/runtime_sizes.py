@@ -100,6 +100,7 @@ def _with_foreign_tensors(entry: relax.Function, kernels: set[ir.GlobalVar]) -> 
     own_tensors = {*entry.params, *(var for var, value in values.items() if _is_allocation(value))}
 
     def is_foreign(argument: ir.Expr) -> bool:
+        """Returns whether an argument is a tensor that the entry gets from elsewhere."""
         is_tensor = isinstance(argument, relax.Var) and isinstance(argument.ty, relax.TensorType)
         return is_tensor and argument not in own_tensors
 
@@ -128,6 +129,7 @@ def _count_reductions(func: PrimFunc) -> int:
     count = 0
 
     def count_reduction(block: SBlock) -> Any:
+        """Counts a block if it is a reduction, and ends the walk at the second one."""
         nonlocal count
         is_reduction = block.init is not None
         count += is_reduction

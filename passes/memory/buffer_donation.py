@@ -185,10 +185,12 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
     pairs: list[tuple[Any, Any]] = []
 
     def add_pair(store: tirx.BufferStore) -> None:
+        """Adds the buffers of a store, if the stored value is a loaded element."""
         if isinstance(store.value, TensorLoad):
             pairs.append((store.buffer, store.value.source))
 
     def add_pairs_of_copy(loop: tirx.For) -> None:
+        """Adds the buffers of the stores in a loop, if the loop is annotated as a copy."""
         if COPY in loop.annotations:
             structural_walk(loop.body, (tirx.BufferStore, add_pair))
 
