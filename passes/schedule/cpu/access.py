@@ -238,6 +238,7 @@ def operations(value: ir.Expr, limit: int | None = None) -> int:
     count = 0
 
     def add_operations(node: ir.Expr) -> Any:
+        """Adds the operations of a node, and ends the walk at the limit."""
         nonlocal count
         count += _operations_of(node)
         return tvm_ffi.VisitInterrupt(None) if limit is not None and count >= limit else None

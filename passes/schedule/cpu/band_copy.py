@@ -308,9 +308,11 @@ def _in_vectors(count: ir.Expr, lanes: int, copy_item: Callable[[ir.Expr], Stmt]
     remaining = count - full_vectors * lanes
 
     def copy_vector(vector: ir.Expr) -> Stmt:
+        """Emits the copy of one full vector."""
         return emit.vectorized(lanes, lambda lane: copy_item(vector * lanes + lane))
 
     def copy_remaining(item: ir.Expr) -> Stmt:
+        """Emits the copy of one element after the last full vector."""
         return copy_item(full_vectors * lanes + item)
 
     return emit.sequence([emit.loop(full_vectors, copy_vector), emit.loop(remaining, copy_remaining)])

@@ -276,10 +276,12 @@ def emit_bands(bands: Bands, target: CpuTarget, emit_all: Emit) -> Stmt:
     single_core = replace(target, cores=1)
 
     def emit_band(indices: list[ir.Expr]) -> Stmt:
+        """Emits all stages for one band of one image."""
         image, band_index = indices
         return _emit_band(bands, image, band_index, single_core, emit_all)
 
     def emit_loops(parallel: bool) -> Stmt:
+        """Emits the loop over all bands of all images."""
         return emit.fused_loops([image_count, bands.count], emit_band, parallel)
 
     return emit_parallel_or_serial(bands.stages, target, emit_loops)

@@ -46,6 +46,7 @@ def emit_elementwise(
     is_small = is_small_box(aligned_stages[0].spatial)
 
     def emit_nest(is_parallel_nest: bool) -> Stmt:
+        """Emits the loop nest, parallel or serial."""
         return _emit_nest(aligned_stages, loops, target, is_parallel_nest, fixed, is_small)
 
     return emit_parallel_or_serial(aligned_stages, target, emit_nest)
@@ -138,6 +139,7 @@ def _innermost_loop(
         return emit.sequence([_emit_segment(segment, innermost, axis_indices, lanes) for segment in segments])
 
     def emit_element(element: ir.Expr) -> Stmt:
+        """Emits all stages at one index of the loop."""
         return stores_at(stages, {**axis_indices, **innermost.axis_indices(element)})
 
     return emit_vectors(emit_element, innermost.extent, lanes, chunks, chunk)

@@ -260,6 +260,7 @@ def with_serial_loops(body: Stmt, is_scalar: Callable[[For], bool]) -> Stmt:
     """
 
     def serial_if_scalar(node: For) -> For:
+        """Makes a vectorized loop serial if it is scalar; returns other loops unchanged."""
         if node.kind != ForKind.VECTORIZED or not is_scalar(node):
             return node
         return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)

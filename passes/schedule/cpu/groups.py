@@ -93,6 +93,7 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, stored_buffe
     has_opaque_nests = any(isinstance(stage, Opaque) for stage in stages)
 
     def needs_memory(buffer: Var) -> bool:
+        """Returns whether a buffer must be allocated."""
         return buffer in stored_buffers or (has_opaque_nests and _is_written_by_opaque(buffer, stages))
 
     return list(filter(needs_memory, kernel.local))

@@ -248,6 +248,7 @@ def with_simplified_indices(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
     """
 
     def simplify_indices(node: TensorLoad) -> ir.Expr:
+        """Simplifies the indices of a load."""
         return tirx.BufferLoad(node.source, [analyzer.simplify(index) for index in node.indices])
 
     def simplify_choice(call: ir.Expr) -> ir.Expr:

@@ -306,9 +306,11 @@ class ColumnTile:
         copied = replace(accumulators, buffer=copy_buffer)
 
         def copy(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, _axis_indices: AxisIndices) -> Stmt:
+            """Emits the copy of one accumulator to memory."""
             return copied.store(accumulators.load(row, vector, lane), row, vector, lane)
 
         def finish(row: ir.Expr, vector: ir.Expr, lane: ir.Expr, axis_indices: AxisIndices) -> Stmt:
+            """Emits the epilogue on one copied accumulator."""
             return epilogue.emit_stores(copied.load(row, vector, lane), axis_indices)
 
         copy_all = self._for_each_vector(copy, self.stored_spans)

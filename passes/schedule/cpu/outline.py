@@ -126,6 +126,7 @@ class _Outliner:
             return None
 
         def call_for_part(part_index: ir.Expr) -> Stmt:
+            """Emits the call that runs one part of the loop."""
             start, size = emit.balanced_part(emit.index(extent), part_index, part_count)
             return region.call(self.overlapping, Part(start, size))
 

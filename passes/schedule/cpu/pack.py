@@ -381,6 +381,7 @@ def _copy_vector(
     zero = tirx.const(0, str(operand.load.source.ty.dtype.dtype))
 
     def store_zero(lane: ir.Expr) -> Stmt:
+        """Emits the store of a zero to a lane after the copied ones."""
         return _store_element(operand, panel, axis_indices, lane + (start + lanes), zero)
 
     return emit.sequence([copies, emit.vectorized(padding_lanes, store_zero)])

@@ -271,6 +271,7 @@ def emit_images(images: Images, stored_buffers: set[Var], target: CpuTarget) -> 
     stored_stages = [stage for stage in fused_stages if stage.buffer in stored_buffers]
 
     def emit_nest(parallel: bool) -> Stmt:
+        """Emits the complete loop nest, parallel or serial."""
         return _emit_images(images, stored_stages, target, parallel)
 
     return emit_parallel_or_serial(images.stages, target, emit_nest)
@@ -295,6 +296,7 @@ def _emit_images(images: Images, stores: Sequence[Stage], target: CpuTarget, par
     planned = PlannedReduction(contraction, epilogue_stages, replace(plan, packed=()), combiner(contraction), target)
 
     def emit_band(indices: list[ir.Expr]) -> Stmt:
+        """Emits one band of one image."""
         image_index, band = indices
         return _emit_band(images, planned, copy, image_index, band, target)
 

@@ -118,6 +118,7 @@ def emit_panels(planned: PlannedReduction, panels: Panels, parallel: bool) -> St
         chunk = by_axis(tiled, chunk_indices)
 
         def sum_step(step: ir.Expr) -> Stmt:
+            """Emits the addition of one step's terms to all sums of the chunk."""
             return _emit_tiles_of_chunk(continued, panels, chunk, panels.steps.ranges(step))
 
         sum_steps = emit.loop(panels.steps.count, sum_step)
@@ -145,6 +146,7 @@ def _emit_tiles_of_chunk(
     untiled = [axis for axis in planned.stage.spatial if axis.var not in panels.chunk_counts]
 
     def tiles_at(indices: list[ir.Expr]) -> Stmt:
+        """Emits the tiles at one index of each axis that isn't split."""
         return emit_tiles(planned, ranges, tiled, panels.chunk_counts, chunk, by_axis(untiled, indices))
 
     return emit.nest([axis.extent for axis in untiled], tiles_at)

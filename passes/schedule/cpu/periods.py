@@ -153,6 +153,7 @@ def _emit_period(
     """
 
     def store_offset(offset: ir.Expr) -> Stmt:
+        """Emits all stages at one offset in the period."""
         return stores_at(list(periods.stages), {**axis_indices, **periods.at(period, offset)})
 
     return emit_vectors(store_offset, index(periods.length), lanes)

@@ -138,6 +138,11 @@ def _with_merged_axes(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 
     In indices, the quotient and the remainder of the merged index by the inner extent replace the old variables. They
     are simplified to the merged index in the offsets of operands, since `can_merge` holds.
+
+    Args:
+        stage: the reduction.
+        outer: the outer axis.
+        inner: the next axis, which is merged with it.
     """
     merged = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
     merged_indices = {

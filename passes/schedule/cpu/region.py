@@ -344,6 +344,7 @@ class Region:
             starts[self.loops[0].loop_var] = part.start
 
         def first_element(array: _Array) -> TensorLoad:
+            """Returns the load of an array's first element."""
             indices = [emit.simplified(substitute(index, starts)) for index in array.indices]
             return emit.load(array.source, indices)
 
@@ -374,6 +375,7 @@ class Region:
         results, operands = sources[: self.results], sources[self.results :]
 
         def contains(arrays: list[Var], array: Var) -> bool:
+            """Returns whether an array is in a list."""
             return any(array.same_as(other) for other in arrays)
 
         for first, second in overlapping:
@@ -425,11 +427,10 @@ class Region:
         inner_extent = emit.static(extents[inner])
         if inner_extent is None:
             return False
-        arrays_in_inner_loop = [
-            location.array
-            for location in self.locations.values()
-            if any(loop.loop_var.same_as(inner) for loop in location.loops)
-        ]
+        arrays_in_inner_loop = []
+        for location in self.locations.values():
+            if any(loop.loop_var.same_as(inner) for loop in location.loops):
+                arrays_in_inner_loop.append(location.array)
         return all(array.strides[outer] == inner_extent * array.strides[inner] for array in arrays_in_inner_loop)
 
     @cached_property
@@ -443,6 +444,7 @@ class Region:
         vars_over_locals = {var for array in local_arrays for var, stride in array.strides.items() if stride != 0}
 
         def is_fixed(loop: For) -> bool:
+            """Returns whether a loop's extent is compiled into the subroutine."""
             if loop.kind == ForKind.VECTORIZED:
                 return True
             return loop.loop_var in vars_over_locals and emit.static(loop.extent) is not None
@@ -557,14 +559,17 @@ def _loads_only(found: list[TensorLoad]) -> list[tuple[Any, Any]]:
     """
 
     def add_load(load: TensorLoad) -> tvm_ffi.WalkResult:
+        """Adds a load to the list, and skips its indices."""
         found.append(load)
         return tvm_ffi.WalkResult.SKIP  # indices may have variables
 
     def visit_variable_or_call(node: ir.Expr) -> Any:
+        """Ends the walk at a variable or an address."""
         is_allowed = isinstance(node, ir.Call) and node.op != _ADDRESS_OF
         return tvm_ffi.WalkResult.ADVANCE if is_allowed else tvm_ffi.VisitInterrupt(node)
 
     def visit_cast(cast: tirx.Cast) -> Any:
+        """Ends the walk at a cast to a float of 16 bits or less."""
         is_narrow_float = "float" in str(cast.ty.dtype) and cast.ty.dtype.itemsize < 4
         return tvm_ffi.VisitInterrupt(cast) if is_narrow_float else tvm_ffi.WalkResult.ADVANCE
 

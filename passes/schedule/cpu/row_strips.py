@@ -118,7 +118,8 @@ def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis 
         buffers: the buffers that have rows.
         extent: the number of rows.
     """
-    row_indices = {load.indices[0] for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)}
+    loads_of_rows = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
+    row_indices = {load.indices[0] for load in loads_of_rows}
     candidates = stage.spatial[:1]
     if row_indices:
         row_index, *other_indices = row_indices
@@ -196,6 +197,7 @@ def _emit_strips(
     last_row = (stop - 1) * rows_per_strip + rows - 1
 
     def emit_strip(strip: ir.Expr) -> Stmt:
+        """Emits one strip, given its index after the first strip."""
         first_row = emit.simplified((strip + first) * rows_per_strip)
         return _emit_strip(strips, kernel, emit_all, first_row, rows, last_row)
 

@@ -37,6 +37,11 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
 
     A softmax or layer normalization is such a chain. If all its stages run on one row before the next, the row stays in
     the level-1 cache.
+
+    Args:
+        stages: the stages (loop nests) of the kernel.
+        start: the position of the first stage.
+        target: the CPU.
     """
     has_reduction = any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:])
     if not has_reduction:
@@ -150,6 +155,7 @@ def _is_contiguous_across_rows(stage: Stage, chain: Chain, target: CpuTarget) ->
     axes_in_row = (*stage.spatial[chain.depth :], *stage.reduce)
 
     def is_strided_in_row(load: TensorLoad) -> bool:
+        """Returns whether a load isn't contiguous along any axis in the row."""
         return all(access.load_stride(load, axis.var) not in (0, 1) for axis in axes_in_row)
 
     for load in stage.loads:
@@ -171,6 +177,7 @@ def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stm
     """
 
     def emit_row(row_indices: list[ir.Expr]) -> Stmt:
+        """Emits all stages for one row."""
         return _emit_row(chain, stored_buffers, row_indices, target)
 
     if _has_short_rows(chain, target):
@@ -178,6 +185,7 @@ def emit_chain(chain: Chain, stored_buffers: set[Var], target: CpuTarget) -> Stm
     row_extents = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
     def emit_loops(parallel: bool) -> Stmt:
+        """Emits the loops over all rows."""
         return emit.fused_loops(row_extents, emit_row, parallel)
 
     return emit_parallel_or_serial(chain.stages, target, emit_loops)

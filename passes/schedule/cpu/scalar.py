@@ -31,6 +31,7 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: AxisIndices | None
         accumulated = emit.load(accumulator, only_item)
 
         def add_term(term_indices: AxisIndices) -> Stmt:
+            """Emits the addition of one term to the accumulator."""
             updated = update_value(stage, accumulated, {**axis_indices, **term_indices})
             return emit.store(accumulator, updated, only_item)
 

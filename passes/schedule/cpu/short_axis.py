@@ -97,6 +97,7 @@ def _compute_positions(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
     values = [_value_at(stage.value, short_axis, position) for position in range(length)]
 
     def compute_lane(lane: ir.Expr) -> Stmt:
+        """Emits the values of one row at all positions along the short axis."""
         stores = [emit.store(registers, value, [lane + position * lanes]) for position, value in enumerate(values)]
         # A single substitution for all stores, so that they still share `Let` variables.
         return substitute(emit.sequence(stores), {row_axis.var: start + lane})

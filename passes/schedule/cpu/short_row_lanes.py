@@ -296,9 +296,11 @@ class _RowBlock:
             return [*outer_indices, row_index + self.start, *indices[self.depth :]]
 
         def shift_store(store: BufferStore) -> BufferStore:
+            """Shifts the row of a store to the buffer; returns other stores unchanged."""
             return BufferStore(buffer, store.value, shifted(store.indices)) if store.buffer.same_as(buffer) else store
 
         def shift_address(load: TensorLoad) -> ir.Expr:
+            """Shifts the row of an address in the buffer; returns other loads unchanged."""
             return emit.load(buffer, shifted(load.indices)) if load.source.same_as(buffer) else load
 
         return structural_map(nest, [(BufferStore, shift_store), (TensorLoad, shift_address)])

@@ -94,6 +94,7 @@ def emit_slices(planned: PlannedReduction, combine: Combine, slices: int) -> tup
     partials = _partial_stage(planned.stage, slice_axis)
 
     def sum_slice(slice_index: ir.Expr) -> Stmt:
+        """Emits the sum of one slice of the terms."""
         return _sum_slice(planned, partials, slice_axis, slice_index, slices)
 
     sum_slices = emit.loop(slices, sum_slice, tirx.ForKind.PARALLEL, "slice")
@@ -225,6 +226,7 @@ def _sum_by_steps(planned: PlannedReduction, slice_axis: Axis, slice_index: ir.E
     first_step, count = emit.balanced_part(steps.count, slice_index, slices)
 
     def sum_step(step: ir.Expr) -> Stmt:
+        """Emits the addition of one step's terms to the partial results."""
         return emit_tasks(planned, steps.ranges(first_step + step), False, {slice_axis.var: slice_index})
 
     return emit.loop(count, sum_step)

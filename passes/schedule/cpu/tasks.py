@@ -101,6 +101,7 @@ def emit_tasks(
         task_indices = {axis.var: index_of[axis.var] for axis in task_axes}
 
         def emit_tiles_at(loop_indices: list[ir.Expr]) -> Stmt:
+            """Emits the block's tiles at one index of each inner loop."""
             base = {**fixed, **task_indices, **by_axis(loop_axes, loop_indices)}
             return emit_tiles(planned, ranges, tiled, block_counts, block_indices, base)
 

@@ -135,6 +135,7 @@ def update_value(stage: Stage, old: ir.Expr, axis_indices: AxisIndices) -> ir.Ex
     """
 
     def with_simplified_index(load: TensorLoad) -> TensorLoad:
+        """Simplifies the indices of a load."""
         return emit.load(load.source, [*map(emit.simplified, load.indices)])
 
     value = substitute(stage.value, axis_indices)
@@ -161,6 +162,7 @@ def loop_over_ranges(ranges: Sequence[Range], body: Callable[[AxisIndices], Stmt
         return emit.sequence([])
 
     def inner_loops(offset: ir.Expr) -> Stmt:
+        """Emits the inner loops for one index of the outermost range."""
         outer_index = {outermost.axis.var: outermost.start + offset}
         return loop_over_ranges(inner_ranges, lambda inner_indices: body({**outer_index, **inner_indices}))
 
@@ -427,6 +429,7 @@ def _combine_halves(accumulators: Accumulators, row: ir.Expr, combine: Combine, 
     """
 
     def combine_lane(lane: ir.Expr) -> Stmt:
+        """Emits the combination of one lane of each half."""
         lower, upper = accumulators.load(row, 0, lane), accumulators.load(row, 0, lane + half)
         return accumulators.store(combine(lower, upper), row, 0, lane)
 

@@ -563,6 +563,7 @@ def _row_axes(stage: Stage, column: Axis, operands: list[TensorLoad]) -> list[Ax
     vector_operands = vector_operands_of(operands, column)
 
     def reuses_vectors(axis: Axis) -> bool:
+        """Returns whether a vector operand is the same for all results along an axis."""
         return any(access.load_stride(operand, axis.var) == 0 for operand in vector_operands)
 
     candidates = [axis for axis in non_unit_axes(stage.spatial) if not axis.var.same_as(column.var)]

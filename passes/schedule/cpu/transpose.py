@@ -71,9 +71,11 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str, is_padded: bool) 
         column_stride, row_stride = numbers
 
         def load_item(row: int, lane: ir.Expr) -> ir.Expr:
+            """Loads the source's element at a row and lane."""
             return emit.load(source, [row_stride * row + lane])
 
         def store_item(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            """Stores the result's element at a column and lane."""
             return emit.store(result, item, [column_stride * column + lane])
 
         return transposed_tile(load_item, store_item, shape, lanes, dtype, is_padded)

@@ -57,6 +57,7 @@ def transposed_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Trans
         return None
 
     def is_contiguous_along(loop: Loop, load: TensorLoad) -> bool:
+        """Returns whether a load is contiguous in memory along a loop."""
         return access.load_stride(load, loop.axes[-1].var) == 1
 
     across = next((loop for loop in outer_loops if is_contiguous_along(loop, strided_loads[0])), None)
@@ -139,6 +140,7 @@ def _task_counts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[
     enough_tasks = TASKS_PER_CORE * target.cores
 
     def tiles_along(loop: Loop) -> int:
+        """Returns the number of full tiles along a loop."""
         extent = static(loop.extent) or enough_tasks * lanes
         return max(1, extent // lanes)
 
@@ -193,6 +195,7 @@ def _emit_tile(stages: Sequence[Stage], tile: _TransposedTile, lanes: int, by_ca
         """Emits the store of one column of the tile in vectors, since its elements are contiguous in the results."""
 
         def store_lane(lane: ir.Expr) -> Stmt:
+            """Emits the store of one element of the column."""
             stages_on_tiles = [
                 _with_transposed_loads(stage, tile.transposed, tile_buffers, lane + column * lanes) for stage in stages
             ]
@@ -217,9 +220,11 @@ def _copy_tile(stage: Stage, tile: _TransposedTile, lanes: int) -> Stmt:
     result = emit.load(stage.buffer, [axis.var for axis in stage.spatial])
 
     def source(row: int, lane: ir.Expr) -> TensorLoad:
+        """Returns the element of the operand at a row and lane of the tile."""
         return substitute(load, tile.axis_indices(row, lane))
 
     def destination(column: int, lane: ir.Expr) -> TensorLoad:
+        """Returns the element of the result at a column and lane of the transposed tile."""
         return substitute(result, tile.axis_indices(lane, column))
 
     return transposed_copy(source, destination, (tile.height, tile.width), lanes, dtype_of(load), is_padded=False)
@@ -238,9 +243,11 @@ def _transpose_operand(load: TensorLoad, buffer: Var, tile: _TransposedTile, lan
     """
 
     def load_item(row: int, lane: ir.Expr) -> TensorLoad:
+        """Returns the element of the operand at a row and lane of the tile."""
         return substitute(load, tile.axis_indices(row, lane))
 
     def store_item(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+        """Stores an element of the transposed tile to the local buffer."""
         return emit.store(buffer, item, [lane + column * lanes])
 
     return transposed_tile(load_item, store_item, (tile.height, tile.width), lanes, dtype_of(load))

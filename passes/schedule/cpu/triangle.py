@@ -47,6 +47,7 @@ def _with_ends(stage: Stage, ends: Ends) -> Stage:
     """Shortens the axes of a stage (loop nest) to the given ends: later columns are masked in all rows of the block."""
 
     def shortened(axis: Axis) -> Axis:
+        """Returns an axis with its needed end, or the same axis if all of it is needed."""
         end = ends.get(axis.var)
         return axis if end is None else replace(axis, extent=index(min(int(axis.extent), end)))
 

@@ -155,6 +155,11 @@ def as_windows(
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
     """Returns how many stages, starting at a position, form a reduction over sliding windows, such as a pool.
 
+    Args:
+        stages: the stages (loop nests) of the kernel.
+        position: the position of the first stage.
+        target: the CPU.
+
     Returns:
         1 if the stage at `position` is such a reduction; 2 if it is the padded copy of an image, and the next stage is
         a reduction over windows of this copy; 0 if no such reduction begins here.
@@ -494,6 +499,7 @@ def emit_windows(windows: Windows, stored_buffers: set[Var], target: CpuTarget) 
     row_extents = [axis.extent for axis in fused_stages[0].spatial[:-2]]
 
     def emit_rows(parallel: bool) -> Stmt:
+        """Emits the loops over all rows of results."""
         return emit.fused_loops(row_extents, emitter.emit_row, parallel)
 
     return emit_parallel_or_serial(fused_stages, target, emit_rows)

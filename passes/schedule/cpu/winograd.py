@@ -614,9 +614,11 @@ class _WinogradEmitter:
         """
 
         def transform_row(tile_row: ir.Expr) -> Stmt:
+            """Emits the input transform of one row of tiles."""
             return self._emit_input_transform(block, tile_row)
 
         def emit_panel(panel_in_group: ir.Expr) -> Stmt:
+            """Emits the results of one panel in the task's group."""
             return self._emit_panel(block, panel_group * self.panels_per_task + panel_in_group)
 
         panels = emit.loop(self.panels_per_task, emit_panel)
@@ -653,10 +655,12 @@ class _WinogradEmitter:
             """Emits the copy of some channels, which are contiguous in the input, into the band (rows of one image)."""
 
             def band_item(position: Sequence[ir.Expr]) -> TensorLoad:
+                """Returns the element of the band at a position."""
                 row, column, channel = position
                 return emit.load(self.band_buffer, [row, column, channel + first_channel])
 
             def image_item(position: Sequence[ir.Expr]) -> ir.Expr:
+                """Returns the element of the input at a position in the band."""
                 row, column, channel = position
                 return self._input_element(image, top + row, column, first_channel, channel)
 
@@ -804,11 +808,13 @@ class _WinogradEmitter:
         convolution = self.conv.convolution
 
         def result_item(tile: int, row: int, column_in_tile: int, lane: ir.Expr) -> TensorLoad:
+            """Returns the element of the result for an element of a tile."""
             column = index(tile * self.transforms.size + column_in_tile)
             axis_indices = self._axis_indices_of_result(block, panel, tile_row, index(row), column, lane)
             return emit.load(convolution.buffer, [axis_indices[axis.var] for axis in convolution.spatial])
 
         def transform_channels(channels: int) -> Stmt:
+            """Emits the result transform of some channels of the panel."""
             return self._emit_result_transform(tile_row, index(0), result_item, self.tile_columns, channels)
 
         return self._emit_whole_or_last_panel(panel, transform_channels)
@@ -831,11 +837,13 @@ class _WinogradEmitter:
             """Emits the Winograd transform of one vector of the tile's channels, and the epilogue on the results."""
 
             def load_sum(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr) -> ir.Expr:
+                """Loads the sum of products for an element of the tile."""
                 tile_index = tile_row * self.tile_columns + tile
                 position = row * self.transforms.side + column_in_tile
                 return emit.load(self.sum_buffer, [tile_index, position, lane + first_lane])
 
             def store_result(row: ir.Expr, column_in_tile: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
+                """Emits the epilogue on one result, if it is inside of the image."""
                 column = tile * self.transforms.size + column_in_tile
                 axis_indices = self._axis_indices_of_result(block, panel, tile_row, row, column, lane + first_lane)
                 is_inside = self._is_inside_image(self._image_indices(image, first_row + row, column))
@@ -932,6 +940,7 @@ class _WinogradEmitter:
         """
 
         def source(tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
+            """Returns the sum of products for an element of a tile."""
             tile_index = tile_row * self.tile_columns + first_tile + tile
             position = index(row * self.transforms.side + column)
             return emit.load(self.sum_buffer, [tile_index, position, lane])

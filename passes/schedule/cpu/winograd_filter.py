@@ -474,10 +474,12 @@ class _FilterGradientEmitter:
             """
 
             def band_item(position: Sequence[ir.Expr]) -> TensorLoad:
+                """Returns the element of the band at a position."""
                 row, column, channel = position
                 return emit.load(band, [row, column, channel + first_channel])
 
             def image_item(position: Sequence[ir.Expr]) -> ir.Expr:
+                """Returns the element of the operand at a position in the band."""
                 row, column, channel = position
                 position_in_image = [emit.simplified(image), emit.simplified(top + row), column]
                 return operand.item(position_in_image, first_channel, channel)
@@ -499,9 +501,11 @@ class _FilterGradientEmitter:
             first_item = tile_row * self.tile_columns * operand.panel_width + start
 
             def band_item(tile: int, row: int, column: int) -> ir.Expr:
+                """Returns the element of the band for an element of a tile."""
                 return emit.load(band, [index(row), index(tile * size + column), first_channel])
 
             def transformed_item(tile: int, row: int, column: int) -> ir.Expr:
+                """Returns the location of an element of a transformed tile."""
                 position = index(row * self.transforms.side + column)
                 return emit.load(operand.buffer, [panel, position, first_item + tile * operand.panel_width])
 
@@ -573,6 +577,7 @@ class _FilterGradientEmitter:
             """Emits all elements of the filter gradient for one input channel, in vectors of output channels."""
 
             def emit_vector(start: ir.Expr, lanes: int) -> Stmt:
+                """Emits one vector of output channels of the gradient."""
                 return self._emit_result_vector(panel, sums_at, channel, start, lanes)
 
             whole_vectors = emit.loop(

@@ -243,6 +243,11 @@ def _filter_gradient_cycles(shape: Shape, tiling: FilterTiling, target: CpuTarge
 
     The estimate is the sum of the cycles for the matrix products, for their sums, for storing and loading the
     transformed operands, and for the transforms.
+
+    Args:
+        shape: the sizes of the convolution.
+        tiling: the tiles and panels of the filter gradient.
+        target: the CPU.
     """
     lanes = target.lanes(FLOAT32_BYTES)
     products = tiling.transforms.products
@@ -316,6 +321,11 @@ def _estimated_cycles_with_blocks(shape: Shape, tiling: Tiling, target: CpuTarge
     """Estimates the cycles of a Winograd convolution that is tiled with blocks of input channels.
 
     Each task takes one panel of all tiles. It reads all transformed inputs, and transforms its part of the filter.
+
+    Args:
+        shape: the sizes of the convolution.
+        tiling: the tiling, with all tiles in a task.
+        target: the CPU.
     """
     lanes = target.lanes(FLOAT32_BYTES)
     products = tiling.transforms.products
@@ -361,6 +371,11 @@ def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
 
     The estimate is the larger of the cycles for its multiply-adds and those for loading the filter. A constant filter
     is packed before the first call, so its packing isn't counted.
+
+    Args:
+        shape: the sizes of the convolution.
+        is_constant: whether the filter is the same in every call.
+        target: the CPU.
     """
     positions = shape.images * shape.height * shape.width
     taps = shape.window**2 * shape.in_channels
