@@ -124,6 +124,7 @@ def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, emit_block: C
     if target.emulated:
 
         def emulated_block(block_index: ir.Expr) -> Stmt:
+            """Emits one block of the emulation."""
             return _with_allocations(Block(target, threads, block_index, block_index), emit_block)
 
         return emit.loop(blocks, emulated_block)

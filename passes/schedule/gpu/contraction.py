@@ -143,6 +143,7 @@ class _TileKernel:
             )
 
         def iteration(step: ir.Expr) -> Stmt:
+            """Emits one iteration of the loop."""
             return self._pipelined_iteration(step, steps, prefetch_distance, instruction)
 
         prologue = [fill_stage(stage) for stage in range(prefetch_distance)]

@@ -134,6 +134,7 @@ def _emit_by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: in
         indices = by_axis(axes, emit.unflatten(vector_index, vector_extents))
 
         def indices_of_lane(lane: ir.Expr) -> AxisIndices:
+            """Returns the index along each axis for one lane of the vector."""
             return {**indices, axis.var: indices[axis.var] * lanes + lane}
 
         return emit_vector(stages, needed, axis, indices_of_lane, lanes)

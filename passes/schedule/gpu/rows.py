@@ -161,6 +161,7 @@ class _RowKernel:
             return result_indices, tirx.const(True, "bool")
 
         def store_result(axis_indices: AxisIndices, value: ir.Expr) -> Stmt:
+            """Emits the store of the result."""
             return self._store(stage, value, axis_indices)
 
         on_shared = replace(stage, value=self._value_from_shared(stage))
