@@ -125,7 +125,8 @@ class _Branching:
           orelse: runs the statements of the other branch.
         """
         is_in_loop = status.scopes and status.scopes[-1].loops
-        if not is_in_loop or not any(map(_is_unset_return, self.before[: self.nouts])):
+        outputs_before = self.before[: self.nouts]
+        if not is_in_loop or not any(map(_is_unset_return, outputs_before)):
             return {}
         after_body = self.abstract_symbols_after(body)
         after_orelse = self.abstract_symbols_after(orelse)

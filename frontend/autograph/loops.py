@@ -130,13 +130,20 @@ class _Carried:
     """
 
     def __init__(self, before: tuple[Any, ...], flagged: bool, generalized: dict[int, TensorShape]) -> None:
+        """Computes the tensors with which the loop starts.
+
+        Args:
+          before: the values of the user's variables before the loop.
+          flagged: whether the loop also carries a flag that tells whether an iteration ran.
+          generalized: shape invariants that were inferred, by the position of the variable's leaf.
+        """
         self.before = before
         self.flag_count = int(flagged)
         self.generalized = generalized
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
-        ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
-        self.start = [*ran, *_leaves(self.entry)]
+        flags = [state.trace.own(convert_to_tensor(False))] if flagged else []
+        self.start = [*flags, *_leaves(self.entry)]
 
     def names(self, symbols: tuple[str, ...]) -> list[str]:
         """Returns a name for each carried tensor, for error messages: the name of the user's variable."""

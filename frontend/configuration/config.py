@@ -97,11 +97,12 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/list_physical_devices
     """
-    # GPUs are probed only if they are wanted.
-    types = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
-    # The CPU comes first, so that the ordinal of a GPU is its index minus 1.
-    devices = [PhysicalDevice(f"/physical_device:{type_}:{max(i - 1, 0)}", type_) for i, type_ in enumerate(types)]
-    return [device for device in devices if device_type in (None, device.device_type)]
+    devices = []
+    if device_type in (None, "CPU"):
+        devices.append(PhysicalDevice("/physical_device:CPU:0", "CPU"))
+    if device_type in (None, "GPU"):  # looking for GPUs takes time
+        devices += [PhysicalDevice(f"/physical_device:GPU:{ordinal}", "GPU") for ordinal in range(_gpus())]
+    return devices
 
 
 @export("config.get_visible_devices", "config.experimental.get_visible_devices")
@@ -133,17 +134,17 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/set_visible_devices
     """
-    chosen = (
-        list(devices) if isinstance(devices, (list, tuple)) and not isinstance(devices, PhysicalDevice) else [devices]
-    )
+    is_one_device = isinstance(devices, PhysicalDevice) or not isinstance(devices, (list, tuple))
+    chosen = [devices] if is_one_device else list(devices)
     known = list_physical_devices()
     for device in chosen:
         if device not in known:
             raise ValueError(f"Unrecognized device: {device!r}")
         if device_type is not None and device.device_type != device_type:
             raise ValueError(f"Unrecognized device: {device!r}")
-    for type_of_device in ("CPU", "GPU") if device_type is None else (device_type,):
-        _settings.visible[type_of_device] = [device for device in chosen if device.device_type == type_of_device]
+    restricted_types = ("CPU", "GPU") if device_type is None else (device_type,)
+    for restricted in restricted_types:
+        _settings.visible[restricted] = [device for device in chosen if device.device_type == restricted]
 
 
 @export("config.list_logical_devices", "config.experimental.list_logical_devices")
@@ -232,9 +233,12 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """
     if device.device_type != "GPU":
         return {}
+    _, _, ordinal = device.name.rpartition(":")
+    architecture = gpu_arch(int(ordinal))
     # For example, "sm_90a" has the compute capability (9, 0).
-    digits = gpu_arch(int(device.name.rpartition(":")[2])).removeprefix("sm_").rstrip("af")
-    return {"compute_capability": (int(digits[:-1]), int(digits[-1]))}
+    digits = architecture.removeprefix("sm_").rstrip("af")
+    major, minor = int(digits[:-1]), int(digits[-1])
+    return {"compute_capability": (major, minor)}
 
 
 @export("config.get_soft_device_placement")
@@ -439,7 +443,8 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Seque
     Source: https://www.tensorflow.org/api_docs/python/tf/test/is_gpu_available
     """
     min_capability = tuple(min_cuda_compute_capability or (0, 0))
-    return any(get_device_details(gpu)["compute_capability"] >= min_capability for gpu in list_physical_devices("GPU"))
+    gpus = list_physical_devices("GPU")
+    return any(get_device_details(gpu)["compute_capability"] >= min_capability for gpu in gpus)
 
 
 @export("test.gpu_device_name")

@@ -151,7 +151,8 @@ class Strategy:
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
         """Makes this the current strategy in the ``with`` block."""
-        _active.append((self, False))  # False: not in a replica
+        is_in_replica = False
+        _active.append((self, is_in_replica))
         try:
             yield self
         finally:
@@ -187,7 +188,8 @@ class Strategy:
             raise ValueError(f"positional args must be a list or tuple, got {type(args)}")
         converted = fn if state.trace is None else convert(fn)  # while tracing, AutoGraph converts the function
         with self.scope():
-            _active.append((self, True))  # True: in a replica
+            is_in_replica = True
+            _active.append((self, is_in_replica))
             try:
                 return converted(*args, **(kwargs or {}))
             finally:

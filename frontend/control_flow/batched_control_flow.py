@@ -209,9 +209,9 @@ class _Step:
             """
             results = loop.run_iteration(loop.elements.as_elements(batches, loop.flags))
             # Only the traced results show which values an iteration batches.
-            self.flags = [
-                is_batched or loop.elements.is_batched(result) for is_batched, result in zip(loop.flags, results)
-            ]
+            self.flags = []
+            for was_batched, result in zip(loop.flags, results):
+                self.flags.append(was_batched or loop.elements.is_batched(result))
             return [
                 unwrapped(result, loop.elements.level, loop.elements.size) if is_batched else result
                 for is_batched, result in zip(self.flags, results)
@@ -255,13 +255,14 @@ def custom_batch(
             """
             are_batches = [True] * count + list(batched[used:])
             cotangents = call(backward, elements.as_elements(raw, are_batches))
-            dense = [as_dense(grad) for grad in gradients_of(element_inputs, cotangents, given) if grad is not None]
-            batches = elements.as_batches(dense)
-            # All elements use an operand that isn't batched: its cotangent is the sum of theirs.
-            return [
-                batch if batched[operand] else bind.reduce_sum(batch, axis=(0,), keepdims=False)
-                for (operand, _), batch in zip(given, batches)
-            ]
+            gradients = gradients_of(element_inputs, cotangents, given)
+            batches = elements.as_batches([as_dense(gradient) for gradient in gradients if gradient is not None])
+            operand_cotangents = []
+            for (operand, _), batch in zip(given, batches):
+                if not batched[operand]:  # all elements share the operand: its cotangent is the sum over the elements
+                    batch = bind.reduce_sum(batch, axis=(0,), keepdims=False)
+                operand_cotangents.append(batch)
+            return operand_cotangents
 
         types = [x._type for x in (*results, *inputs[used:])]
         inner = TracedFunction("rows_backward", backward_of_batch, types, is_branch=True)

@@ -268,16 +268,16 @@ def bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]
     then_types, else_types = then_branch.output_types, else_branch.output_types
     # The primitive's type rule needs ranks.
     if any(isinstance(result_type.shape, AnyShape) for result_type in (*then_types, *else_types)):
-        return hooks.defer_call(one_of, (pred, *captured), branches)  # type: ignore[no-any-return]
+        return hooks.defer_call(deferred_cond, (pred, *captured), branches)  # type: ignore[no-any-return]
     shapes = _merged_shapes(then_types, else_types)
     return cond_primitive.bind(pred, *captured, **branches, shapes=shapes)  # type: ignore[no-any-return]
 
 
-def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
-    """Emits the ``cond`` of a deferred call, when the ranks of the operands are known.
+def deferred_cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
+    """Emits a ``cond`` that was deferred until the ranks of its operands are known.
 
-    The branches, which were traced for unknown ranks, are traced again for the known ranks. Eagerly, as in the gradient of
-    a call that a session runs op by op, the branch is simply called.
+    The branches, which were traced for unknown ranks, are traced again for the known ranks. In eager execution, as in the
+    gradient of a call that a session runs op by op, the chosen branch is called.
 
     Args:
       pred: the condition, a boolean scalar.
@@ -743,7 +743,11 @@ def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
       entry: the values before the loop.
       shapes: the shape invariants. None means that the shape stays.
     """
-    return [x._type._replace(shape=_with_own_dims(x._type.shape, shape)) for x, shape in zip(entry, shapes)]
+    types = []
+    for x, invariant in zip(entry, shapes):
+        shape = _with_own_dims(x._type.shape, invariant)
+        types.append(x._type._replace(shape=shape))
+    return types
 
 
 def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[TensorType]:

@@ -39,13 +39,20 @@ class Stacks:
     """The stacks of a loop: their initial buffers, and which buffers get more rows as the loop runs."""
 
     def __init__(self, stacks: Sequence[_FixedSizeStack | _VaryingSizeStack], bound: Dim | None) -> None:
+        """Creates the initial buffers of all stacks.
+
+        Args:
+          stacks: the stacks, each of which has one or two buffers.
+          bound: the greatest number of iterations, None if unknown.
+        """
         self.stacks = stacks
         self.is_bound = bound is not None
-        rows = 0 if bound is None else bound
-        self.start = [x for stack in stacks for x in stack.start(rows)]
+        row_count = 0 if bound is None else bound
+        self.start = [buffer for stack in stacks for buffer in stack.start(row_count)]
+        have_row_per_iteration = self._rows()
         # Without a bound, buffers with one row per iteration get more rows while the loop runs.
-        self.growing = [] if self.is_bound else [i for i, has_rows in enumerate(self._rows()) if has_rows]
-        self.vary = any(not has_rows for has_rows in self._rows()) or bool(self.growing)
+        self.growing = [] if self.is_bound else [i for i, has_rows in enumerate(have_row_per_iteration) if has_rows]
+        self.vary = bool(self.growing) or not all(have_row_per_iteration)
 
     def _rows(self) -> list[bool]:
         """Returns, for each buffer of all stacks, whether the buffer has one row per iteration."""

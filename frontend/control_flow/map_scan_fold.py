@@ -41,12 +41,15 @@ def _elements(elems: Any) -> tuple[list[Tensor], Any]:
     for tensor in flat:
         if not isinstance(tensor._type.shape, AnyShape) and not tensor.ndim:
             raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {tensor!r}")
-    first = flat[0]._type.shape
+    first_shape = flat[0]._type.shape
+    if isinstance(first_shape, AnyShape):  # the rank is unknown
+        return flat, None
+    leading_size = first_shape[0]
     for tensor in flat[1:]:
-        dims = tensor._type.shape
-        if not isinstance(first, AnyShape) and not isinstance(dims, AnyShape) and not agree_dim(first[0], dims[0]):
-            raise incompatible_shapes(ValueError(f"Dimensions {first[0]} and {dims[0]} are not compatible"))
-    return flat, None if isinstance(first, AnyShape) else first[0]
+        shape = tensor._type.shape
+        if not isinstance(shape, AnyShape) and not agree_dim(leading_size, shape[0]):
+            raise incompatible_shapes(ValueError(f"Dimensions {leading_size} and {shape[0]} are not compatible"))
+    return flat, leading_size
 
 
 def _slice_at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:

@@ -16,9 +16,15 @@ class Granularity:
     """What the traces of a function are specialized to; it becomes finer, never coarser."""
 
     def __init__(self, log: RetraceLog) -> None:
+        """Starts with the coarsest granularity: one trace serves all ranks, shapes and datasets.
+
+        ``log`` records why a function was traced again.
+        """
         self.log = log
         self.by_rank = False
+        """Whether each rank of the arguments has its own trace."""
         self.by_dataset = False
+        """Whether each dataset among the arguments has its own trace."""
         self.assumes_scalars = False
         """Whether traces take elements of arrays for scalars where nothing tells their rank, as of Python's results."""
         self.by_shape: UnknownSize | None = None

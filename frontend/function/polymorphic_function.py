@@ -454,11 +454,13 @@ class Function(PolymorphicFunction):
         return lowered_ir(self._instance_for(args, kwargs)[0], self.python_function, after)
 
     def draw(self, *args: Any, profile: Profile | bool = False, after: str = "in-place", **kwargs: Any) -> Drawing:
-        """The kernels of a call with these arguments as a graph in SVG: notebooks show it, ``.save(path)`` writes it.
+        """Draws the kernels of a call with these arguments as a graph in SVG: notebooks show it, ``.save(path)`` writes it.
 
-        Fused kernels are boxes that name their ops. With ``profile``, a result of :meth:`profile`, or True to time them now,
-        boxes show their kernels' times, and darker ones take more. ``after`` an earlier phase, ``"simplify"``, it is the graph
-        of ops. Graphviz's ``dot`` lays it out where it is installed.
+        Each kernel is a box that names its ops. Graphviz's ``dot`` lays the graph out where it is installed.
+
+        Args:
+          profile: a result of :meth:`profile`, whose times the boxes show: a darker box takes longer. True to time now.
+          after: the compiler phase whose result is drawn. After ``"simplify"`` it is the graph of ops.
 
         >>> import tvtf as tf
         >>> dense = tf.function(lambda x, w: tf.nn.relu(x @ w))

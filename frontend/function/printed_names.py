@@ -123,11 +123,12 @@ def result_labels(structure: Any) -> list[str]:
     >>> result_labels({"loss": 1, "parts": (2, 3)}), result_labels((1, 2)), result_labels(1)
     (['loss', 'parts[0]', 'parts[1]'], ['', ''], [''])
     """
-    # A path of indices only, such as "[0][1]", says nothing.
-    return [
-        path if any(c != "]" and not c.isdigit() and c != "[" for c in path) else ""
-        for path in _leaf_paths("", structure)
-    ]
+
+    def has_only_indices(path: str) -> bool:
+        """Returns whether a path such as "[0][1]" has no key or field that could name the result."""
+        return all(character in "[]" or character.isdigit() for character in path)
+
+    return ["" if has_only_indices(path) else path for path in _leaf_paths("", structure)]
 
 
 def _leaf_paths(path: str, structure: Any) -> Iterator[str]:

@@ -230,8 +230,8 @@ def _eager_result(call: _Call) -> Any:
         if any(map(tape.watches, inputs)):
             tape.record(call, (*results, *inputs), outputs, {})
         else:
-            for x, y in zip(results, outputs):
-                tape.record(table["identity"], (x,), y, {})
+            for result, output in zip(results, outputs):
+                tape.record(table["identity"], (result,), output, {})
     return call.with_outputs(outputs)
 
 

@@ -268,7 +268,8 @@ def hessians(
     Source: https://www.tensorflow.org/api_docs/python/tf/hessians
     """
     sources = nest.flatten(xs)
-    return [None if gradient is None else _hessian(gradient, x) for gradient, x in zip(gradients(ys, sources), sources)]
+    first_derivatives = gradients(ys, sources)
+    return [None if grad is None else _hessian(grad, x) for grad, x in zip(first_derivatives, sources)]
 
 
 def _hessian(gradient: Tensor, x: Any) -> Tensor:
@@ -306,7 +307,11 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     @custom_gradient
     def with_identity_gradient(*args: Any, **kwargs: Any) -> Any:
         """Returns the result of ``f``, and a gradient function that passes the cotangents to the arguments."""
-        return f(*args, **kwargs), lambda *cotangents: cotangents[0] if len(args) == 1 else cotangents
+
+        def identity_gradient(*cotangents: Any) -> Any:
+            return cotangents[0] if len(args) == 1 else cotangents
+
+        return f(*args, **kwargs), identity_gradient
 
     return with_identity_gradient
 

@@ -22,7 +22,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.control_flow.cond_while import one_of
+from tvtf.frontend.control_flow.cond_while import deferred_cond
 from tvtf.frontend.function.deferred_call import Call, bare, calls, new_key, waiting
 from tvtf.frontend.function.traced_program import resolve_capture
 from tvtf.ir.dialect import example_shape
@@ -125,7 +125,7 @@ class RankEvaluation(Instance):
         # Deferred calls other than those of Python can be made now, as all ranks are known.
         is_deferred = prim is waiting
         if is_deferred and not isinstance(deferred := calls[attrs["key"]], PythonCall):
-            prim = table["cond"] if deferred.function is one_of else getattr(deferred.function, "__self__", prim)
+            prim = table["cond"] if deferred.function is deferred_cond else getattr(deferred.function, "__self__", prim)
             if prim.name not in CONTROL:
                 return bare(deferred(inputs, RankEvaluation))
             operands, attrs = deferred.arguments(inputs, RankEvaluation)

@@ -203,8 +203,9 @@ def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -
     """
     if isinstance(value, str):
         return value
-    leaves = [_placeholder_for(leaf, tensors, summarize) for leaf in nest.flatten(value)]
-    return pprint.pformat(nest.pack_sequence_as(value, leaves) if nest.is_nested(value) else leaves[0])
+    placeholders = [_placeholder_for(leaf, tensors, summarize) for leaf in nest.flatten(value)]
+    described = nest.pack_sequence_as(value, placeholders) if nest.is_nested(value) else placeholders[0]
+    return pprint.pformat(described)
 
 
 def is_text(value: Any) -> bool:

@@ -102,8 +102,13 @@ class QueueBase:
         Raises:
           CancelledError: the queue is closed, or is closed while this call waits.
         """
+
+        def can_proceed() -> bool:
+            """Returns whether there is room for a row, or the wait is over because the queue is closed."""
+            return self._closed or self._capacity is None or len(self._rows) < self._capacity
+
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
+            self._changed.wait_for(can_proceed)
             if self._closed:
                 raise CancelledError(None, "QueueEnqueueV2", f"{type(self).__name__} '_0_{self._name}' is closed.")
             self._add(row)

@@ -69,12 +69,13 @@ def _decoded_types(
         raise ArgumentError("inputs is not a 3-Tensor")
     if len(lengths.shape) != 1:
         raise ArgumentError("sequence_length is not a vector")
-    components = [
-        component
-        for count in counts
-        for component in (TensorType((count, 2), int64), TensorType((count,), int64), TensorType((2,), int64))
-    ]
-    return (*components, TensorType((inputs.shape[1], len(counts)), inputs.dtype))
+    components = []
+    for count in counts:
+        indices, values, dense_shape = (count, 2), (count,), (2,)
+        components += [TensorType(shape, int64) for shape in (indices, values, dense_shape)]
+    batch_size = inputs.shape[1]
+    scores = TensorType((batch_size, len(counts)), inputs.dtype)
+    return (*components, scores)
 
 
 # -- the best class of each frame
@@ -99,13 +100,14 @@ def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, me
       the components of a sparse tensor of labels, and for each row the negative sum of the best logits.
     """
     rows = []
-    scores = np.zeros((inputs.shape[1], 1), inputs.dtype)
+    batch_size = inputs.shape[1]
+    scores = np.zeros((batch_size, 1), inputs.dtype)
     for i, length in enumerate(_checked_lengths(inputs, lengths, "CTCGreedyDecoder")):
-        logits = inputs[:length, i]
-        best = logits.argmax(-1).tolist()
+        logits = inputs[:length, i]  # of shape (frames, classes)
+        best_classes = logits.argmax(-1).tolist()
         best_logits = logits.max(-1, initial=-np.inf)
         scores[i] = -best_logits.sum() if length else 0
-        labels = [label for label, _ in groupby(best)] if merges else best
+        labels = [label for label, _ in groupby(best_classes)] if merges else best_classes
         rows.append([label for label in labels if label != blank])
     return (*_sparse_components(rows), scores)
 

@@ -87,9 +87,10 @@ def memory(mod: tvm.IRModule) -> Memory:
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
     allocated_sizes = [bytes_of(binding.var.ty) for binding in bindings if is_allocation(binding.value)]
     known_sizes = [size for size in allocated_sizes if size is not None]  # None: the size is known only at a call
+    argument_sizes = [bytes_of(param.ty) or 0 for param in main.params]
     attrs = dict(main.attrs)
     return Memory(
-        arguments=sum(bytes_of(param.ty) or 0 for param in main.params),
+        arguments=sum(argument_sizes),
         results=sum(known_sizes),
         arena=int(attrs.get(ARENA_SIZE, 0)),
         live=int(attrs.get(PEAK_LIVE_BYTES, 0)),

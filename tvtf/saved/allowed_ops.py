@@ -14,7 +14,7 @@ from typing import Any, Final
 from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import Primitive, table
 from tvtf.frontend.control_flow import map_scan_fold, vectorized_map
-from tvtf.frontend.control_flow.cond_while import one_of
+from tvtf.frontend.control_flow.cond_while import deferred_cond
 from tvtf.frontend.function.deferred_call import with_shape
 from tvtf.ops import operators
 from tvtf.ops.getitem import getitem
@@ -55,7 +55,7 @@ INTERNAL: Final[Mapping[str, Callable[..., Any]]] = {
     "!=": operators.differs,
     "filled_like": filled_like,
     "set_shape": with_shape,
-    "one_of": one_of,
+    "one_of": deferred_cond,
     "rows mapped": map_scan_fold.run_deferred_map,
     "rows mapped at once": vectorized_map.run_deferred_map,
 }

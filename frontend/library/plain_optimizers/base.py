@@ -502,9 +502,8 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     known_classes = _by_name()
     cls: Any = (custom_objects or {}).get(name) or known_classes.get(name.lower())
     if cls is None:
-        raise ValueError(
-            f"Unknown optimizer {name!r}: expected one of {sorted(optimizer_class.__name__ for optimizer_class in known_classes.values())}"
-        )
+        known_names = sorted(known.__name__ for known in known_classes.values())
+        raise ValueError(f"Unknown optimizer {name!r}: expected one of {known_names}")
     return cls.from_config(config["config"])
 
 

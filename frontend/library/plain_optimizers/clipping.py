@@ -52,13 +52,14 @@ def by_global_norm(grads: Sequence[Any], limit: float) -> list[Any]:
 
     If the norm is not finite, all results are NaN.
     """
-    first, *others = (grad.values if isinstance(grad, IndexedSlices) else grad for grad in grads)
-    total = squared_norm(first)
+    first, *others = [grad.values if isinstance(grad, IndexedSlices) else grad for grad in grads]
+    sum_of_squares = squared_norm(first)
     for grad in others:
-        total = bind.add(total, _as(squared_norm(grad), total))
-    norm = bind.sqrt(total)
+        sum_of_squares = bind.add(sum_of_squares, _as(squared_norm(grad), sum_of_squares))
+    norm = bind.sqrt(sum_of_squares)
     inverse = bind.minimum(number(1, norm) / norm, number(1 / limit, norm))
-    scale = number(limit, norm) * inverse + (norm - norm)  # inf - inf is NaN
+    nan_if_infinite = norm - norm  # inf - inf is NaN, other differences are 0
+    scale = number(limit, norm) * inverse + nan_if_infinite
 
     def scaled(values: Tensor) -> Tensor:
         return bind.multiply(values, _as(scale, values))  # type: ignore[no-any-return]
