@@ -140,8 +140,8 @@ def count_nonzero(
     Source: https://www.tensorflow.org/api_docs/python/tf/math/count_nonzero
     """
     x = convert_to_tensor(input)
-    zero = EagerTensor(np.array(b"", object) if x.dtype.name == "string" else np.zeros((), x.dtype.np))
-    is_nonzero = x if x.dtype is boolean else bind.not_equal(x, zero)
+    zero = np.array(b"", object) if x.dtype.name == "string" else np.zeros((), x.dtype.np)
+    is_nonzero = x if x.dtype is boolean else bind.not_equal(x, EagerTensor(zero))
     axes = canonical_axes(axis, x.ndim)
     total = bind.reduce_sum(bind.cast(is_nonzero, dtype=int64), axis=axes, keepdims=bool(keepdims))
     return bind.cast(total, dtype=as_dtype(dtype))

@@ -160,7 +160,8 @@ def approx_top_k(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/approx_top_k
     """
-    return (approx_max_k if is_max_k else approx_min_k)(input, k, reduction_dimension)
+    select = approx_max_k if is_max_k else approx_min_k
+    return select(input, k, reduction_dimension)
 
 
 @export("math.sobol_sample")
@@ -178,9 +179,10 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
     """
     from scipy.stats import qmc
 
-    count, skipped, dimensions = (
-        static_int(operand(value, int32, i), "dim") for i, value in enumerate((num_results, skip, dim))
-    )
+    # The numbers are the positions of the operands of TensorFlow's op, for its errors.
+    count = static_int(operand(num_results, int32, 0), "dim")
+    skipped = static_int(operand(skip, int32, 1), "dim")
+    dimensions = static_int(operand(dim, int32, 2), "dim")
     if dimensions < 1:
         raise ArgumentError("dim must be at least one")
     if count < 1 or skipped < 0:

@@ -65,13 +65,20 @@ def _size_mismatch(size: int | str, requested: int | str) -> str:
 
 
 def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Any, ...]]:
-    """Checks the number of elements at run time where the trace can't prove it."""
-    size, requested = size_of(x._type.shape), size_of(filled(x._type.shape, shape))
+    """Returns the run-time check of a reshape: both shapes have the same number of elements.
+
+    There is no check if the trace can prove it. A check is a tuple of the condition, the error's message, and the sizes
+    that fill the message's placeholders.
+    """
+    size = size_of(x._type.shape)
+    requested = size_of(filled(x._type.shape, shape))
     if same_dim(size, requested):
         return []
-    message = _size_mismatch(*(dim if isinstance(dim, int) else HOLE for dim in (size, requested)))
+    size_text, requested_text = [dim if isinstance(dim, int) else HOLE for dim in (size, requested)]
+    message = _size_mismatch(size_text, requested_text)
     sizes_in_message = [scalar_of(dim) for dim in (size, requested) if not isinstance(dim, int)]
-    return [(bind.equal(scalar_of(size), scalar_of(requested)), message, *sizes_in_message)]
+    is_equal = bind.equal(scalar_of(size), scalar_of(requested))
+    return [(is_equal, message, *sizes_in_message)]
 
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -119,8 +126,8 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     ),
     value=lambda x, *, shape: None if x.known is None or not is_static_shape(shape) else x.known.reshape(shape),
     samples=lambda: [
-        Sample((draw(0, a),), {"shape": b}, COMPILED)
-        for a, b in (((2, 3), (3, 2)), ((4,), (2, -1)), ((1,), ()), ((0, 3), (3, 0)))
+        Sample((draw(0, old_shape),), {"shape": new_shape}, COMPILED)
+        for old_shape, new_shape in (((2, 3), (3, 2)), ((4,), (2, -1)), ((1,), ()), ((0, 3), (3, 0)))
     ],
     public=("reshape",),
 )
@@ -237,8 +244,8 @@ def _known_broadcast(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
         "Expand", [inputs[0], emitter.shape(shape)], outputs
     ),
     samples=lambda: [
-        Sample((draw(0, a),), {"shape": b}, COMPILED)
-        for a, b in (((3,), (2, 3)), ((), (4,)), ((2, 1), (2, 5)), ((1, 3), (0, 3)))
+        Sample((draw(0, old_shape),), {"shape": new_shape}, COMPILED)
+        for old_shape, new_shape in (((3,), (2, 3)), ((), (4,)), ((2, 1), (2, 5)), ((1, 3), (0, 3)))
     ],
     public=("broadcast_to",),
 )
@@ -525,10 +532,15 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     if axis is None or not np.size(axis):
         x = _guard_against_ones(x)
     dims = x._type.shape
-    removed = _axes_of_size_one(dims) if axis is None else _axes_to_remove(dims, np.ravel(static_value(axis, "axis")))
+    if axis is None:
+        removed = _axes_of_size_one(dims)
+    else:
+        removed = _axes_to_remove(dims, np.ravel(static_value(axis, "axis")))
     if any(not same_dim(dims[i], 1) for i in removed):  # a dim unknown while tracing, which must be 1 at run time
-        x = bind.ensure_shape(x, shape=tuple(1 if i in removed else dim for i, dim in enumerate(dims)))
-    return bind.reshape(x, shape=tuple(dim for i, dim in enumerate(dims) if i not in removed))
+        shape_with_ones = tuple(1 if i in removed else dim for i, dim in enumerate(dims))
+        x = bind.ensure_shape(x, shape=shape_with_ones)
+    remaining_dims = tuple(dim for i, dim in enumerate(dims) if i not in removed)
+    return bind.reshape(x, shape=remaining_dims)
 
 
 def _guard_against_ones(x: Tensor) -> Tensor:

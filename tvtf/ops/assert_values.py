@@ -295,8 +295,12 @@ def assert_non_positive(x: Any, message: Any = None, summarize: int | None = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_non_positive
     """
-    # TensorFlow runs the two parts of its message together.
-    return _assert_sign(x, "<=", message, summarize, lambda name: ["".join(_condition("<=")(name))])
+
+    def joined_condition(tensor_name: str) -> list[str]:
+        """Returns the error's text in one part: TensorFlow leaves out the space between the two parts of this one."""
+        return ["".join(_condition("<=")(tensor_name))]
+
+    return _assert_sign(x, "<=", message, summarize, joined_condition)
 
 
 @export("debugging.assert_near")

@@ -337,8 +337,8 @@ def _range_size(start: Any, limit: Any, delta: Any, dtype: DType) -> Dim:
     if isinstance(start, (int, float)) and isinstance(limit, (int, float)):
         return _static_range_size(start, limit, delta, dtype)
     # Dims are integers, so the arithmetic of dims takes no floats.
-    first, last, step = (int(bound) if isinstance(bound, float) else bound for bound in (start, limit, delta))
-    distance = last - first if step > 0 else first - last
+    first, end, step = [int(value) if isinstance(value, float) else value for value in (start, limit, delta)]
+    distance = end - first if step > 0 else first - end
     return at_least_zero(ceil_div(distance, abs(step)))
 
 

@@ -32,8 +32,13 @@ def _vjp(cotangents: Any, outputs: Any, *inputs: Tensor, backward: Any, count: i
 def gradients_of(inputs: Sequence[Tensor], results: Iterable[Tensor], given: Iterable[tuple[int, bool]]) -> list[Any]:
     """Returns a list with the gradient of each input, from the flat results of a user's backward function.
 
-    ``given`` has a pair for each gradient that the function computed: the index of the input, and whether the gradient
-    is IndexedSlices. IndexedSlices are two results, values and indices. An input without a gradient gets None.
+    Args:
+      inputs: the inputs of the function whose gradient was computed.
+      results: the results of the backward function. A gradient that is IndexedSlices has two: values and indices.
+      given: a pair for each gradient among the results: the index of the input, and whether it is IndexedSlices.
+
+    Returns:
+      the gradients, None for an input that has none.
     """
     gradients: list[Any] = [None] * len(inputs)
     remaining = iter(results)

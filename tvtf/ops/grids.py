@@ -134,7 +134,9 @@ def _band_nodes(
         band = emitter.computed("Trilu", [band, emitter.const(np.array(upper))], upper=0)
     if lower >= 0:  # the upper triangle, from the lowest diagonal
         band = emitter.computed("Trilu", [band, emitter.const(np.array(-lower))], upper=1)
-    emitter.node("Identity", [emitter.cast(band, dtype) if supported_dtype is not dtype else band], outputs)
+    if supported_dtype is not dtype:
+        band = emitter.cast(band, dtype)
+    emitter.node("Identity", [band], outputs)
 
 
 @primitive(
@@ -301,8 +303,9 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
         return TensorShape(None)
     rank = max(first.rank, second.rank)
     # The shorter shape is padded with ones in front.
-    pairs = zip([1] * (rank - first.rank) + list(first), [1] * (rank - second.rank) + list(second))
-    return TensorShape([_broadcast_known(a, b, first, second) for a, b in pairs])
+    first_dims = [1] * (rank - first.rank) + list(first)
+    second_dims = [1] * (rank - second.rank) + list(second)
+    return TensorShape([_broadcast_known(a, b, first, second) for a, b in zip(first_dims, second_dims)])
 
 
 def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: TensorShape) -> int | None:

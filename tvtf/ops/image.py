@@ -131,8 +131,10 @@ def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
     factor = inputs[1]
     if not batched[1]:
         return bind.adjust_contrast(images, factor)
-    mean = reduce_mean(images, [-3, -2], keepdims=True)
-    return (images - mean) * bind.reshape(factor, shape=(size, *(1,) * (images.ndim - 1))) + mean
+    mean = reduce_mean(images, [-3, -2], keepdims=True)  # over height and width
+    distance = images - mean
+    item_dims = (1,) * (images.ndim - 1)  # the factor broadcasts to the dims of its item
+    return distance * bind.reshape(factor, shape=(size, *item_dims)) + mean
 
 
 @primitive(
@@ -179,7 +181,13 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_contrast
     """
     factor = operand(contrast_factor, float32, 1)
-    return _as_floats(images, lambda x: cast(bind.adjust_contrast(cast(x, float32), cast(factor, float32)), x.dtype))
+
+    def adjust(x: Tensor) -> Tensor:
+        """Adjusts images of any floating dtype in float32."""
+        adjusted = bind.adjust_contrast(cast(x, float32), cast(factor, float32))
+        return cast(adjusted, x.dtype)  # type: ignore[no-any-return]
+
+    return _as_floats(images, adjust)
 
 
 # -- colours

@@ -36,6 +36,13 @@ class _Cipher:
     """Simon on blocks of twice ``bits`` bits, with a key and a block size for each element of an array."""
 
     def __init__(self, bits: Words, keys: list[Words], rounds: int) -> None:
+        """Expands the key to a key for each round, by Simon's key schedule for keys of three words.
+
+        Args:
+          bits: half of the block size, for each element.
+          keys: the three words of the key, for each element.
+          rounds: the number of round keys, which are used in pairs.
+        """
         self.bits = bits
         self.mask = (np.uint64(1) << bits) - np.uint64(1)
         keys = [key & self.mask for key in keys]
@@ -82,8 +89,11 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
         first_invalid = np.argmax(indices > limit)
         message = f"max_index must be >= index, but {limit.flat[first_invalid]} < {indices.flat[first_invalid]}"
         raise ArgumentError(message)
-    if limit.size and limit.flat[0] < FEW and all((each == each.flat[0]).all() for each in (limit, *keys)):
-        return _of_one_key(indices, int(limit.flat[0]), [key.flat[0] for key in keys], rounds).astype(index.dtype)
+    is_short = limit.size and limit.flat[0] < FEW
+    # One limit and one key for all indices.
+    if is_short and all((words == words.flat[0]).all() for words in (limit, *keys)):
+        positions = _of_one_key(indices, int(limit.flat[0]), [key.flat[0] for key in keys], rounds)
+        return positions.astype(index.dtype)
     cipher = _Cipher(_half_block_bits(limit), list(keys), rounds)
     indices = cipher.encrypt(indices)
     is_outside = indices > limit
@@ -94,17 +104,21 @@ def _shuffled(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: 
 
 
 def _of_one_key(indices: Words, limit: int, keys: list[Any], rounds: int) -> Words:
-    """Computes the positions of indices in one short permutation, by a table of what the cipher does to each block."""
+    """Computes the positions of indices in one short permutation, by a table of all blocks and their encryptions.
+
+    A position above ``limit`` is encrypted again until it is in range.
+    """
     cipher = _Cipher(np.array([FEWEST_BITS], np.uint64), [np.array([key]) for key in keys], rounds)
-    table = cipher.encrypt(np.arange(1 << 2 * FEWEST_BITS, dtype=np.uint64)).tolist()
-    different, places = np.unique(indices, return_inverse=True)
+    all_blocks = np.arange(1 << 2 * FEWEST_BITS, dtype=np.uint64)
+    encrypted = cipher.encrypt(all_blocks).tolist()
+    distinct_indices, number_of_index = np.unique(indices, return_inverse=True)
     positions = []
-    for block in different.tolist():
-        position = table[block]
+    for index in distinct_indices.tolist():
+        position = encrypted[index]
         while position > limit:
-            position = table[position]
+            position = encrypted[position]
         positions.append(position)
-    return np.array(positions, np.uint64)[places].reshape(indices.shape)
+    return np.array(positions, np.uint64)[number_of_index].reshape(indices.shape)
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:

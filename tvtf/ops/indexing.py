@@ -364,8 +364,9 @@ def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
     """Applies TensorFlow's ``bad_indices_policy`` to ``indices``, index vectors into a tensor of the shape ``shape``.
 
-    Returns the index vectors and a mask of the valid ones. "IGNORE" replaces vectors out of range by zeros, which the
-    caller leaves out by the mask. By default the mask is None: the op itself checks that all vectors are in range.
+    Returns the index vectors and a bool mask of the valid ones. With the policy "IGNORE", vectors that are out of range
+    become zeros, and the caller uses the mask to ignore them. With other policies the mask is None, and the op itself
+    raises an error for vectors that are out of range.
     """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").for_op(op)

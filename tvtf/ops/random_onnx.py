@@ -183,9 +183,12 @@ def bits(
     """Emits ONNX nodes for ``stateless_random_bits``."""
     n = Nodes(emitter)
     # A Philox block of four 32-bit words has four 32-bit or two 64-bit elements.
-    words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
+    elements_per_block = LANES if dtype.size == 4 else 2
+    words = words_for(n, inputs, types, shape, elements_per_block)
     values = words if dtype.size == 4 else wide_words(n, words)
-    shaped(n, values if dtype is int64 else emitter.cast(values, dtype), shape, outputs)
+    if dtype is not int64:
+        values = emitter.cast(values, dtype)
+    shaped(n, values, shape, outputs)
 
 
 def integers(emitter: NodeEmitter, inputs: Words, outputs: Words, types: RuleTypes, *, shape: Sequence[Dim]) -> None:
@@ -222,9 +225,12 @@ def uniform(
     """Emits ONNX nodes for ``stateless_random_uniform``."""
     n = Nodes(emitter)
     # A Philox block has four words of 32 bits; a float64 needs two of them.
-    words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
+    numbers_per_block = 2 if dtype is float64 else LANES
+    words = words_for(n, inputs, types, shape, numbers_per_block)
     values = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS[dtype.name])
-    shaped(n, values if dtype in (float32, float64) else emitter.cast(values, dtype), shape, outputs)
+    if dtype not in (float32, float64):
+        values = emitter.cast(values, dtype)
+    shaped(n, values, shape, outputs)
 
 
 def unit(n: Nodes, words: str, mantissa_bits: int) -> str:
@@ -250,9 +256,10 @@ def normal(
     n = Nodes(emitter)
     compute_dtype = float64 if dtype is float64 else float32
     # A Philox block has four words of 32 bits; a float64 needs two of them.
-    words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
-    units = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
-    pairs = n("Reshape", units, n.vector(-1, 2))
+    numbers_per_block = 2 if dtype is float64 else LANES
+    words = words_for(n, inputs, types, shape, numbers_per_block)
+    uniform_numbers = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
+    pairs = n("Reshape", uniform_numbers, n.vector(-1, 2))
     values = box_muller(n, column(n, pairs, 0), column(n, pairs, 1), compute_dtype)
     if dtype is not compute_dtype:
         values = emitter.cast(values, dtype)

@@ -352,8 +352,8 @@ def is_computed(value: Any) -> bool:
 def size_argument(value: Any, name: str, of_any_dtype: bool = False) -> Dim:
     """Converts the argument ``name``, a number of elements, to a dim. The program may compute it.
 
-    For a value that isn't an integer, ``of_any_dtype`` selects the error, in which TensorFlow's ops differ: that of a
-    tensor of the wrong dtype, or else that of a value that is not an int.
+    TensorFlow's ops raise different errors for a value that isn't an integer. With ``of_any_dtype``, the error is that of a
+    tensor of the wrong dtype, otherwise that of a value that is not an int.
 
     Raises:
       TypeError: the value is not a number.

@@ -85,9 +85,11 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/weighted_cross_entropy_with_logits
     """
+    # The loss is (1 - y) * x + (1 + (pos_weight - 1) * y) * log(1 + exp(-x)) for labels y and logits x.
     y, x = _same_shaped(labels, logits)
     one = number(1, x)
-    weight = bind.add(one, bind.multiply(bind.subtract(operands(x, pos_weight)[1], one), y))
+    _, positive_weight = operands(x, pos_weight)
+    weight = bind.add(one, bind.multiply(bind.subtract(positive_weight, one), y))
     # log(1 + exp(-x)), so that nothing overflows
     log_one_plus_exp = bind.subtract(_softplus_of_minus_abs(x), _negative_part(x))
     return bind.add(bind.multiply(bind.subtract(one, y), x), bind.multiply(weight, log_one_plus_exp))

@@ -600,7 +600,7 @@ def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...
     tensor = convert_to_tensor(x)
     axes = np.ravel(static_value(axis, "axis")).tolist()
     rank = tensor.ndim
-    if len(axes) > 1:
+    if len(axes) > 1:  # the text is TensorFlow's
         raise InvalidArgumentError(None, op, f"axis does not support input tensors larger than 1 elements [Op:{op}]")
     if not axes and rank != 1:
         raise InvalidArgumentError(None, op, f"unique expects a 1D vector. [Op:{op}]")

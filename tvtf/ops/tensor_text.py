@@ -21,7 +21,12 @@ def tensor_text(array: np.ndarray, summarize: int) -> str:
     >>> tensor_text(np.arange(10), 2)
     '[0 1 ... 8 9]'
     """
-    edge_count = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
+    if not array.size:
+        edge_count = 0
+    elif summarize == -1:
+        edge_count = max(array.shape, default=1)
+    else:
+        edge_count = summarize
     return _elements(array, 0, edge_count)
 
 

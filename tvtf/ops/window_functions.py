@@ -100,7 +100,9 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/vorbis_window
     """
     length, float_dtype = _checked_arguments(window_length, dtype)
-    return _constant(np.sin(np.pi / 2 * np.sin(np.pi / max(length, 1) * (np.arange(length) + 0.5)) ** 2), float_dtype)
+    # The window is sin(pi / 2 * sin(angle)^2), for angles between 0 and pi.
+    angles = np.pi / max(length, 1) * (np.arange(length) + 0.5)
+    return _constant(np.sin(np.pi / 2 * np.sin(angles) ** 2), float_dtype)
 
 
 @export("signal.kaiser_window")

@@ -302,8 +302,10 @@ def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
     computed_dtype = "int64" if "int" in dtype else accumulator_dtype(dtype)
 
     def element(i: Any) -> Any:
-        first = tirx.const(start, computed_dtype) if isinstance(start, (int, float)) else start.astype(computed_dtype)
-        return (first + i.astype(computed_dtype) * tirx.const(delta, computed_dtype)).astype(dtype)
+        is_constant = isinstance(start, (int, float))
+        first = tirx.const(start, computed_dtype) if is_constant else start.astype(computed_dtype)
+        distance = i.astype(computed_dtype) * tirx.const(delta, computed_dtype)
+        return (first + distance).astype(dtype)
 
     return compute((size,), element, "range")
 
@@ -361,7 +363,8 @@ def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
             x_index.append(position if is_single_copy else tirx.floormod(position, extent))
         return x(*x_index)
 
-    return compute([long(extent) * long(count) for extent, count in zip(x.shape, multiples)], element, "tile")
+    extents = [long(extent) * long(count) for extent, count in zip(x.shape, multiples)]
+    return compute(extents, element, "tile")
 
 
 def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:

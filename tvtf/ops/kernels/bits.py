@@ -60,8 +60,10 @@ def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
     whole_dtype, part_dtype = _unsigned(part_bytes * count), _unsigned(part_bytes)
 
     def whole(*index: Any) -> Any:
+        """Shifts the bits of each part to their place in the wider element, and combines them by "or"."""
         parts = [_reinterpreted(x(*index, i), part_dtype).astype(whole_dtype) for i in range(count)]
         shifted = [part << tirx.const(8 * part_bytes * i, whole_dtype) for i, part in enumerate(parts)]
-        return _reinterpreted(reduce(lambda low, high: low | high, shifted), dtype)
+        joined_bits = reduce(lambda low, high: low | high, shifted)
+        return _reinterpreted(joined_bits, dtype)
 
     return te.compute(dims(x)[:-1], whole, name="bitcast")

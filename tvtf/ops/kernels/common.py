@@ -167,9 +167,9 @@ def padded(
         """Reads the element of ``x`` at an index of the result, or the constant outside of ``x``."""
         source = [index - low for index, low in zip(result_index, befores, strict=True)]
         conditions = [source[axis] >= 0 for axis, low in enumerate(befores) if low > 0]
-        conditions += [
-            source[axis] < x.shape[axis] for axis, high in enumerate(afters) if not isinstance(high, int) or high > 0
-        ]
+        for axis, high in enumerate(afters):
+            if not isinstance(high, int) or high > 0:
+                conditions.append(source[axis] < x.shape[axis])
         return tirx.if_then_else(tirx.all(*conditions), x(*source), outside) if conditions else x(*source)
 
     return compute(shape, element_at, "padded")

@@ -170,11 +170,15 @@ def _exp2_of_sum(small: ir.Expr, large: ir.Expr) -> ir.Expr:
 
 @binds_arguments
 def _exp2_of_bounded(n: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
-    """Computes 2 to the power of ``small + large``, which is the whole number ``n`` plus a fraction."""
+    """Computes 2 to the power of ``small + large``, which is the whole number ``n`` plus a fraction.
+
+    The names u, v, z, w and r are those of fdlibm's ``e_pow.c``: z + w is the fraction times ln 2 in two parts, of which w
+    has the digits that z lost by rounding.
+    """
     large_fraction = named(rounded(large - n))
     fraction_high = named(_high(small + large_fraction))
     fraction_low = small - rounded(fraction_high - large_fraction)
-    # Times ln 2.
+    # The fraction times ln 2, which has a high and a low part, too.
     u = named(fraction_high * like(LN2_HIGH, fraction_high))
     v = named(fraction_low * like(LN2, fraction_high) + fraction_high * like(LN2_LOW, fraction_high))
     z = named(u + v)

@@ -89,7 +89,8 @@ def dynamic_slice(
         extents[axis] = size
 
     def element(*index: Any) -> Any:
-        return x(*(i + start_of[axis] if axis in start_of else i for axis, i in enumerate(index)))
+        x_index = [i + start_of[axis] if axis in start_of else i for axis, i in enumerate(index)]
+        return x(*x_index)
 
     return compute(extents, element, "window")
 

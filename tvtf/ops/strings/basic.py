@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
-from tvtf.core.shape import TensorType, agree_shape, brackets
+from tvtf.core.shape import TensorType, agree_shape, brackets, is_static_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
@@ -162,12 +162,16 @@ def _substring(value: bytes, pos: int, length: int, index: int, unit: str) -> by
 
     A position outside of the string is an error, as in TensorFlow. ``index``, the string's position, is for the message.
     """
+    # The offset in bytes of each character or byte, and of the end.
     offsets = [*_character_offsets(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
     size = len(offsets) - 1
     start = pos + size if pos < 0 else pos
     if not 0 <= start <= size:
         raise ArgumentError(f"pos {pos} out of range for string {value!r} at index {index}")
-    return value[offsets[start] : offsets[min(size, start + length)]] if length > 0 else b""
+    if length <= 0:
+        return b""
+    end = min(size, start + length)
+    return value[offsets[start] : offsets[end]]
 
 
 @text_op(type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
@@ -209,21 +213,17 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
     Raises an error for an input of another dtype, or for shapes that differ.
     """
     # ``separator`` isn't needed here, but all rules of the op receive it
-    shape: Any = ()
-    for each in types:
-        require_dtype(each, (string,), "inputs")
-        if (
-            each.shape
-            and shape
-            and len(each.shape) == len(shape)
-            and all(isinstance(dim, int) for dim in (*each.shape, *shape))
-        ):
-            if each.shape != shape:  # unknown dims are not compared
-                shapes = [f"[{','.join(map(str, either))}]" for either in (shape, each.shape)]
-                raise ArgumentError(f"Input shapes do not match: {shapes[0]} vs. {shapes[1]}")
-        elif each.shape and shape and len(each.shape) != len(shape):
-            raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(each.shape)}")
-        shape = shape or each.shape
+    shape: Any = ()  # of the first input that isn't a scalar
+    for input_type in types:
+        require_dtype(input_type, (string,), "inputs")
+        input_shape = input_type.shape
+        if not shape:
+            shape = input_shape
+        elif input_shape and len(input_shape) != len(shape):
+            raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(input_shape)}")
+        elif input_shape and is_static_shape((*input_shape, *shape)) and input_shape != shape:
+            shape_text, input_text = [f"[{','.join(map(str, dims))}]" for dims in (shape, input_shape)]
+            raise ArgumentError(f"Input shapes do not match: {shape_text} vs. {input_text}")
     return TensorType(shape, string)
 
 
@@ -314,7 +314,10 @@ def reduce_join(
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/reduce_join
     """
     x = text(inputs)
-    axes = tuple(reversed(range(x.ndim))) if axis is None else tuple(dict.fromkeys(_ordered_axes(axis, x.ndim)))
+    if axis is None:
+        axes = tuple(reversed(range(x.ndim)))
+    else:
+        axes = tuple(dict.fromkeys(_ordered_axes(axis, x.ndim)))  # without duplicates, in their order
     return (x,), {"axes": axes, "keepdims": bool(keepdims), "separator": separator}
 
 

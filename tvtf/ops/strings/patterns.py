@@ -97,9 +97,15 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
     """
     if "\\" not in rewrite:
         return rewrite
-    return re.sub(
-        r"\\(.)", lambda escape: "\\" if escape[1] == "\\" else match[int(escape[1])] or "", rewrite, flags=re.DOTALL
-    )
+
+    def expanded(escape: re.Match[str]) -> str:
+        """Returns the text for a backslash and a character: a backslash, or the group of that number."""
+        character = escape[1]
+        if character == "\\":
+            return "\\"
+        return match[int(character)] or ""  # a group that took no part in the match is None
+
+    return re.sub(r"\\(.)", expanded, rewrite, flags=re.DOTALL)
 
 
 @functools.lru_cache(maxsize=256)

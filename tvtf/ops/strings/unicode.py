@@ -167,12 +167,16 @@ def _encoded_row(points: list[int], codec: str, errors: str, replacement: int) -
     Invalid code points raise an error if ``errors`` is "strict". They become ``replacement`` if it is "replace", and
     are dropped otherwise.
     """
-    valid = [point for point in points if 0 <= point <= LAST and point not in SURROGATES]
+
+    def is_valid(point: int) -> bool:
+        return 0 <= point <= LAST and point not in SURROGATES
+
+    valid = [point for point in points if is_valid(point)]
     if len(valid) != len(points):
         if errors == "strict":
             raise ArgumentError("Code point is out of range for Unicode, or a noncharacter.")
         if errors == "replace":
-            valid = [point if 0 <= point <= LAST and point not in SURROGATES else replacement for point in points]
+            valid = [point if is_valid(point) else replacement for point in points]
     return "".join(map(chr, valid)).encode(codec)
 
 
