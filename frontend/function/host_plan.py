@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import ir, relax, tirx
 
-from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
+from tvtf.core.argument_error import MISTAKES, ArgumentError, public_error_for
 from tvtf.core.primitive import Primitive, as_tuple, quietly
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor
@@ -157,7 +157,7 @@ class Plan:
                 # Nothing had effects, so that compiled code can begin again, and report the mistake by its own checks.
                 if self.is_pure and not step.is_on_host:
                     raise NeedsCompilation from None
-                raise instead(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None
+                raise public_error_for(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None
         return values
 
     def _is_nonblocking(self, step: Step) -> bool:

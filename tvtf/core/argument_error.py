@@ -110,7 +110,7 @@ LIBRARY_ROOTS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL",
 }
 
 
-def instead(
+def public_error_for(
     error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None = ValueError
 ) -> BaseException:
     """Returns the exception to raise instead of an internal error that an op's arguments caused.

@@ -25,7 +25,7 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from tvtf.core.allocation_check import require_room
-from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
+from tvtf.core.argument_error import MISTAKES, ArgumentError, public_error_for
 from tvtf.core.deferred_shape import NoRank
 from tvtf.core.shape import TensorType, is_static_shape, show_shape
 from tvtf.core.specialization import UnknownRank, Unspecialized, of_any_rank
@@ -136,7 +136,7 @@ class Primitive(Generic[P]):
             if result is NotImplemented and fallbacks:
                 result = _from_fallbacks(self, args, kwargs)
             if result is NotImplemented:
-                raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
+                raise public_error_for(error, self.tf_name, (*args, *kwargs.values())) from None
             return result
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
@@ -168,7 +168,7 @@ class Primitive(Generic[P]):
         except ArgumentError as error:
             raise error.for_op(self.tf_name) from None
         except MISTAKES as error:
-            raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
+            raise public_error_for(error, self.tf_name, (*inputs, *attrs.values()), None) from None
         if type(results) is bytes:  # of a string tensor: NumPy turns an object array without dims into its element
             return hooks.wrap(np.array(results, object), expected)
         if type(expected) is TensorType:
@@ -471,7 +471,7 @@ def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, 
             if result is not NotImplemented:
                 return result  # type: ignore[no-any-return]
             shown_args = args if op is None else args[1:]  # a method's first argument is its owner
-            raise instead(error, name, (*shown_args, *kwargs.values())) from None
+            raise public_error_for(error, name, (*shown_args, *kwargs.values())) from None
 
     return run
 

@@ -70,11 +70,11 @@ def may_be_same(a: Dim, b: Dim) -> bool:
 
 
 def agree_dim(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims are equal, or are compared when the program runs. While tracing, that check is made here.
+    """Returns whether two dims are equal, or will be checked to be equal when the program runs.
 
-    Dims of the function's arguments are assumed to be equal: the assumption sets a symbolic dim to the other dim, and the
-    compiled function checks it at each call. Dims that the program computes, and all dims in a branch, which may not be
-    taken, are compared where the program now stands.
+    While tracing, this function adds that check to the program. Dims of the function's arguments are assumed to be equal
+    in the whole trace, and each call of the compiled function checks this. Dims that the program computes are compared by
+    an op at the current position of the trace. So are all dims in a branch, because it may not be taken.
 
     >>> agree_dim(3, 3), agree_dim(3, 4)
     (True, False)
@@ -90,10 +90,10 @@ def agree_dim(a: Dim, b: Dim) -> bool:
 
 
 def assume_dim(a: Dim, b: Dim) -> bool:
-    """Returns whether two dims are equal or can be assumed to be equal for the whole trace, which is then assumed.
+    """Assumes that two dims are equal in the whole trace, if possible; returns whether they are equal or assumed to be.
 
-    Only dims of the function's arguments can, and not in a branch, which may not be taken: compiled code checks those at
-    each call.
+    An assumption is possible for dims of the function's arguments only, which each call of the compiled function checks. It
+    isn't possible in a branch, because the branch may not be taken.
     """
     if same_dim(a, b):
         return True
@@ -104,9 +104,9 @@ def assume_dim(a: Dim, b: Dim) -> bool:
 
 
 def claim_dim(dim: Dim, size: int, is_parameter: bool) -> bool:
-    """Returns whether a dim has a size that ``set_shape`` declares, or can be assumed to have it for the whole trace.
+    """Assumes that a dim has the ``size`` that ``set_shape`` declares, if possible; returns whether it has, or is assumed to.
 
-    A size that the program computes can be assumed only if it is a loop variable's: such a tensor ``is_parameter``.
+    A dim that the program computes can be assumed only if it belongs to a loop variable, which ``is_parameter`` says.
     """
     root = state.trace and state.trace.root
     if root is None or not root.computes(dim):
@@ -141,9 +141,9 @@ def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def keeps_shape(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Returns whether a tensor that a loop carries has the same shape before and after an iteration, or can be assumed to.
+    """Returns whether a loop variable has the same shape ``before`` and ``after`` an iteration, or is assumed to have.
 
-    A tensor whose rank is known before must have a known rank after the iteration.
+    A loop variable whose rank is known before must have a known rank after the iteration.
     """
     if isinstance(before, AnyShape):
         return True
@@ -387,18 +387,18 @@ class TensorShape:
             return other if self._dims is None else self
         if None not in self._dims:  # all dims are known already
             return self
-        return TensorShape(
-            [other_dim if own_dim is None else own_dim for own_dim, other_dim in zip(self._dims, other._dims)]
-        )
+        dims = [other_dim if own_dim is None else own_dim for own_dim, other_dim in zip(self._dims, other._dims)]
+        return TensorShape(dims)
 
     def is_subtype_of(self, other: Any) -> bool:
         """Returns whether every concrete shape that matches this shape matches ``other``, too."""
-        # Only a shape of unknown rank includes a shape of unknown rank, and it includes all shapes.
-        if not isinstance(other, TensorShape) or self._dims is None or other._dims is None:
-            return isinstance(other, TensorShape) and other._dims is None
-        return len(self) == len(other) and all(
-            other_dim is None or own_dim == other_dim for own_dim, other_dim in zip(self._dims, other._dims)
-        )
+        if not isinstance(other, TensorShape):
+            return False
+        if other._dims is None:  # a shape of unknown rank includes all shapes
+            return True
+        if self._dims is None or len(self) != len(other):
+            return False
+        return all(other_dim is None or own_dim == other_dim for own_dim, other_dim in zip(self._dims, other._dims))
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
         """Returns the most specific shape that includes this shape and all ``others``, or None for a non-shape among them.

@@ -65,17 +65,7 @@ class Level(IntEnum):
 
 
 class Specialization:
-    """What a trace knows of its calls' ranks and sizes, and the calls in it that are deferred until more is known.
-
-    Args:
-      level: what is known of a call; None for a trace that is no function's (an example, a TensorFlow 1 graph).
-      is_refinable: whether the function can be traced again with more known.
-      has_call_shapes: whether the arguments have the shapes of one call. Branches that this call never takes may be invalid.
-      python_ranks: the ranks that Python returns in this instance, by the key of its deferred call.
-      example: the index in ``RANKS`` of the example that a deferred call is traced for.
-      runs_eagerly: whether calls that need sizes may be deferred because they run op by op (a TensorFlow 1 graph).
-      assumes_scalars: whether elements of arrays whose rank nothing tells are scalars, which is checked when it runs.
-    """
+    """What a trace knows of its calls' ranks and sizes, and the calls in it that are deferred until more is known."""
 
     def __init__(
         self,
@@ -87,6 +77,17 @@ class Specialization:
         runs_eagerly: bool = False,
         assumes_scalars: bool = False,
     ) -> None:
+        """Stores what the trace may assume. Nothing is deferred yet.
+
+        Args:
+          level: what is known of a call; None for a trace that is no function's (an example, a TensorFlow 1 graph).
+          is_refinable: whether the function can be traced again with more known.
+          has_call_shapes: whether the arguments have the shapes of one call. Branches that this call never takes may be invalid.
+          python_ranks: the ranks that Python returns in this instance, by the key of its deferred call.
+          example: the index in ``RANKS`` of the example that a deferred call is traced for.
+          runs_eagerly: whether calls that need sizes may be deferred because they run op by op (a TensorFlow 1 graph).
+          assumes_scalars: whether elements of arrays whose rank nothing tells are scalars, which is checked when it runs.
+        """
         self.level = level
         self.is_refinable = is_refinable
         self.has_call_shapes = has_call_shapes

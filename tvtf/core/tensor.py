@@ -327,9 +327,9 @@ for _name in ("name", "graph", "op", "value_index"):
 def _merged_shape(static: TensorShape, claimed: TensorShape) -> TensorShape:
     """Merges the static shape with the shape that the user claims; raises ValueError if known dims differ."""
     if static.rank == claimed.rank:
-        for i, (a, b) in enumerate(zip(static, claimed)):
-            if None not in (a, b) and a != b:
-                text = f"Dimension {i} in both shapes must be equal, but are {a} and {b}."
+        for axis, (dim, claimed_dim) in enumerate(zip(static, claimed)):
+            if None not in (dim, claimed_dim) and dim != claimed_dim:
+                text = f"Dimension {axis} in both shapes must be equal, but are {dim} and {claimed_dim}."
                 raise ValueError(f"{text} Shapes are {brackets(static)} and {brackets(claimed)}.")
     return static.merge_with(claimed)
 
@@ -436,17 +436,21 @@ class SymbolicTensor(Tensor):
             return hooks.set_rank(self, as_shape(shape))
         merged = _merged_shape(self.shape, as_shape(shape))
         is_parameter = any(self is param for param in self._trace.all_params)
-        dims = [a if b is None or not claim_dim(a, b, is_parameter) else b for a, b in zip(self._type.shape, merged)]
+        dims = []
+        for dim, declared in zip(self._type.shape, merged):
+            is_claimed = declared is not None and claim_dim(dim, declared, is_parameter)
+            dims.append(declared if is_claimed else dim)
         self._type = TensorType(tuple(dims), self._type.dtype)
         if TensorShape(dims) != merged and self._can_be_checked(is_parameter, dims, merged):
-            stated = tuple(a if b is None else b for a, b in zip(dims, merged))
+            stated = tuple(dim if declared is None else declared for dim, declared in zip(dims, merged))
             self._trace.stand_for(self, hooks.ensure_shape(self.alias(), stated))
         self.claimed = None if TensorShape(self._type.shape) == merged else merged
 
     def _can_be_checked(self, is_parameter: bool, dims: Sequence[Any], declared: TensorShape) -> bool:
-        """Returns whether the program can check the declared sizes where it stands.
+        """Returns whether the declared sizes can be checked at the current position of the trace.
 
-        A loop's body states sizes that hold only in the end: TensorFlow trusts those that it calculates from others.
+        In the body of a loop or in a branch, parameters and sizes calculated from others are not checked, because the
+        declared sizes may hold only after the last iteration. TensorFlow trusts the user there.
         """
         if self._trace is not state.trace:
             return False
@@ -463,7 +467,7 @@ class SymbolicTensor(Tensor):
         raise OperatorNotAllowedInGraphError(MSG_BOOL)
 
     def __int__(self) -> int:
-        """Returns the tensor's value as an int if it is known while tracing, as one that is computed from static shapes.
+        """Returns the tensor's value as an int. The value must be known while tracing, for example from static shapes.
 
         Raises:
           TypeError: the value is not known while tracing.
@@ -689,7 +693,8 @@ def _check_texts(array: np.ndarray) -> None:
 def _from_python(value: Any, dtype: DType | None, make_array: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
     """Converts a Python number or text, or a nested list of them, to a NumPy array.
 
-    Without a ``dtype`` it is inferred from the types of the list's elements. ``make_array`` converts numbers to it.
+    If ``dtype`` is None, the dtype is inferred from the types of the elements. ``make_array(value, dtype)`` converts
+    numbers.
     """
     leaf_types = _leaf_types(value)
     if dtype is None and state.trace is not None and leaf_types.isdisjoint({str, bytes}) and _has_numpy_leaf(value):
@@ -786,7 +791,8 @@ def _leaf_type(value: Any) -> type:
 def _inferred_dtype(leaf_types: set[type], value: Any) -> DType:
     """Infers the dtype of a Python number or nested list from its first element, as TensorFlow does.
 
-    After a bool only bools may follow; ints become float32 where a float follows; NumPy's floats keep their dtype.
+    If the first element is a bool, all must be bools. If it is an int and any element is a float, the dtype is float32.
+    NumPy's floats keep their dtype.
     """
     if not leaf_types:  # an empty list
         return dtypes.float32

@@ -80,19 +80,15 @@ class TensorSpec(TypeSpec):
         if any(not isinstance(other, TensorSpec) or other.dtype is not self.dtype for other in others):
             return None
         name = self.name if all(other.name == self.name for other in others) else None
-        return TensorSpec(
-            self.shape.most_specific_common_supertype([other.shape for other in others]), self.dtype, name
-        )
+        common_shape = self.shape.most_specific_common_supertype([other.shape for other in others])
+        return TensorSpec(common_shape, self.dtype, name)
 
     def most_general(self, other: TensorSpec) -> TensorSpec | None:
         """Returns the spec with the dims that differ made unknown, or None where dtype or rank differ."""
         if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
             return None
-        return TensorSpec(
-            [own_dim if own_dim == other_dim else None for own_dim, other_dim in zip(self.shape, other.shape)],
-            self.dtype,
-            self.name,
-        )
+        dims = [own_dim if own_dim == other_dim else None for own_dim, other_dim in zip(self.shape, other.shape)]
+        return TensorSpec(dims, self.dtype, self.name)
 
     def trace_type(self) -> tuple[Any, ...]:
         """Returns what the trace of a function depends on: shape, dtype and names of dims, but not the argument's name."""
