@@ -198,7 +198,8 @@ def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/prefetch_to_device
     """
-    return lambda dataset: dataset.prefetch(-1 if buffer_size is None else buffer_size)  # type: ignore[attr-defined]
+    size = -1 if buffer_size is None else buffer_size  # -1: the dataset chooses the size
+    return lambda dataset: dataset.prefetch(size)  # type: ignore[attr-defined]
 
 
 @export("data.experimental.copy_to_device")

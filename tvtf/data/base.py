@@ -167,9 +167,9 @@ class Dataset(NumberedObject, abc.ABC):
             sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_BESIDE + length * FRAMES_PER_DATASET))
 
     def new_elements(self, position: int = 0) -> Iterator[Element]:
-        """Starts an iteration of the program's over elements: random ops of functions start again, as in TensorFlow.
+        """Starts an iteration over elements for the program, in which random ops of functions start again, as in TensorFlow.
 
-        ``position`` elements are skipped without being computed.
+        The first ``position`` elements are skipped without being computed.
         """
         self._allow_recursion()
         if self.may_draw() or returned_by() is not None:
@@ -273,6 +273,7 @@ class Joined(Iterator[Any]):
         self._current: Iterator[Any] | None = None
 
     def __next__(self) -> Any:
+        """Returns the next element of the current iterator; at its end, goes on with the next iterator."""
         while True:
             if self._current is None:
                 self._current = next(self._iterators)
@@ -333,10 +334,10 @@ Handles = Callable[[Any], Iterator[Any]]
 
 
 def started(handles: Handles) -> Handles:
-    """Has a generator `handles` run to its first ``yield``, which yields nothing, when it is called.
+    """Decorates a generator method `handles` so that a call runs it to its first ``yield``, which has no value.
 
-    Before that the generator starts to iterate its sources. TensorFlow, too, starts all of a pipeline when an iterator is
-    made: `shuffle` takes its seeds then, even if the iterator is never used. Keras makes such iterators.
+    The code before that ``yield`` starts to iterate the sources. TensorFlow also starts the whole pipeline when an iterator
+    is created: `shuffle` draws its seeds then, even if the iterator is never used. Keras creates such iterators.
     """
 
     @functools.wraps(handles)
@@ -411,7 +412,7 @@ class OwnedIterator(NumberedObject, Trackable):
         return {_STATE: np.array([self.position, *self._start], np.int64)}
 
     def _restore_from_tensors(self, tensors: Mapping[str, Any]) -> None:
-        """Restores a saved position and seeds. It skips handles up to the position without computing their elements."""
+        """Restores a saved position and seeds. The elements before the position are skipped without being computed."""
         self.position, *self._start = map(int, tensors[_STATE])
         # Each generator has stored three numbers: a pair of seeds and the number of pairs drawn from it.
         for index, generator in enumerate(self._generators):

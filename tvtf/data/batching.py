@@ -51,8 +51,11 @@ class Batch(Dataset):
                 None, "BatchDataset", "Batch size must be greater than zero. [Op:BatchDatasetV2]"
             )
         self.source, self.count, self.drop_remainder = source, count, drop_remainder
-        size = map_known_size(source.size, lambda n: n // count if drop_remainder else ceil_div(n, count))
-        super().__init__(self._spec(), size)
+
+        def batch_count(element_count: int) -> int:
+            return element_count // count if drop_remainder else ceil_div(element_count, count)
+
+        super().__init__(self._spec(), map_known_size(source.size, batch_count))
 
     def _spec(self) -> Any:
         # Only without a smaller last batch is the leading dim static.
@@ -77,13 +80,21 @@ class CyclingBatches(Dataset):
     def __init__(
         self, source: Dataset, counts: Sequence[int], drop_remainder: bool, row_counts: Collection[int]
     ) -> None:
-        """Batches rows of batches; ``row_counts`` are the known sizes of these batches' tensors, which should be one."""
+        """Groups rows into batches, and computes their element spec.
+
+        Args:
+          source: a dataset of the rows, which were in batches before.
+          counts: the sizes of the new batches, in turn.
+          drop_remainder: whether to leave out a last batch that is smaller.
+          row_counts: the static first dims of the old batches' tensors.
+        """
         if any(count < 1 for count in counts):
             raise ArgumentError("Batch size must be greater than zero.").for_op("RebatchDatasetV2")
         self.source, self.counts, self.drop_remainder = source, counts, drop_remainder
         # A smaller last batch or different sizes make the first dim unknown.
-        fills_batches = drop_remainder or (bool(row_counts) and all(n % counts[0] == 0 for n in row_counts))
-        static_size = counts[0] if fills_batches and len(set(counts)) == 1 else None
+        rows_fill_batches = bool(row_counts) and all(row_count % counts[0] == 0 for row_count in row_counts)
+        has_one_size = len(set(counts)) == 1
+        static_size = counts[0] if (drop_remainder or rows_fill_batches) and has_one_size else None
         super().__init__(leading(source.element_spec, static_size), UNKNOWN)
 
     @started
@@ -265,7 +276,9 @@ class Unbatch(Dataset):
             raise ValueError("Cannot unbatch an input with scalar components.")
         row_counts = {shape.as_list()[0] if shape.rank else None for shape in shapes}
         row_count = row_counts.pop() if len(row_counts) == 1 else None  # of each batch, if all agree
-        size = UNKNOWN if row_count is None else map_known_size(source.size, lambda n: n * row_count)
+        size = UNKNOWN
+        if row_count is not None:
+            size = map_known_size(source.size, lambda element_count: element_count * row_count)
         super().__init__(without_leading(source.element_spec), size)
 
     def handles(self) -> Iterator[Any]:

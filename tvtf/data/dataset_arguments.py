@@ -73,7 +73,7 @@ class NumberedObject:
         return EagerTensor(np.array(number_of(self), int64.np)), self._number_type()
 
     def _number_type(self) -> NumberType:
-        """Returns what a trace depends on of this argument. It is cached for as long as the element spec is the same."""
+        """Returns the properties of this argument on which a trace depends. They are cached until the element spec changes."""
         spec = self.element_spec
         cached_spec, number_type = self.__dict__.get("_cached_number_type", (None, None))
         if number_type is None or cached_spec is not spec:

@@ -98,7 +98,11 @@ class Shard(PassThrough):
                 f"Index must be between 0 and {count - 1} (currently index = {index}). [Op:ShardDataset]",
             )
         self.count, self.index = count, index
-        super().__init__(source, map_known_size(source.size, lambda n: len(range(index, n, count))))
+
+        def shard_size(element_count: int) -> int:
+            return len(range(index, element_count, count))
+
+        super().__init__(source, map_known_size(source.size, shard_size))
 
     def changes_nothing(self) -> bool:
         return self.count == 1
@@ -130,10 +134,10 @@ class Repeat(PassThrough):
             self.size = 0
 
     def _starts_once_more(self) -> bool:
-        """Returns whether a further iteration of the source begins after the last one, and takes seeds, as in TensorFlow.
+        """Returns whether TensorFlow starts one more iteration of the source after the last one, which draws seeds.
 
-        Where TensorFlow rewrites the graph, it leaves out datasets that change nothing, such as a single repetition, and
-        then fuses a shuffle with its repetition.
+        TensorFlow doesn't if it has rewritten the graph of the pipeline. Then datasets that change nothing, such as a single
+        repetition, are removed, and a shuffle is fused with its repetition.
         """
         if not (self.count > 0 and self.source.seed_generators):
             return False
@@ -291,6 +295,7 @@ class Rows(Iterator[Any]):
         self._iterators = iterators
 
     def __next__(self) -> tuple[Any, ...]:
+        """Returns the next element of each iterator as a tuple, or raises the first failure after advancing all."""
         row: list[Any] = []
         try:
             for iterator in self._iterators:
@@ -298,7 +303,7 @@ class Rows(Iterator[Any]):
         except Exception as failure:
             failures = [failure, *_failures(self._iterators[len(row) + 1 :])]
             if any(isinstance(each, StopIteration) for each in failures):
-                self._iterators = []
+                self._iterators = []  # at the end of one iterator, all end
             raise
         if not row:
             raise StopIteration

@@ -178,9 +178,9 @@ class DatasetFunction(Eager):
     def traced_spec(self, specs: tuple[Any, ...]) -> Any:
         """Returns the element spec of the datasets that the function returns for elements with these specs.
 
-        The spec comes from a trace, because the dataset for one element has sizes that those for others don't have. If
-        an outer function makes this dataset for each of its elements, the spec is cached, unless the function captures
-        objects.
+        The spec comes from a trace, because the dataset for one element may have sizes that the datasets for other
+        elements don't have. An outer function may create this dataset once for each of its elements. So the spec is
+        cached, unless the function captures objects.
 
         Returns:
           the spec, or None if the function can't be traced.
@@ -766,8 +766,8 @@ class Cache(Dataset):
     def _compute_and_store(self) -> Iterator[Any]:
         """Yields the source's elements. At the end, stores all of them in memory, and in the file if there is one.
 
-        Elements of a known number are stored in memory together with the last of them, but in a file only once the end is
-        asked for, as in TensorFlow.
+        If the number of elements is known, they are stored in memory before the last one is yielded. A file is written
+        only when the consumer requests an element after the last one, as in TensorFlow.
         """
         source = self.source.elements()
         seen = []

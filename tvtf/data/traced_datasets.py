@@ -39,6 +39,14 @@ class DeferredDataset(Dataset):
     def __init__(
         self, tensors: Sequence[Tensor], build: Callable[..., Dataset], examples: Sequence[Dataset], element_spec: Any
     ) -> None:
+        """Stores how to build the dataset in a run of the trace; its size is then known, too.
+
+        Args:
+          tensors: the symbolic tensors on which the dataset depends.
+          build: makes the dataset from the arrays of these tensors.
+          examples: datasets built from example values.
+          element_spec: the spec of the elements, which holds for any values of the tensors.
+        """
         super().__init__(element_spec, UNKNOWN)
         self.tensors = list(tensors)
         self.build = build

@@ -161,13 +161,17 @@ class DatasetSteps(Steps):
     may_lose_shapes = True
 
     def __init__(self, source: Any) -> None:
+        """Emits the start of an iteration over a dataset or iterator in the active trace."""
         self.spec = source.element_spec
         self.assigns = _assigns_variables(source)
         self._drawn = drawn_in_loop() if isinstance(source, Dataset) else None
         numbers, find = _lookup(source)
-        (self.number,) = traced(
-            lambda *values: _begin(find(*values)), numbers, [TensorSpec([], int64)], is_barrier=self.assigns
-        )
+
+        def begin(*values: Any) -> tuple[np.ndarray, ...]:
+            """Starts an iteration when the program runs, and returns its number."""
+            return _begin(find(*values))
+
+        (self.number,) = traced(begin, numbers, [TensorSpec([], int64)], is_barrier=self.assigns)
         self.position: Any = self._more()
 
     def _more(self) -> Tensor:
@@ -189,9 +193,9 @@ class DatasetSteps(Steps):
         self.position = self._more()
 
     def end(self) -> None:
-        """Ends the iteration, and has the random streams of the loop start again with its next run.
+        """Ends the iteration, and makes the random streams of the loop start again in the next run of the loop.
 
-        TensorFlow makes a loop over a dataset a reduction of it, whose functions start again with each reduction.
+        TensorFlow converts a loop over a dataset to ``Dataset.reduce``, whose functions start again in each call.
         """
         traced(_end, [self.number], [])
         for stream in self._drawn() if self._drawn is not None else ():
