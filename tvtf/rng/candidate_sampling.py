@@ -136,8 +136,14 @@ def _log_uniform_sampler(limit: int, weights: np.ndarray) -> Any:
     The probability of class ``i`` is ``log((i + 2) / (i + 1)) / log(limit + 1)``. ``weights`` are ignored.
     """
     scale = np.log1p(limit)
-    probabilities = np.log((np.arange(limit) + 2.0) / (np.arange(limit) + 1.0)) / scale
-    return lambda words: (int(np.exp(words.long_fraction() * scale)) - 1) % limit, probabilities.astype(np.float32)
+    classes = np.arange(limit)
+    probabilities = np.log((classes + 2.0) / (classes + 1.0)) / scale
+
+    def sample(words: Any) -> int:
+        """Draws a class by inverting the distribution function; ``words`` are those of the random generator."""
+        return (int(np.exp(words.long_fraction() * scale)) - 1) % limit
+
+    return sample, probabilities.astype(np.float32)
 
 
 def _fixed_unigram_sampler(limit: int, weights: np.ndarray) -> Any:
@@ -199,11 +205,10 @@ def _expected_counts(probabilities: np.ndarray, classes: Any, count: int, draws:
     a class is then the probability that the draws contain it, ``1 - (1 - p) ** draws``.
     """
     probability = probabilities[classes].astype(np.float32)
-    return (
-        probability * np.float32(count)
-        if draws == count
-        else (-np.expm1(draws * np.log1p(-probability))).astype(np.float32)
-    )
+    if draws == count:
+        return probability * np.float32(count)
+    # 1 - (1 - p)**draws, accurate for small probabilities, too
+    return (-np.expm1(draws * np.log1p(-probability))).astype(np.float32)
 
 
 def _sample_candidates(
@@ -504,8 +509,9 @@ def all_candidate_sampler(
         convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), message, classes
     )
     all_classes = public_names()["range"](num_sampled, dtype=int64)
-    shapes = (classes._type.shape, (num_sampled,))
-    return Candidates(all_classes, *(bind.broadcast_to(expected_count, shape=shape) for shape in shapes))
+    true_expected_count = bind.broadcast_to(expected_count, shape=classes._type.shape)
+    sampled_expected_count = bind.broadcast_to(expected_count, shape=(num_sampled,))
+    return Candidates(all_classes, true_expected_count, sampled_expected_count)
 
 
 # -- true classes among the drawn ones
@@ -528,15 +534,16 @@ def _find_accidental_hits(true_classes: np.ndarray, sampled: np.ndarray, count: 
       For each hit the index of the example, the position in ``sampled``, and a weight. Added to a logit, the weight
       removes the class from a softmax.
     """
-    position_of_class = {label: i for i, label in enumerate(sampled.tolist())}
-    hits = [
-        (i, position_of_class[label])
-        for i, row in enumerate(true_classes.tolist())
-        for label in row
-        if label in position_of_class
-    ]
-    result = np.array(hits, np.int64).reshape(-1, 2)
-    return result[:, 0].astype(np.int32), result[:, 1].copy(), np.full(len(hits), LOWEST_FLOAT, np.float32)
+    position_of_class = {label: position for position, label in enumerate(sampled.tolist())}
+    examples: list[int] = []
+    positions: list[int] = []
+    for example, labels in enumerate(true_classes.tolist()):
+        for label in labels:
+            if label in position_of_class:
+                examples.append(example)
+                positions.append(position_of_class[label])
+    weights = np.full(len(examples), LOWEST_FLOAT, np.float32)
+    return np.array(examples, np.int32), np.array(positions, np.int64), weights
 
 
 @host_primitive(

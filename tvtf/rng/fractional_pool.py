@@ -76,7 +76,9 @@ def _pseudorandom_window_sizes(size: int, count: int, state: np.ndarray) -> np.n
     smallest = size // count
     first, second = (int(word) for word in philox.words(state, 2))
     # 52 random bits as the mantissa of a float64 in [1, 2), as in TensorFlow's UniformDistribution<double>.
-    start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
+    exponent_of_one = 1023 << 52
+    float_bits = exponent_of_one | (first & 0xFFFFF) << 32 | second
+    start = float(np.array(float_bits, np.uint64).view(np.float64)) - 1.0
     # The largest start for which the first and the last window have at most ``smallest + 1`` elements.
     start *= min((smallest + 2) / ratio - 1, (size + 1 - smallest) / ratio - (count - 1))
     inner_borders = [math.ceil(ratio * (i + start)) for i in range(1, count)]

@@ -96,13 +96,17 @@ class Elements:
         """
         if self.index is None:
             return state
-        low, high, key = (
-            bind.cast(bind.stack_read(state, EagerTensor(np.array(part))), dtype=uint64) for part in range(3)
-        )
+
+        def word(position: int) -> Tensor:
+            return bind.cast(bind.stack_read(state, EagerTensor(np.array(position))), dtype=uint64)  # type: ignore[no-any-return]
+
+        low, high, key = word(0), word(1), word(2)
         index = bind.cast(self.index, dtype=uint64)
-        new_low = bind.add(low, bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64)))
+        offset = bind.multiply(index, bind.cast(scalar_of(blocks), dtype=uint64))
+        new_low = bind.add(low, offset)
         carry = bind.cast(bind.less(new_low, low), dtype=uint64)
-        return bind.cast(bind.stack(new_low, bind.add(high, carry), key, axis=0), dtype=state.dtype)  # type: ignore[no-any-return]
+        new_state = bind.stack(new_low, bind.add(high, carry), key, axis=0)
+        return bind.cast(new_state, dtype=state.dtype)  # type: ignore[no-any-return]
 
 
 def elements_of_maps() -> Elements:

@@ -159,9 +159,9 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
     if not tensor.ndim:
         return tensor
     # Each row but the last takes one random word, of which a Philox block has four.
-    return shuffled(
-        reserve_blocks(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 2) // 4), tensor
-    )
+    block_count = (tensor._type.shape[0] + 2) // 4
+    state = reserve_blocks(f"RandomShuffle:{tensor.dtype.name}", seed, block_count)
+    return shuffled(state, tensor)
 
 
 @export("random.categorical")

@@ -464,9 +464,9 @@ class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
         """
         fields = getattr(self, "_fields", ())
         elements = [(index, value) for index, (value, tracks) in enumerate(zip(self, is_tracked)) if tracks]
-        by_field = [(fields[index], value) for index, value in elements if fields]
-        by_index = [(str(index), value) for index, value in elements]
-        for name, value in by_field + by_index:
+        names_and_values = [(fields[index], value) for index, value in elements] if fields else []
+        names_and_values += [(str(index), value) for index, value in elements]
+        for name, value in names_and_values:
             if isinstance(value, Trackable):
                 self._track(value, name)
 

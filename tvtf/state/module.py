@@ -53,7 +53,8 @@ class name_scope:
             thread_state.state.name_scopes = thread_state.state.trace.graph.scope_of(self._name)
             return current_scope()
         is_absolute = not self._name or self._name.endswith("/")
-        names = (*(() if is_absolute else outer_scopes), self._name.rstrip("/"))
+        own_name = self._name.rstrip("/")
+        names = [own_name] if is_absolute else [*outer_scopes, own_name]
         thread_state.state.name_scopes = [name for name in names if name]
         return current_scope()
 

@@ -33,7 +33,10 @@ class StreamStates:
     """How far one user of random streams has come: an iteration over a dataset, or the program outside of iterations."""
 
     def __init__(self, whole: StreamStates | None = None) -> None:
-        """Creates states at their start, of a part of an iteration if ``whole`` has those of all of it."""
+        """Creates the initial states of random streams for one user, such as an iteration over a dataset.
+
+        For a part of an iteration, ``whole`` are the states of the whole iteration.
+        """
         self.whole = self if whole is None else whole
         self.returned_by: FunctionStreams | None = None
         """The function of elements whose result is iterated over, if these states are for that."""
@@ -138,8 +141,9 @@ def first_state(op_seed: int | None) -> np.ndarray:
         return random_state()
     key = DEFAULT_SEED if seed is None else seed % MAX_INT32
     counter = (op_seed or 0) % MAX_INT32
-    # TensorFlow's kernels take the seeds (0, 0) for no seed, so TensorFlow replaces them.
-    return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
+    if key == counter == 0:  # TensorFlow's kernels take the seeds (0, 0) for no seed, so TensorFlow replaces them
+        counter = MAX_INT32
+    return np.array([0, counter, key], np.uint64)
 
 
 # -- the functions whose ops draw random numbers
@@ -157,9 +161,11 @@ class FunctionStreams:
     """
 
     def __init__(self, seed: int | None, is_inner: bool = False) -> None:
-        """Creates the streams of a function that was made when the global seed was ``seed``.
+        """Creates the random streams of a function.
 
-        It ``is_inner`` if a function of elements made it.
+        Args:
+          seed: the global seed when the function was created.
+          is_inner: whether the function was created inside of a function of a dataset's elements.
         """
         self.global_seed, self.is_inner = seed, is_inner
         self.streams: dict[StreamKey, Stream] = {}
@@ -202,7 +208,13 @@ class RunningFunction:
     """A function while it is traced, or while it runs as Python: counts its ops, by which it finds their streams."""
 
     def __init__(self, function: FunctionStreams, trace: Any = None, states: StreamStates | None = None) -> None:
-        """Begins a trace; or a call that continues ``states``, in an enclosing ``trace`` if there is one."""
+        """Begins a trace of a function, or a call that runs the function as Python.
+
+        Args:
+          function: the random streams of the function.
+          trace: the enclosing trace of a call, or None.
+          states: the generator states that a call continues; None for a trace.
+        """
         self.function, self.trace, self.states = function, trace, states
         self._op_seeds: weakref.WeakKeyDictionary[Any, Iterator[int]] = weakref.WeakKeyDictionary()
         self._eager_op_seeds = itertools.count()
@@ -211,9 +223,9 @@ class RunningFunction:
         self._drawn: list[Stream] = []
 
     def next_op_seed(self) -> int:
-        """Returns the seed of the next op without one: its position among those of its graph.
+        """Returns the seed of the next op that has no seed of its own: the op's position among such ops of its graph.
 
-        As in TensorFlow, a branch or the body of a loop is a graph of its own.
+        As in TensorFlow, a branch or the body of a loop is a separate graph.
         """
         if thread.trace is None:
             return self.function.op_seed_at(next(self._eager_op_seeds))
@@ -388,7 +400,10 @@ def drawing() -> Drawer:
 
 @contextmanager
 def working_for(drawer: Drawer) -> Iterator[None]:
-    """Has this thread draw random numbers as another one, for which it works, drew them; see `drawing`."""
+    """Makes this thread draw random numbers for ``drawer`` in a ``with`` block; see `drawing`.
+
+    A thread of a pool works for another thread, and must continue that thread's random streams.
+    """
     user, seeds.thread.tried = drawer
     try:
         with drawn_by(user):
@@ -424,9 +439,15 @@ def trying() -> Iterator[None]:
 
 
 def hold(streams: Sequence[Stream], called: Any, graph: Hashable = None) -> None:
-    """Before a traced function is called, gives its streams the states for who calls it. The caller holds their lock.
+    """Sets the streams of a traced function to the states of its caller, before the function is called.
 
-    ``graph`` tells which of the function's graphs the call runs, of which each has states of its own.
+    The program, a running function and an iteration over a dataset each have their own states. The lock of the streams
+    must be held.
+
+    Args:
+      streams: the random streams of the function.
+      called: the function.
+      graph: which of TensorFlow's graphs of the function the call runs; each has its own states. None for the usual one.
     """
     user = _thread.drawing
     if user is None:
