@@ -153,8 +153,9 @@ def _encoded_type_spec(spec: TypeSpec) -> dict[str, Any]:
     Raises:
       NotEncodableError: the class is not registered.
     """
-    number = next((n for n, path in _BUILT_IN.items() if public_names().get(path) is type(spec)), None)
-    name = type(spec).__name__ if number else registered_name(type(spec))
+    spec_class = type(spec)
+    number = next((number for number, path in _BUILT_IN.items() if public_names().get(path) is spec_class), None)
+    name = spec_class.__name__ if number else registered_name(spec_class)
     if name is None:
         raise _not_encodable(spec)
     is_extension = hasattr(spec, "_tf_extension_type_fields")

@@ -396,8 +396,9 @@ def _handler_decorator(
     def decorate(handler: Target) -> Target:
         """Registers the handler for the types, with each op of the group."""
         if key in _elementwise:
+            registered_handler, _ = _elementwise[key]
             raise ValueError(
-                f"A {function_group} dispatch handler ({_elementwise[key][0]}) has already been registered for {type_text}."
+                f"A {function_group} dispatch handler ({registered_handler}) has already been registered for {type_text}."
             )
         _elementwise[key] = handler, [_register_handler(api, types, handler) for api in functions(paths)]
         return handler

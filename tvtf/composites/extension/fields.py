@@ -183,7 +183,7 @@ def _type_error(path: str, expected: str, value: Any) -> TypeError:
 def _convert_tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
     """Converts the value of a field that is annotated as a tensor to a tensor.
 
-    In a spec, the value must be a TensorSpec, which is returned unchanged. A default stays as it is until a value uses it.
+    In a spec, the value must be a TensorSpec, which is returned unchanged. A default is not converted until a value uses it.
     """
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and value.value_type is Tensor):

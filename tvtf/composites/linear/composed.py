@@ -39,7 +39,7 @@ def as_operator_list(
 
 
 def shared_hint(operators: list[Any], name: str, user_hint: hints.Hint, message: str) -> hints.Hint:
-    """Returns the hint ``name``, true if it is true for all operators; else the user's hint, or None.
+    """Returns the hint ``name``, true if it is true for all operators; otherwise the user's hint, or None.
 
     Raises:
       ValueError: the user's hint is False, but all operators have it.
@@ -99,7 +99,7 @@ class PartwiseOperator(OperatorOfOperators):
         return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
 
     def _hint_all(self, message: str, known: Mapping[str, tuple[hints.Hint, str]]) -> list[hints.Hint]:
-        """Infers the hints of a composed operator from hints that all its parts share; else the user's hints count.
+        """Infers the hints of a composed operator from hints that all its parts share; otherwise the user's hints count.
 
         ``known`` maps a hint's name to the user's hint and to an adjective for the error ``message``.
         """
@@ -170,7 +170,7 @@ class LinearOperatorComposition(OperatorOfOperators):
         return (*batch_of(self.operators), self.operators[0]._dims()[-2], self.operators[-1]._dims()[-1])
 
     def _linop_cholesky(self) -> LinearOperator:
-        """Returns the Cholesky factor; of a product L L^H with a lower triangular L it is L with scaled columns.
+        """Returns the Cholesky factor. For a product L L^H with a lower triangular L it is derived from L.
 
         A Cholesky factor has a positive diagonal. So each column of L is multiplied by the sign of its diagonal element.
         """

@@ -46,10 +46,10 @@ from tvtf.state.module import Module
 
 
 def of_any_rank(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method of an operator, so that a traced call which needs the rank of its tensors is deferred.
+    """Wraps a method of a linear operator so that a traced call is deferred if it needs the rank of the operator's tensors.
 
-    If the call can't be deferred, because a user's operator can't be made again from its tensors, for example, the whole
-    function is traced again for each rank.
+    Some calls can't be deferred, for example if a user's operator can't be created again from its tensors. The whole
+    function is then traced again for each rank.
     """
 
     @functools.wraps(method)

@@ -199,7 +199,7 @@ def _select_rows(part: RowPartition, rows: Sources) -> tuple[RowPartition, Sourc
         return part, None
     starts = gather(part.row_starts(), rows)
     lengths = gather(part.row_lengths(), rows)
-    value_indices = ranges(starts, starts + lengths)[1]
+    _, value_indices = ranges(starts, starts + lengths)
     return RowPartition(splits_of_lengths(lengths), part.uniform_dim, value_indices._type.shape[0]), value_indices
 
 

@@ -205,8 +205,9 @@ def bounding_shape(ragged: RaggedTensor) -> Tensor:
     while isinstance(values, RaggedTensor):
         sizes.append(_max_row_length(values))
         values = values.values
-    inner = shape_of(values, int64)[1:]
-    return bind.concat(bind.stack(*[cast(size, int64) for size in sizes], axis=0), inner, axis=0)  # type: ignore[no-any-return]
+    inner_shape = shape_of(values, int64)[1:]
+    outer_shape = bind.stack(*[cast(size, int64) for size in sizes], axis=0)
+    return bind.concat(outer_shape, inner_shape, axis=0)  # type: ignore[no-any-return]
 
 
 def _max_row_length(ragged: RaggedTensor) -> Tensor:
@@ -332,11 +333,10 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
     if row_splits.dtype not in (int32, int64):
         raise ValueError("splits must have dtype int32 or int64")
     lengths = row_splits[1:] - row_splits[:-1]
-    positions_in_rows = ranges(zeros_like(lengths), lengths)
-    return cast(
-        RaggedTensor(positions_in_rows[1], cast(positions_in_rows[0], row_splits.dtype)).value_rowids(),
-        as_dtype(out_type or row_splits.dtype),
-    )
+    # A ragged tensor with rows of these lengths: its values are their positions in the row.
+    splits, positions_in_rows = ranges(zeros_like(lengths), lengths)
+    rows = RaggedTensor(positions_in_rows, cast(splits, row_splits.dtype))
+    return cast(rows.value_rowids(), as_dtype(out_type or row_splits.dtype))
 
 
 @export("ragged.segment_ids_to_row_splits")
@@ -422,7 +422,7 @@ def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/map_flat_values
     """
-    ragged = [a for a in (*args, *kwargs.values()) if isinstance(a, RaggedTensor)]
+    ragged = [argument for argument in (*args, *kwargs.values()) if isinstance(argument, RaggedTensor)]
     if not ragged:
         return op(*args, **kwargs)
     check_same_rows(ragged)
@@ -430,8 +430,9 @@ def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
     def flat_values(value: Any) -> Any:
         return value.flat_values if isinstance(value, RaggedTensor) else value
 
-    result = op(*map(flat_values, args), **{keyword: flat_values(v) for keyword, v in kwargs.items()})
-    return ragged[0].with_flat_values(result)
+    flat_args = [flat_values(value) for value in args]
+    flat_kwargs = {keyword: flat_values(value) for keyword, value in kwargs.items()}
+    return ragged[0].with_flat_values(op(*flat_args, **flat_kwargs))
 
 
 def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:

@@ -46,7 +46,7 @@ def _cross(
 
     Args:
       *inputs: the flat values and the row splits of each feature in turn.
-      hashed: whether a cross is hashed into ``num_buckets`` with ``key``; else it is joined as text by ``separator``.
+      hashed: whether a cross is hashed into ``num_buckets`` with ``key``; otherwise it is joined as text by ``separator``.
       count: unused; the symbolic number of crosses.
 
     Returns:
@@ -95,7 +95,7 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTen
 
     Args:
       inputs: the features: a list of dense or ragged matrices of integers or strings.
-      hashed: whether a combination becomes an int64 hash; else it is text such as "a_X_b".
+      hashed: whether a combination becomes an int64 hash; otherwise it is text such as "a_X_b".
       num_buckets: hashes are less than this number; 0 for the largest int64.
       key: the key of the hash.
 

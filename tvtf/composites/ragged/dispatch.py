@@ -195,7 +195,7 @@ def reduction(name: str) -> Handler:
           function: the reduction of dense tensors.
           input_tensor: the ragged tensor.
           axis: an axis or a list of axes; None for all.
-          keepdims: whether reduced axes stay, with size 1.
+          keepdims: whether reduced axes are kept with size 1.
           kwargs: other arguments of the reduction.
         """
         rank = input_tensor.shape.rank or 0
@@ -245,7 +245,7 @@ def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) ->
         return function(value, axis, keepdims)
     if axis > 1:
         return value.with_values(_reduced(name, function, value.values, axis - 1, keepdims))
-    if axis:
+    if axis == 1:
         return _reduce_each_row(name, value, keepdims)
     result = _reduce_across_rows(name, value)
     return public_names()["expand_dims"](result, 0) if keepdims else result
@@ -268,7 +268,8 @@ def _reduce_across_rows(name: str, value: RaggedTensor) -> Any:
 def positions_in_rows(value: RaggedTensor) -> Tensor:
     """Returns the index of each value in its row."""
     lengths = value.row_lengths()
-    return ranges(zeros_like(lengths), lengths)[1]
+    _, offsets = ranges(zeros_like(lengths), lengths)
+    return offsets
 
 
 def _reduce_segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
@@ -311,13 +312,17 @@ def segment_reduction(reduction_name: str) -> Handler:
 
 
 def _data_and_ids(data: Any, ids: Any) -> tuple[Any, Tensor]:
-    """Takes off the ragged axes that data and segment ids share; the ids of what is left are a dense tensor."""
+    """Removes the leading ragged axes that data and segment ids share, after a check that their row splits are equal.
+
+    Returns the data and the ids without these axes. The ids are then a dense tensor.
+    """
     while isinstance(ids, RaggedTensor):
         if not isinstance(data, RaggedTensor):
             raise ValueError("If segment_ids is ragged, then data must be ragged")
-        splits = [cast(each.row_splits, int64) for each in (ids, data)]
+        splits_of_ids = cast(ids.row_splits, int64)
+        splits_of_data = cast(data.row_splits, int64)
         message = "segment_ids.shape must be a prefix of data.shape"
-        public_names()["debugging.assert_equal"](*splits, message=message)
+        public_names()["debugging.assert_equal"](splits_of_ids, splits_of_data, message=message)
         data, ids = data.values, ids.values
     return data, convert_to_tensor(ids)
 
@@ -330,11 +335,18 @@ def segment_mean(
     name: str | None = None,
     divisor: Handler = lambda sizes: sizes,
 ) -> Any:
-    """Computes ``tf.math.unsorted_segment_mean`` of ragged data: the sum by the ``divisor`` of the segments' sizes."""
+    """Computes ``tf.math.unsorted_segment_mean`` of ragged data.
+
+    The sum of each segment is divided by ``divisor(size)``, where the size is the number of its elements.
+    """
     data, ids = _data_and_ids(data, segment_ids)
     count = convert_to_tensor(num_segments)
-    ones = data.with_flat_values(ones_like(data.flat_values)) if isinstance(data, RaggedTensor) else ones_like(data)
-    total, sizes = (_reduce_segments("reduce_sum", each, ids, count) for each in (data, ones))
+    if isinstance(data, RaggedTensor):
+        ones: Any = data.with_flat_values(ones_like(data.flat_values))
+    else:
+        ones = ones_like(data)
+    total = _reduce_segments("reduce_sum", data, ids, count)
+    sizes = _reduce_segments("reduce_sum", ones, ids, count)
     if isinstance(total, RaggedTensor):
         return total.with_flat_values(total.flat_values / divisor(sizes.flat_values))
     return total / divisor(sizes)

@@ -100,7 +100,8 @@ def stack_all(values: list[Any], axis: int) -> Any:
       ValueError: the axis is out of bounds.
     """
     rank = max(map(_rank, values))
-    return with_splits_of(_stack(values, positive_axis(static_int(axis, "axis"), rank + 1), rank), values)
+    new_axis = positive_axis(static_int(axis, "axis"), rank + 1)
+    return with_splits_of(_stack(values, new_axis, rank), values)
 
 
 def _stack(values: list[Any], axis: int, rank: int) -> Any:

@@ -330,7 +330,8 @@ class RowPartition(CompositeTensor):
     def offsets_in_rows(self) -> Tensor:
         """Returns the index of each value in its row."""
         lengths = self.row_lengths()
-        return ranges(zeros_like(lengths), lengths)[1]
+        _, offsets = ranges(zeros_like(lengths), lengths)
+        return offsets
 
     def with_dtype(self, dtype: Any) -> RowPartition:
         """Returns a copy of the row partition with row splits of another dtype, int32 or int64."""

@@ -54,7 +54,7 @@ def _are_right_ragged(indices: Tensor) -> Tensor:
 
 
 def _check_right_ragged(array: np.ndarray) -> None:
-    """Checks that a sparse matrix has each row's values in the first columns without gaps; else raises TensorFlow's error.
+    """Raises TensorFlow's error unless a sparse matrix has each row's values in the first columns, without gaps.
 
     ``array`` has the (row, column) of each value in row-major order.
     """

@@ -102,9 +102,13 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = No
     separator = "" if sep is None else sep
     if not isinstance(separator, str):
         separator = bytes(convert_to_tensor(separator).numpy()).decode()
-    return _split_strings(
-        input, lambda x: bind.split_parts(x, sep=separator, maxsplit=int(maxsplit), count=unknown_dim())
-    )[0]
+
+    def parts_of(strings: Tensor) -> tuple[Tensor, ...]:
+        """Splits a vector of strings, and returns the parts and their row splits."""
+        return bind.split_parts(strings, sep=separator, maxsplit=int(maxsplit), count=unknown_dim())  # type: ignore[no-any-return]
+
+    (parts,) = _split_strings(input, parts_of)
+    return parts
 
 
 @export("strings.bytes_split")
@@ -117,7 +121,8 @@ def bytes_split(input: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/bytes_split
     """
-    return _split_strings(input, lambda x: bind.split_bytes(x, count=unknown_dim()))[0]
+    (characters,) = _split_strings(input, lambda strings: bind.split_bytes(strings, count=unknown_dim()))
+    return characters
 
 
 # -- characters
@@ -210,9 +215,10 @@ def unicode_split_with_offsets(
     """
     op = "UnicodeDecodeWithOffsets"
     points, offsets = _code_points(input, input_encoding, errors, replacement_char, False, op)
-    flat = points.flat_values if isinstance(points, RaggedTensor) else points
-    characters = _single_characters(flat, input_encoding)
-    return (points.with_flat_values(characters) if isinstance(points, RaggedTensor) else characters), offsets
+    if not isinstance(points, RaggedTensor):  # of a scalar
+        return _single_characters(points, input_encoding), offsets
+    characters = _single_characters(points.flat_values, input_encoding)
+    return points.with_flat_values(characters), offsets
 
 
 def _single_characters(points: Tensor, encoding: str) -> Tensor:

@@ -157,7 +157,7 @@ def _tiled_rows(x: Any, counts: Sequence[Dim]) -> Any:
     copy_count = scalar_of(count)
     starts = repeat(x.row_starts(), repeats=copy_count, axis=0)
     limits = repeat(x.row_limits(), repeats=copy_count, axis=0)
-    _splits, value_indices = ranges(starts, limits)
+    _, value_indices = ranges(starts, limits)
     splits = x.row_splits * cast(copy_count, x.row_splits.dtype)
     return RaggedTensor(ragged_gather(values, value_indices), splits)
 

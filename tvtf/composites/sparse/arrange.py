@@ -63,9 +63,13 @@ def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> Spars
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/transpose
     """
     sp = as_sparse(sp_input)
-    axes = list(reversed(range(rank_of(sp)))) if perm is None else [int(axis) for axis in static_value(perm, "perm")]
-    if len(axes) != rank_of(sp):
-        raise ValueError(f"Dimensions {len(axes)} and {rank_of(sp)} are not compatible")
+    rank = rank_of(sp)
+    if perm is None:
+        axes = list(reversed(range(rank)))
+    else:
+        axes = [int(axis) for axis in static_value(perm, "perm")]
+    if len(axes) != rank:
+        raise ValueError(f"Dimensions {len(axes)} and {rank} are not compatible")
     indices = bind.gather(sp.indices, vector(axes), axis=1, batch_dims=0)
     dense_shape = bind.gather(sp.dense_shape, vector(axes), axis=0, batch_dims=0)
     permuted = of_shape(SparseTensor(indices, sp.values, dense_shape), [sp.shape[axis] for axis in axes])

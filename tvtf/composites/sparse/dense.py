@@ -232,9 +232,9 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str 
     positions = bind.range(size=dim_min(rows, columns), start=0, delta=1, dtype=int64)
     one = EagerTensor(np.ones((), as_dtype(dtype).np))
     values = bind.broadcast_to(one, shape=positions._type.shape)
-    return SparseTensor(
-        bind.stack(positions, positions, axis=1), values, bind.stack(*map(scalar_of, (rows, columns)), axis=0)
-    )
+    indices = bind.stack(positions, positions, axis=1)  # row and column
+    dense_shape = bind.stack(scalar_of(rows), scalar_of(columns), axis=0)
+    return SparseTensor(indices, values, dense_shape)
 
 
 def _eye_size(value: Any, name: str) -> Dim:

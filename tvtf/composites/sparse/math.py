@@ -321,8 +321,10 @@ def _product_vjp(
 ) -> tuple[Any, ...]:
     """Returns the cotangents of a sparse-dense product's indices (None), values and ``b`` from that of the result."""
     # The gradient of an element at (i, k) is the inner product of the cotangent's row i and the conjugate of b's row k.
-    factors = [gather_densely(x, indices[:, i]) for i, x in enumerate((cotangent, _conjugate(b)))]
-    values_gradient = bind.reduce_sum(bind.multiply(*factors), axis=(1,), keepdims=False)
+    conjugate_b = _conjugate(b)
+    cotangent_rows = gather_densely(cotangent, indices[:, 0])
+    b_rows = gather_densely(conjugate_b, indices[:, 1])
+    values_gradient = bind.reduce_sum(bind.multiply(cotangent_rows, b_rows), axis=(1,), keepdims=False)
     b_gradient = bind.sparse_matmul(_swap_columns(indices), _conjugate(values), cotangent, rows=b._type.shape[0])
     return None, values_gradient, b_gradient
 

@@ -88,7 +88,7 @@ def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combin
     Args:
       sp: the sparse tensor.
       axis: the axes to reduce, None for all.
-      keepdims: whether reduced axes stay, with size 1.
+      keepdims: whether reduced axes are kept with size 1.
       is_sparse: whether the result is sparse.
       combine: a function of values, segment ids and the number of segments: computes the sum or maximum of the elements
         that have the same index in the remaining axes.

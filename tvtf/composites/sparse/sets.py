@@ -174,7 +174,7 @@ def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = Tr
 
     Args:
       a, b: tensors or SparseTensors of integers or strings, of the same shape except for the last axis.
-      aminusb: whether to return ``a`` minus ``b``; else ``b`` minus ``a``.
+      aminusb: whether to return ``a`` minus ``b``; otherwise ``b`` minus ``a``.
       validate_indices: ignored.
 
     Raises:
