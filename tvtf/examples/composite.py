@@ -91,11 +91,15 @@ def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
             rows = _split_rows(rows, partition, columns, feature)
         return rows
     # Feature lists of a batch have rows of features inside the rows of examples.
-    batch_splits = rows.row_splits if rows.ragged_rank > 1 else None
-    rows = rows if batch_splits is None else rows.values
+    has_feature_lists = rows.ragged_rank > 1
+    batch_splits = None
+    if has_feature_lists:
+        batch_splits, rows = rows.row_splits, rows.values
     for partition in reversed(feature.partitions):
-        rows = _split_batch(rows, partition, columns, feature, batch_splits is not None)
-    return rows if batch_splits is None else RaggedTensor.from_row_splits(rows, batch_splits, validate=feature.validate)
+        rows = _split_batch(rows, partition, columns, feature, has_feature_lists)
+    if not has_feature_lists:
+        return rows
+    return RaggedTensor.from_row_splits(rows, batch_splits, validate=feature.validate)
 
 
 def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:

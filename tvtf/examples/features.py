@@ -258,20 +258,18 @@ def _columns(key: str, feature: Any, in_feature_lists: bool) -> list[Column]:
     if isinstance(feature, SparseFeature):
         return _sparse_columns(key, feature)
     if isinstance(feature, RaggedFeature):
-        keys = [partition.key for partition in feature.partitions if not isinstance(partition, UniformRowLength)]
-        values = Column(feature.value_key or key, "ragged", feature.dtype, splits=feature.row_splits_dtype)
-        return [
-            values,
-            *(Column(partition_key, "ragged", int64, splits=feature.row_splits_dtype) for partition_key in keys),
-        ]
+        splits_dtype = feature.row_splits_dtype
+        columns = [Column(feature.value_key or key, "ragged", feature.dtype, splits=splits_dtype)]
+        for partition in feature.partitions:
+            if not isinstance(partition, UniformRowLength):  # which needs no column
+                columns.append(Column(partition.key, "ragged", int64, splits=splits_dtype))
+        return columns
     _require_attribute(feature.dtype, "type", key, feature)
     if feature.shape is None:
         raise ValueError(f"Missing shape for feature {key}. Received feature={feature}.")
-    return [
-        _sequence_column(key, feature, in_feature_lists)
-        if isinstance(feature, FixedLenSequenceFeature)
-        else _fixed_column(key, feature)
-    ]
+    if isinstance(feature, FixedLenSequenceFeature):
+        return [_sequence_column(key, feature, in_feature_lists)]
+    return [_fixed_column(key, feature)]
 
 
 def _require_attribute(value: Any, attribute: str, key: str, feature: Any) -> None:
@@ -311,8 +309,11 @@ def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
     if feature.default_value is None:
         return Column(key, "dense", value_dtype, dims)
     default = _eager_default(feature.default_value, value_dtype).eager_array()
-    values = default.reshape(dims) if default.size == shape.num_elements() else np.broadcast_to(default, dims).copy()
-    return Column(key, "dense", value_dtype, dims, True, default=EagerTensor(values))
+    if default.size == shape.num_elements():
+        values = default.reshape(dims)
+    else:
+        values = np.broadcast_to(default, dims).copy()
+    return Column(key, "dense", value_dtype, dims, missing=True, default=EagerTensor(values))
 
 
 def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_lists: bool) -> Column:

@@ -70,7 +70,7 @@ def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]
 def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """Removes the batch dim from the arrays of a column of a ``kind`` that was parsed as a batch of one example."""
     if kind == "ragged":
-        return arrays[:-1]  # without the outer row splits, which tell the rows of each example
+        return arrays[:-1]  # without the outer row splits, which partition the rows by example
     if kind == "sparse":
         indices, values, shape = arrays
         return [indices[:, 1:], values, shape[1:]]

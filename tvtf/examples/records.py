@@ -328,10 +328,12 @@ def _serialized_rows(indices: np.ndarray, values: np.ndarray, shape: np.ndarray)
     """
     from tvtf.ops.strings.tensor_proto import written
 
-    serialized = np.empty((int(shape[0]), 3), object)
-    for row in range(len(serialized)):
-        in_row = indices[:, 0] == row
-        serialized[row] = [written(np.ascontiguousarray(a)) for a in (indices[in_row, 1:], values[in_row], shape[1:])]
+    row_count = int(shape[0])
+    serialized = np.empty((row_count, 3), object)
+    for row in range(row_count):
+        is_in_row = indices[:, 0] == row
+        parts = (indices[is_in_row, 1:], values[is_in_row], shape[1:])
+        serialized[row] = [written(np.ascontiguousarray(part)) for part in parts]
     return serialized
 
 

@@ -41,11 +41,13 @@ def kind_of(data: bytes) -> str:
     >>> kind_of(PNG), kind_of(b"GIF89a"), kind_of(b"?")
     ('png', 'gif', '')
     """
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
     signatures = {PNG: "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"BM": "bmp"}
-    format_name = next(
-        (image_format for signature, image_format in signatures.items() if data.startswith(signature)), ""
-    )
-    return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else format_name
+    for signature, format_name in signatures.items():
+        if data.startswith(signature):
+            return format_name
+    return ""
 
 
 # -- BMP

@@ -40,8 +40,8 @@ def extract_glimpse(
       input: float32 images, shape (batch, height, width, channels).
       size: the window's height and width.
       offsets: float32 of shape (batch, 2), y and x: the window's position. With ``normalized`` and ``centered`` it is that
-        of the window's middle, from -1 to 1; else that of its first pixel: with ``normalized`` as a fraction of the image,
-        with ``centered`` relative to the image's middle.
+        of the window's middle, from -1 to 1. Otherwise it is that of the window's first pixel: with ``normalized`` as a
+        fraction of the image, with ``centered`` relative to the image's middle.
       noise: ``"uniform"`` (between the image's least and greatest value), ``"gaussian"`` (like each channel) or ``"zero"``.
 
     Raises:

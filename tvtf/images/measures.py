@@ -135,7 +135,10 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
     x, y, largest = _as_float_images(convert_to_tensor(a), convert_to_tensor(b), max_val)
     error = reduce_mean(squared_difference(x, y), [-3, -2, -1])
     _comparable_images(x, y)
-    return number(20 / np.log(10), largest) * bind.log(largest) - number(10 / np.log(10), error) * bind.log(error)
+    # 10 * log10(largest**2 / error), by natural logarithms
+    signal_in_decibels = number(20 / np.log(10), largest) * bind.log(largest)
+    noise_in_decibels = number(10 / np.log(10), error) * bind.log(error)
+    return signal_in_decibels - noise_in_decibels
 
 
 def _gaussian(size: int, sigma: float) -> np.ndarray:

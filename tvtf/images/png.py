@@ -182,7 +182,7 @@ def _parse_palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
 def encode_png(image: np.ndarray, compression: int) -> bytes:
     """Encodes an array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
     height, width, channels = image.shape
-    colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    colour_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]  # PNG's numbers for grey, grey and opacity, RGB, RGB and opacity
     bit_depth = 8 * image.dtype.itemsize
     header = struct.pack(">IIBBBBB", width, height, bit_depth, colour_type, 0, 0, 0)
     big_endian = image.astype(">u2") if image.dtype == np.uint16 else image

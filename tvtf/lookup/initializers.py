@@ -64,11 +64,11 @@ class KeyValueTensorInitializer(Initializer):
         keys = self._keys.eager_array()
         values = self._values.eager_array()
         if keys.shape != values.shape:
-            shapes = [f"[{','.join(map(str, array.shape))}]" for array in (keys, values)]
+            key_shape, value_shape = [f"[{','.join(map(str, array.shape))}]" for array in (keys, values)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableImportV2",
-                f"Expected shape {shapes[0]} for value, got {shapes[1]} [Op:LookupTableImportV2] name: ",
+                f"Expected shape {key_shape} for value, got {value_shape} [Op:LookupTableImportV2] name: ",
             )
         return keys, values
 

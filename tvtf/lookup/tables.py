@@ -82,7 +82,8 @@ class _Table(AutoTrackable):
             return (self._find(key_array, defaults, len(value_shape)),)
 
         result_type = TensorType((*keys._dims, *value_shape), self._value_dtype)
-        return self._call_on_arrays(find, [keys, default], [result_type])[0]
+        (found,) = self._call_on_arrays(find, [keys, default], [result_type])
+        return found
 
     def _find(self, keys: np.ndarray, defaults: np.ndarray, value_rank: int) -> np.ndarray:
         """Looks up an array of keys; a subclass may check the keys first. See `_Entries.find`."""
@@ -235,7 +236,8 @@ class StaticHashTable(_Table):
         # The table never changes after its creation, so the trace can hold its contents.
         table_keys, table_values = self._entries.arrays(self._key_dtype, self._value_dtype, ())
         read = TableRead(table_keys, table_values, default.eager_array())
-        return host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])[0]
+        (found,) = host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])
+        return found
 
     def fill(self, initializer: Initializer) -> None:
         """Adds the keys and values of an initializer to the table.
@@ -329,11 +331,11 @@ class MutableHashTable(_Table):
         new_values = self._converted("values", values, self._value_dtype)
         expected = [*new_keys.shape, *self._default_value.shape]
         if not new_values.shape.is_compatible_with(expected):
-            shapes = [f"[{','.join(map(str, shape))}]" for shape in (expected, new_values.shape)]
+            expected_text, actual_text = [f"[{','.join(map(str, shape))}]" for shape in (expected, new_values.shape)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableInsertV2",
-                f"Expected shape {shapes[0]} for value, got {shapes[1]} [Op:LookupTableInsertV2] name: ",
+                f"Expected shape {expected_text} for value, got {actual_text} [Op:LookupTableInsertV2] name: ",
             )
         self._run_change(self._insert, new_keys, new_values)
 
