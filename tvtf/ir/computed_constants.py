@@ -245,7 +245,7 @@ class ComputedConstants:
         return next(size for size, carrier_dim in zip(sizes, _dims(carrier.ty)) if dim.same_as(carrier_dim))
 
     def _of_outer(self, dim: Any) -> ComputedConstants | None:
-        """Returns the constants of the enclosing trace if it, or a trace around it, has a symbolic dim, or None."""
+        """Returns the constants of the innermost enclosing trace that has a symbolic dim, or None if there is none."""
         trace = self.trace.parent or self.trace.caller
         if trace is None:
             return None
@@ -277,10 +277,10 @@ def _dims(ty: Any) -> list[Any]:
 
 
 def _is_small(ty: Any) -> bool:
-    """Returns whether the static dims of each tensor of a Relax type make at most ``MAX_ELEMENTS`` elements.
+    """Returns whether each tensor of a Relax type has at most ``MAX_ELEMENTS`` elements, as far as static dims show it.
 
-    Only small tensors, such as shapes and axes, are computed while tracing. Symbolic dims say nothing of the size and don't
-    count. A type of unknown rank isn't small.
+    Only small tensors, such as shapes and axes, are computed while tracing. Symbolic dims are ignored. A type of unknown
+    rank isn't small.
     """
     for tensor_type in _tensors(ty):
         if not _has_rank(tensor_type):

@@ -191,9 +191,11 @@ def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: 
     """
     dims: list[Any] = []
     graphs: list[Any] = []
+    # Encoding the attributes fills `dims` and `graphs`.
     encoded = {name: _encode(value, dims, graphs) for name, value in attrs.items()}
     operands = graphs + args + ([relax.ShapeExpr(dims)] if dims else [])
-    return relax.Call(relax_op(prim), operands, attrs=ir.make_node("ir.DictAttrs", **encoded), span=span, ret_ty=ret_ty)
+    attributes_node = ir.make_node("ir.DictAttrs", **encoded)
+    return relax.Call(relax_op(prim), operands, attrs=attributes_node, span=span, ret_ty=ret_ty)
 
 
 def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:

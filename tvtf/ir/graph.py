@@ -259,7 +259,7 @@ class Graph:
         """Returns the trace as a closed Relax function.
 
         Args:
-          bindings_and_result: bindings to append to the trace's, and at last the expression that the function returns.
+          bindings_and_result: bindings to append to the trace's, followed by the expression that the function returns.
         """
         *bindings, value = bindings_and_result
         body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)

@@ -152,10 +152,13 @@ def _attribute(value: Any) -> str:
     """
     if isinstance(value, dtypes.DType):
         return short_dtype(value.name)
-    if isinstance(value, (tuple, list)) or hasattr(value, "__iter__") and not isinstance(value, (str, bytes, ir.Expr)):
+    if isinstance(value, str):
+        return cut(repr(str(value)))
+    is_iterable = hasattr(value, "__iter__") and not isinstance(value, (bytes, ir.Expr))
+    if isinstance(value, (tuple, list)) or is_iterable:
         parts = [_attribute(item) for item in value]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-    return cut(repr(str(value))) if isinstance(value, str) else _compact_text(value)
+    return _compact_text(value)
 
 
 def _compact_text(expr: Any) -> str:

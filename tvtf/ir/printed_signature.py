@@ -64,7 +64,9 @@ def unique(name: str, used: set[str]) -> str:
     >>> unique("x", taken), unique("x", taken), unique("y", taken)
     ('x_1', 'x_2', 'y')
     """
-    numbered = (f"{name}_{i}" for i in count(1))
-    unique_name = name if name not in used else next(n for n in numbered if n not in used)
+    unique_name = name
+    numbers = count(1)
+    while unique_name in used:
+        unique_name = f"{name}_{next(numbers)}"
     used.add(unique_name)
     return unique_name

@@ -115,9 +115,10 @@ class TracedInputs(TracedOperations):
         return inner
 
     def note_static_use(self, var: Any) -> None:
-        """Records in a TensorFlow 1 graph that the value of ``var``, known while tracing, is used: it can't be fed anymore.
+        """Records that the graph was built with the value of ``var``, which is known while tracing.
 
-        In a trace inside the graph, the captured tensors from which the value is computed are recorded, too.
+        In a TensorFlow 1 graph, a run can't feed another value for such a tensor. In a trace inside of the graph, the captured
+        tensors from which the value is computed are recorded, too.
         """
         if self.static_uses is None:
             return

@@ -88,7 +88,8 @@ class TracedOperations:
         name = self.name_of(tensor).removesuffix(":0")
         called = self.results_of_calls.get(tensor._var)
         if called is not None:
-            return Operation.of(name, called[0], self, called[1], [tensor])
+            kind, arguments = called
+            return Operation.of(name, kind, self, arguments, [tensor])
         value = values.get(tensor._var)
         if isinstance(value, relax.TupleGetItem):  # one of several results
             value = values.get(value.tuple_value)

@@ -13,8 +13,8 @@ from tvtf.ir.dialect import bindings_of
 def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
     """Returns a Relax function's results and its bindings, for printing.
 
-    If the function returns a tuple, the results are the tuple's items, and the binding of the tuple is left out. But a
-    tuple that other bindings use, too, is the only result, and its binding is returned.
+    If the function returns a tuple, the results are the tuple's items, and the binding of the tuple is left out. If other
+    bindings use the tuple, too, the tuple itself is the only result, and its binding is included.
     """
     bindings = bindings_of(func.body)
     result = func.body.body

@@ -178,7 +178,7 @@ class Emitter:
           op: ONNX's operator.
           inputs, outputs: the names of the input and of the output.
           axis: the axes to reduce.
-          keepdims: whether reduced axes stay, with size 1.
+          keepdims: whether reduced axes are kept with size 1.
         """
         x = inputs[0]
         axes = tuple(axis)
@@ -208,7 +208,7 @@ class Emitter:
           operands: the names of the input and of the axes.
           outputs: the name of the output.
           dtype: the dtype of the input.
-          keepdims: 1 if reduced axes stay, with size 1; else 0.
+          keepdims: 1 if reduced axes are kept with size 1; otherwise 0.
         """
         wider_dtype = self._compute_dtype(op, "T", dtype)
         if wider_dtype is dtype:

@@ -123,7 +123,7 @@ class _ModelBuilder:
         self.emitter = Emitter(Model())
         self.inputs: list[ValueInfoProto] = []
         self.outputs: list[ValueInfoProto] = []
-        self.updated_variables = {id(v) for v, _ in concrete.results.updates}
+        self.updated_variables = {id(variable) for variable, _ in concrete.results.updates}
         self.captured_names: dict[int, str] = {}
 
     def graph(self) -> onnx.GraphProto:

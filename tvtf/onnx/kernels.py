@@ -108,8 +108,10 @@ def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
     """
     if has_kernel(op, variable, dtype):
         return dtype
-    wider = next((each for each in _wider_dtypes(op, dtype) if has_kernel(op, variable, each)), None)
-    return wider or (dtype if dtype in allowed(op)[variable] else None)
+    for wider in _wider_dtypes(op, dtype):
+        if has_kernel(op, variable, wider):
+            return wider
+    return dtype if dtype in allowed(op)[variable] else None
 
 
 def _wider_dtypes(op: str, dtype: DType) -> Iterable[DType]:

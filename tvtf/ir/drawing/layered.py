@@ -187,11 +187,12 @@ def _row_indices(graph: Graph) -> list[int]:
     """Returns the row of each node, the first one below all operands. An input's row is just above its first user."""
     rank = [0] * len(graph.nodes)
     # A node's index is larger than the indices of its operands: in this order the row of `edge.tail` is final.
-    for edge in sorted(graph.edges, key=lambda e: e.head):
+    for edge in sorted(graph.edges, key=lambda edge: edge.head):
         rank[edge.head] = max(rank[edge.head], rank[edge.tail] + 1)
-    with_operands = {edge.head for edge in graph.edges}
-    for i in range(len(rank)):
-        user_rows = [rank[e.head] for e in graph.edges if e.tail == i]
-        if i not in with_operands and user_rows:
-            rank[i] = min(user_rows) - 1
+    nodes_with_operands = {edge.head for edge in graph.edges}
+    for node in range(len(rank)):
+        user_rows = [rank[edge.head] for edge in graph.edges if edge.tail == node]
+        is_input = node not in nodes_with_operands
+        if is_input and user_rows:
+            rank[node] = min(user_rows) - 1
     return rank

@@ -41,9 +41,9 @@ class Layout:
 
 
 def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
-    """Returns the width and height in pixels of a node's box, which has a title, lines, and a line for a measured time.
+    """Returns the width and height in pixels of a node's box, which contains a title and lines.
 
-    ``is_timed``: the drawing shows measured times.
+    If ``is_timed``, the drawing shows measured times: the box of a node with a time has one more line.
     """
     line_lengths = [len(line) for line in node.lines]
     if is_timed and node.seconds is not None:
