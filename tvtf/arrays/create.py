@@ -164,12 +164,14 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     start = to_tensor(start, compute_dtype)
     stop = to_tensor(stop, compute_dtype)
     # 0 for a positive end, 1 for zero, 2 for a negative one.
-    start_negativity, stop_negativity = (1 - tf.sign(tf.math.real(end)) for end in (start, stop))
+    start_negativity = 1 - tf.sign(tf.math.real(start))
+    stop_negativity = 1 - tf.sign(tf.math.real(stop))
     # -1 where both ends are negative, so that the logarithms are of positive numbers; 0 where one end is 0 and the other
     # negative, as TensorFlow's.
     sign = 1 - tf.cast(start_negativity * stop_negativity // 2, compute_dtype)
     log_of_ten = tf.cast(np.log(10), compute_dtype)
-    start_exponent, stop_exponent = (tf.math.log(sign * end) / log_of_ten for end in (start, stop))
+    start_exponent = tf.math.log(sign * start) / log_of_ten
+    stop_exponent = tf.math.log(sign * stop) / log_of_ten
     samples = sign * logspace(start_exponent, stop_exponent, num, endpoint=endpoint)
     if axis != 0:
         samples = tf.experimental.numpy.moveaxis(samples, 0, axis)

@@ -107,9 +107,12 @@ def _declare_binary() -> None:
         (("arctan2",), tf.atan2),
         (("nextafter",), tf.math.nextafter),
         (("heaviside",), _heaviside),
-        *(((name,), getattr(tf, name)) for name in ("equal", "not_equal")),
-        *(((name,), _casting_bools(tf.int32, getattr(tf, name))) for name in ("greater", "greater_equal")),
-        *(((name,), _casting_bools(tf.int32, getattr(tf, name))) for name in ("less", "less_equal")),
+        (("equal",), tf.equal),
+        (("not_equal",), tf.not_equal),
+        (("greater",), _casting_bools(tf.int32, tf.greater)),
+        (("greater_equal",), _casting_bools(tf.int32, tf.greater_equal)),
+        (("less",), _casting_bools(tf.int32, tf.less)),
+        (("less_equal",), _casting_bools(tf.int32, tf.less_equal)),
     ):
         numpy_like(*names, shows=A_PAIR)(_binary(function))
     for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
@@ -218,7 +221,7 @@ def cbrt(x: Any) -> Tensor:
 
 @numpy_like("fix")
 def fix(x: Any) -> Tensor:
-    """NumPy's ``fix``, which NumPy 2.5 deprecates in favor of ``trunc``: rounds towards zero, in floats.
+    """Rounds towards zero, to floats, as NumPy's ``fix``, which NumPy 2.5 deprecates in favor of ``trunc``.
 
     >>> import tvtf as tf
     >>> tf.experimental.numpy.fix([-1.5, 1.5]).numpy()
@@ -423,7 +426,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     if not condlist:
         raise ValueError("condlist must be non-empty")
     output, *choices = to_common_dtype(default, *choicelist)
-    # The first condition is applied last, so that it wins.
+    # The first condition is applied last, so that it overrides the others.
     for condition, choice in zip(condlist[::-1], choices[::-1]):
         output = where(condition, choice, output)
     return output

@@ -67,7 +67,7 @@ def _is_sequence_or_slice(index: Any) -> bool:
 def _converted_index(entry: Any) -> Any:
     """Converts an array among the indices to an integer tensor; a mask becomes the positions of its true elements.
 
-    Integers, slices, None and the ellipsis stay as they are.
+    Integers, slices, None and the ellipsis are left unchanged.
     """
     if entry is None or entry is ... or isinstance(entry, builtins.slice | numbers.Integral):
         return entry

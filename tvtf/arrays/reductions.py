@@ -115,7 +115,7 @@ def var(
       dtype: the dtype of the computation and the result; by default that of ``a``, or float for integers.
       out: must be None.
       ddof: "delta degrees of freedom": the divisor is the number of elements minus ``ddof``.
-      keepdims: whether the axes stay, with size 1.
+      keepdims: whether the axes are kept with size 1.
     """
     if out is not None:
         raise ValueError("Setting out is not supported.")

@@ -135,10 +135,10 @@ def _read_array(file: str) -> Any:
     if not hasattr(content, "files"):  # a .npy file is one array
         return content
     array_names = content.files
-    if bracket and name not in array_names or not bracket and len(array_names) != 1:
-        raise ValueError(
-            f"{path} holds {', '.join(array_names)}: name one of them, as {path}[{array_names[0] if array_names else 'name'}]"
-        )
+    is_known = name in array_names if bracket else len(array_names) == 1
+    if not is_known:
+        example_name = array_names[0] if array_names else "name"
+        raise ValueError(f"{path} holds {', '.join(array_names)}: name one of them, as {path}[{example_name}]")
     return content[name or array_names[0]]
 
 

@@ -33,7 +33,7 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
 
     `tvtf run` and `tvtf compile` use them from then on, as does every program with the same kernels on this kind of
     processor. Records lie in the folder that TVTF_TUNED names (`tuned` in the cache folder by default), as lines of JSON in
-    files that can be copied and joined. Ctrl-C ends the search and keeps what was found. Let nothing else run.
+    files that can be copied and joined. Ctrl-C ends the search and keeps what was found. Nothing else should run meanwhile.
     """
     from rich.console import Console
 

@@ -35,13 +35,16 @@ class NameBasedStatus:
         ``view`` gives the Python objects. All values are read and checked before the first is assigned.
         """
         self._optional: list[Trackable] = []
-        variables = [
-            (trackable, name) for trackable in view.objects() if (name := getattr(trackable, "_shared_name", None))
-        ]
-        self._missing = [(trackable, name) for trackable, name in variables if name not in reader.entries]
-        values = [
-            (trackable, _value(reader, trackable, name)) for trackable, name in variables if name in reader.entries
-        ]
+        self._missing: list[tuple[Trackable, str]] = []
+        values = []
+        for trackable in view.objects():
+            name = getattr(trackable, "_shared_name", None)
+            if not name:  # not a variable
+                continue
+            if name in reader.entries:
+                values.append((trackable, _value(reader, trackable, name)))
+            else:
+                self._missing.append((trackable, name))
         self._restored = [trackable for trackable, _ in values]
         with outside_trace(), locked(self._restored):
             for trackable, value in values:

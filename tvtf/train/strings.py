@@ -34,9 +34,8 @@ def encode(array: Array, key: str) -> tuple[list[Array], int]:
     stored_checksum = struct.pack("<I", crc32c.mask(lengths_crc))
     content = b"".join(values)
     header = b"".join(map(table.varint, lengths)) + stored_checksum
-    return [np.frombuffer(header + content, np.uint8)], crc32c.mask(
-        crc32c.crc32c(stored_checksum + content, lengths_crc)
-    )
+    checksum = crc32c.crc32c(stored_checksum + content, lengths_crc)
+    return [np.frombuffer(header + content, np.uint8)], crc32c.mask(checksum)
 
 
 def _as_bytes(value: Any, key: str) -> bytes:
@@ -63,14 +62,13 @@ def decode(octets: Array, shape: tuple[int, ...], checksum: int, source: str) ->
     """
     cursor = table.Cursor(octets.tobytes(), source)
     lengths = [cursor.varint() for _ in range(math.prod(shape))]
-    lengths_crc = crc32c.crc32c(_checked_lengths(lengths)) if all(length < 1 << 64 for length in lengths) else -1
+    are_64_bit = all(length < 1 << 64 for length in lengths)
+    lengths_crc = crc32c.crc32c(_checked_lengths(lengths)) if are_64_bit else 0
     stored_checksum = cursor.bytes(CHECKSUM_BYTES)
+    (expected_checksum,) = struct.unpack("<I", stored_checksum)
     content = cursor.data[cursor.position :]
-    if (
-        lengths_crc < 0
-        or struct.unpack("<I", stored_checksum)[0] != crc32c.mask(lengths_crc)
-        or sum(lengths) != len(content)
-    ):
+    matches = are_64_bit and expected_checksum == crc32c.mask(lengths_crc)
+    if not matches or sum(lengths) != len(content):
         raise DataLossError(
             None, None, f"{source}: the string lengths don't match their checksum. Restore an older checkpoint."
         )
