@@ -213,7 +213,7 @@ def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple
       ord: "euclidean", "fro", 1, 2 or infinity.
       axes: the sorted pair of axes.
       ordered_axes: the row axis and the column axis, which the norms 1 and infinity distinguish.
-      keepdims: whether both axes stay, with size 1.
+      keepdims: whether both axes are kept with size 1.
     """
     if ord in ("euclidean", "fro"):
         return _vector_norm(x, "euclidean", axes, keepdims)

@@ -102,7 +102,7 @@ def _variance_samples() -> list[Sample]:
 def variance_about(x: Tensor, mean: Tensor, axis: tuple[int, ...]) -> Any:
     """Computes the mean of ``(x - mean) ** 2`` over axes, which keep size 1.
 
-    ``mean`` gets no gradient: the derivative by the mean is zero, because the variance is smallest about the mean.
+    ``mean`` has no gradient: the derivative by the mean is zero, because the variance is smallest about the mean.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/moments
     """

@@ -27,7 +27,7 @@ from tvtf.ops.rules import bind, draw, kernel
 def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:
     """Broadcasts the operands of an elementwise op, or with ``matrices`` of a matrix product, to common symbolic dims.
 
-    Of matrices only the batch dims broadcast. Operands of unknown rank, and matrices of too few dims, stay as they are.
+    Of matrices only the batch dims broadcast. Operands of unknown rank, and matrices of too few dims, are left unchanged.
     """
     matrix_rank = 2 if matrices else 0  # the last axes, which don't broadcast
     if any(isinstance(x._type.shape, AnyShape) or x.ndim < matrix_rank for x in inputs):

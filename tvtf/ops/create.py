@@ -211,7 +211,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
       start: number, or scalar tensor.
       limit: the same.
       delta: the same, not zero.
-      dtype: of the result; else that of the arguments (int32 before int64 before float32 before float64).
+      dtype: of the result; otherwise that of the arguments (int32 before int64 before float32 before float64).
 
     Returns:
       A vector of ``max(ceil((limit - start) / delta), 0)`` elements.

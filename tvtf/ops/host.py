@@ -553,7 +553,7 @@ def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[Ten
 def _vjp(cotangent: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:
     """Returns the cotangents of ``call_python``'s inputs, by a call of the recorded gradient function.
 
-    The key and inputs that aren't floating get None. A gradient call is itself not differentiable.
+    The cotangents of the key and of inputs that aren't floating are None. A gradient call is itself not differentiable.
     """
     if not differentiable or backward:
         return (None,) * (1 + len(inputs))  # the key and the inputs

@@ -341,12 +341,14 @@ def _sparse_samples() -> list[Sample]:
 def _sparse_grad_samples() -> list[Sample]:
     """Returns samples of the gradient of sparse softmax cross entropy, for logits of various shapes."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
-    return [
-        Sample(
-            (draw(i + 30, shape[:-1]), _labels(i, shape[:-1], shape[-1], np.int32), draw(i + 9, shape)), {}, FLOATING
-        )
-        for i, shape in enumerate(shapes)
-    ]
+    samples = []
+    for i, shape in enumerate(shapes):
+        *row_dims, class_count = shape
+        cotangents = draw(i + 30, tuple(row_dims))
+        labels = _labels(i, tuple(row_dims), class_count, np.int32)
+        logits = draw(i + 9, shape)
+        samples.append(Sample((cotangents, labels, logits), {}, FLOATING))
+    return samples
 
 
 def _sparse_onnx(emitter: NodeEmitter, inputs: Names, outputs: Names, types: RuleTypes) -> None:

@@ -188,7 +188,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def as_quotient(x: Tensor) -> Tensor:
-    """Casts integers to the floating dtype in which TensorFlow divides them; others stay as they are."""
+    """Casts integers to the floating dtype in which TensorFlow divides them; others are left unchanged."""
     target = _QUOTIENT.get(x.dtype.name)
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 

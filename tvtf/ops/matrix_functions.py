@@ -277,7 +277,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
       rhs: tensor of the same dtype, shape (..., m, k).
       l2_regularizer: a multiple of the squared length of x that is added to what is minimized.
-      fast: by the normal equations, which needs full rank; else by singular values.
+      fast: by the normal equations, which needs full rank; otherwise by singular values.
 
     Returns:
       A tensor of shape (..., n, k).

@@ -55,7 +55,7 @@ class _WindowAxis:
           taps: the number of elements of a window.
           stride: the distance between windows.
           rate: the distance between the elements of a window.
-          is_same: whether the padding is SAME; else it is VALID.
+          is_same: whether the padding is SAME; otherwise it is VALID.
         """
         extent = (taps - 1) * rate + 1
         offsets = range(0, extent, rate)

@@ -61,7 +61,7 @@ def max_pool2d(
       data_format: "NHWC" or "NCHW".
 
     Returns:
-      A tensor of the same dtype and layout. Of equal values the first gets the gradient.
+      A tensor of the same dtype and layout. If values are equal, the first one receives the gradient.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) shapes or arguments don't fit.

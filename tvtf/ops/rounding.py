@@ -60,7 +60,7 @@ def rint(x: Any, name: str | None = None) -> Any:
 
 @export("round", "math.round")
 def round(x: Any, name: str | None = None) -> Any:
-    """Rounds to the nearest whole number, elementwise. A half is rounded to the even number. Integers stay.
+    """Rounds to the nearest whole number, elementwise. A half is rounded to the even number. Integers are unchanged.
 
     Args:
       x: floating or integer tensor of shape (...).

@@ -108,7 +108,7 @@ def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
 def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
     """Converts the argument ``axis`` of a reduction to a sorted tuple of axes, without duplicates.
 
-    Axes that are out of range stay as they are: the type rule rejects them.
+    Axes that are out of range are left unchanged: the type rule rejects them.
     """
     if axis is None:  # all axes
         return tuple(range(rank))

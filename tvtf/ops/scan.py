@@ -45,7 +45,7 @@ def _scan_numpy(accumulate: Any, start: int) -> Any:
         ordered = np.flip(x, axis) if reverse else x
         total = accumulate(ordered, axis, wide_type(x))
         if exclusive and total.shape[axis]:
-            # Each element gets the one before it.
+            # Each element is replaced by the one before it.
             total = np.roll(total, 1, axis)
             total[(slice(None),) * axis + (0,)] = start
         return np.flip(total, axis) if reverse else total

@@ -346,7 +346,7 @@ def matrix_triangular_solve(
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
       rhs: tensor of the same dtype, shape (..., n, k); batches broadcast.
-      lower: whether the lower triangle counts; else the upper one.
+      lower: whether the lower triangle counts; otherwise the upper one.
       adjoint: solve with the conjugate transpose of ``matrix``.
 
     Returns:

@@ -103,7 +103,7 @@ def _top_nodes(emitter: NodeEmitter, x: str, dtype: DType, count: Dim, descendin
       x: the name of the input.
       dtype: the dtype of the input.
       count: the number of elements of each row to return.
-      descending: whether to return the largest elements; else the smallest.
+      descending: whether to return the largest elements; otherwise the smallest.
     """
     sortable_dtypes = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
     sortable_dtypes |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}

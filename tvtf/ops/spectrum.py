@@ -121,7 +121,7 @@ def fft(input: Any, name: str | None = None) -> Tensor:
 def ifft(input: Any, name: str | None = None) -> Tensor:
     """Returns the inverse of :func:`fft`, divided by the number of elements.
 
-    A complex64 or complex128 tensor of shape (..., n).
+    The input is a complex64 or complex128 tensor of shape (..., n).
 
     >>> import tvtf as tf
     >>> tf.signal.ifft(tf.constant([2., 0.], tf.complex64)).numpy()
@@ -188,7 +188,7 @@ def fft2d(input: Any, name: str | None = None) -> Tensor:
 def ifft2d(input: Any, name: str | None = None) -> Tensor:
     """Returns the inverse of :func:`fft2d`, divided by the number of elements.
 
-    A complex64 or complex128 tensor of shape (..., m, n).
+    The input is a complex64 or complex128 tensor of shape (..., m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.ifft2d(tf.constant([[2., 0.]], tf.complex64)).numpy()
@@ -242,7 +242,7 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 def fft3d(input: Any, name: str | None = None) -> Tensor:
     """Returns the discrete Fourier transform over the last three axes.
 
-    A complex64 or complex128 tensor of shape (..., l, m, n).
+    The input is a complex64 or complex128 tensor of shape (..., l, m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.fft3d(tf.constant([[[1., 1.]]], tf.complex64)).numpy()
@@ -257,7 +257,7 @@ def fft3d(input: Any, name: str | None = None) -> Tensor:
 def ifft3d(input: Any, name: str | None = None) -> Tensor:
     """Returns the inverse of :func:`fft3d`, divided by the number of elements.
 
-    A complex64 or complex128 tensor of shape (..., l, m, n).
+    The input is a complex64 or complex128 tensor of shape (..., l, m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.ifft3d(tf.constant([[[2., 0.]]], tf.complex64)).numpy()

@@ -444,7 +444,7 @@ def _eigen_array(
     """
     import scipy.linalg
 
-    if not len(alpha):  # SciPy refuses it
+    if not len(alpha):  # SciPy rejects an empty matrix
         return alpha, np.zeros((0, 0), alpha.dtype)
     result = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
     return tuple(array.astype(alpha.dtype) for array in result)  # type: ignore[return-value]

@@ -325,7 +325,7 @@ def _select_by_phase(
 ) -> te.Tensor:
     """Merges the gradients of all phases (positions modulo stride) into one tensor of ``shape``.
 
-    ``sums`` maps a phase to its gradients. A phase that is missing has no taps, and gets zeros.
+    ``sums`` maps a phase to its gradients. A phase that is missing has no taps, so its gradients are zero.
     """
 
     def element_at(batch: ir.Expr, *position: ir.Expr) -> ir.Expr:

@@ -283,7 +283,7 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
     Args:
       array: the strings.
       axes: the axes to join along.
-      keepdims: whether the joined axes stay, with size 1.
+      keepdims: whether the joined axes are kept with size 1.
       separator: the text between joined strings.
     """
     kept_axes = [i for i in range(array.ndim) if i not in axes]
@@ -330,7 +330,7 @@ def _ordered_axes(axis: Any, rank: int) -> list[int]:
         axes = [static_int(element, "axis") for element in axis]
     else:
         axes = list(canonical_axes(axis, rank))
-    # Axes out of range stay as they are: the type rule rejects them.
+    # Axes out of range are left unchanged: the type rule rejects them.
     return [i % rank if rank and -rank <= i < rank else i for i in axes]
 
 

@@ -90,7 +90,7 @@ def _escape(token: str) -> str:
 
 
 def rewritten(match: re.Match[str], rewrite: str) -> str:
-    """Expands RE2's rewrite for a match: ``\\0`` is all of it, ``\\1`` to ``\\9`` its groups.
+    """Expands RE2's rewrite for a match: ``\\0`` is the whole match, ``\\1`` to ``\\9`` its groups.
 
     >>> rewritten(re.match("(a)(b)", "ab"), r"\\2-\\0")
     'b-ab'

@@ -38,7 +38,7 @@ def _encoded(value: str) -> bytes:
 
 
 def _replace(array: np.ndarray, pattern: str, rewrite: str, replace_global: bool) -> np.ndarray:
-    """Replaces a pattern's matches in each string. With an invalid rewrite strings stay as they are, as in RE2."""
+    """Replaces a pattern's matches in each string. With an invalid rewrite strings are left unchanged, as in RE2."""
     regex = compiled(pattern, "RegexReplace")
     if not is_rewrite(regex, rewrite):
         return array.copy()
