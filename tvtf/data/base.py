@@ -124,7 +124,7 @@ class Dataset(NumberedObject, abc.ABC):
 
     @cached_property
     def _random_parts(self) -> list[SeedGenerator | RandomFunction]:
-        """What may draw random numbers in this dataset and in all datasets that it depends on, each once."""
+        """What may draw random numbers in this dataset and in all datasets that it depends on, without duplicates."""
         return self._upstream[0]
 
     @cached_property
@@ -500,7 +500,7 @@ class NumpyIterator:
 
 
 def _as_numpy(leaf: Any) -> Any:
-    """Converts a tensor to a read-only NumPy array; a sparse tensor becomes dense. Other leaves stay as they are."""
+    """Converts a tensor to a read-only NumPy array; a sparse tensor becomes dense. Other leaves are left unchanged."""
     if hasattr(leaf, "dense_shape"):
         leaf = to_dense(leaf)
     array = leaf.numpy() if hasattr(leaf, "numpy") else leaf

@@ -17,7 +17,7 @@ def is_function(value: Any) -> bool:
 
 
 def captured_tensors(value: Any) -> list[SymbolicTensor]:
-    """Returns the tensors in the cells and defaults of a function, and in functions and containers there, each once."""
+    """Returns the distinct tensors in a function's cells and defaults, and in the functions and containers there."""
     return list({id(tensor): tensor for tensor in _tensors(value, set())}.values())
 
 

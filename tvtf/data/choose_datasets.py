@@ -249,7 +249,7 @@ def sample_from_datasets(
       datasets: the datasets to take elements from.
       weights: the probability of each dataset, or a dataset of such tensors; equal by default.
       seed: the seed of the choices, with the global seed.
-      stop_on_empty_dataset: whether to end when a dataset has no more elements; else the others continue.
+      stop_on_empty_dataset: whether to end when a dataset has no more elements; otherwise the others continue.
       rerandomize_each_iteration: whether each iteration makes different choices.
 
     Raises:

@@ -266,7 +266,7 @@ def _with_unknown_dims(spec: Any) -> Any:
 def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the arguments of a user's function: a single tuple becomes several arguments.
 
-    Named tuples stay one argument. Several values, such as a state and an element, stay as they are.
+    Named tuples stay one argument. Several values, such as a state and an element, are left unchanged.
     """
     if len(values) != 1:
         return values

@@ -47,7 +47,7 @@ def file_names(names: Any) -> list[str]:
 
 
 def _path_as_text(name: Any) -> Any:
-    """Converts a path, such as a ``pathlib.Path``, to a string; other values stay as they are."""
+    """Converts a path, such as a ``pathlib.Path``, to a string; other values are left unchanged."""
     return str(name) if hasattr(name, "__fspath__") else name
 
 
