@@ -18,7 +18,7 @@ def convert(function: Callable[..., Any], is_explicit: bool = True) -> Callable[
     """Returns ``function`` converted by AutoGraph: Python control flow on tensors becomes ops of the graph.
 
     The functions that it calls are converted, too. The conversion happens at the first call. Errors name the user's
-    lines. If ``is_explicit`` is False, the functions of libraries such as NumPy and Keras stay as they are.
+    lines. If ``is_explicit`` is False, the functions of libraries such as NumPy and Keras are left unchanged.
     """
     if hasattr(function, ARTIFACT):  # it is converted already, or must not be
         return function

@@ -157,7 +157,7 @@ def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwar
         return _call_as_is(target, args, kwargs, error.__cause__ or error)
     try:
         return converted(*args, **kwargs)
-    except (Exception, Unspecialized) as error:  # any error gets the user's line
+    except (Exception, Unspecialized) as error:  # the user's line is added to any error
         attach(error, converted)
         raise
 

@@ -44,19 +44,24 @@ class ConvertedCode(NamedTuple):
 
 
 def compile_tree(tree: ast.stmt, name: str, original: types.CodeType) -> ConvertedCode:
-    """Compiles the statement ``tree``, which defines a converted function as ``name``, for the user's ``original`` code.
+    """Compiles the definition of a converted function, and returns the code of a factory that creates the function.
 
-    The variables in the function's closure are parameters of an outer function, and the function is returned by an inner
-    one: the inner one's code then has the same variables in its closure.
+    Two functions are wrapped around the definition. The parameters of the outer one are the variables of the user's
+    closure. The inner one, the factory, takes the module ``ag__``, and reads those variables from its own closure.
+
+    Args:
+      tree: the statement that defines the converted function.
+      name: the name that the statement defines.
+      original: the code of the user's function.
 
     Raises:
       SyntaxError: the syntax tree is not a valid program, because the converter (the library malt) made a mistake.
     """
-    parameters = ", ".join(original.co_freevars)
-    module = ast.parse(f"def outer({parameters}):\n def inner(ag__):\n  return {name}")
+    closure_names = ", ".join(original.co_freevars)
+    module = ast.parse(f"def outer({closure_names}):\n def inner(ag__):\n  return {name}")
     inner = module.body[0].body[0]  # type: ignore[attr-defined]
     inner.name = _FACTORY
-    inner.body.insert(0, tree)
+    inner.body.insert(0, tree)  # before the return statement
     functions: dict[int, str | None] = {}
     _set_positions(tree, Origin.of_line(original.co_firstlineno, None), functions)
     flags = original.co_flags & __future__.annotations.compiler_flag

@@ -560,7 +560,7 @@ def for_stmt(
 
     Args:
       iter_: what is iterated over.
-      extra_test: returns whether the loop continues, for a loop with ``break`` or ``return`` in it; else None.
+      extra_test: returns whether the loop continues, for a loop with ``break`` or ``return`` in it; otherwise None.
       body: runs the statements of one iteration on an element.
       get_state, set_state: read and write the user's variables that the loop uses.
       symbol_names: the names of these variables.

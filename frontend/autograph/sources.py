@@ -64,8 +64,8 @@ def syntax_tree(function: types.FunctionType) -> ast.FunctionDef | ast.AsyncFunc
 def _require_own_text(lines: Sequence[str], code: types.CodeType) -> None:
     """Raises a ValueError if ``code`` was compiled from another source text than ``lines``.
 
-    The file name doesn't tell: Python names every text that ``exec`` runs "<string>". Python 3.13 also names the
-    program of ``python -c`` so, and keeps the lines of that program.
+    The file name "<string>" doesn't identify a text. Python gives this name to every text that ``exec`` runs, and Python
+    3.13 also to the program of ``python -c``, whose lines it keeps.
     """
     if code.co_filename != "<string>":
         return
@@ -77,8 +77,8 @@ def _require_own_text(lines: Sequence[str], code: types.CodeType) -> None:
 def _definition(lines: Sequence[str], code: types.CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """Parses the definition that starts in the line of ``code``, with its decorators.
 
-    The definition ends before a line that is indented no more than its first line. Such a line may also be inside the
-    definition, in a string or a list of parameters. The lines before it are then no valid program, so the search goes on.
+    The definition ends before a line that is not indented more than its first line. Such a line may also be inside of the
+    definition, in a string or a list of parameters. The lines before it can't be parsed then, and a later end is tried.
     """
     first = code.co_firstlineno - 1
     if not "".join(lines[first : first + 1]).lstrip().startswith(("@", "def ", "async ")):

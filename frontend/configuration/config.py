@@ -17,14 +17,14 @@ class _Settings:
     """The values that the program has set through ``tf.config``, with their defaults."""
 
     def __init__(self) -> None:
-        """Sets TensorFlow's defaults."""
-        self.visible: dict[str, list[PhysicalDevice]] = {}
+        """Sets all settings of ``tf.config`` to TensorFlow's defaults."""
+        self.visible: dict[str, list[PhysicalDevice]] = {}  # by the type of device, such as "GPU"
         self.soft_placement = True
         self.inter_op = self.intra_op = 0
         self.jit: Any = ""
         self.options: dict[str, Any] = {"disable_model_pruning": False, "disable_meta_optimizer": False}
-        self.growth: dict[str, bool] = {}
-        self.divisions: dict[PhysicalDevice, list[LogicalDeviceConfiguration]] = {}
+        self.growth: dict[str, bool] = {}  # the setting `memory_growth`, by the name of the GPU
+        self.divisions: dict[PhysicalDevice, list[LogicalDeviceConfiguration]] = {}  # each device's logical devices
 
 
 _settings = _Settings()

@@ -579,7 +579,7 @@ class _WhileTracer:
           cond, body: the functions of the loop variables, as for ``tf.while_loop``.
           loop_vars: the loop variables before the loop, in their structure.
           entry: their tensors.
-          shapes: the shape invariant of each tensor; None means that the shape stays.
+          shapes: the shape invariant of each tensor; None means that the shape is kept.
           growth: of the arrays among the loop variables.
         """
         self.cond, self.body = cond, body
@@ -741,7 +741,7 @@ def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
 
     Args:
       entry: the values before the loop.
-      shapes: the shape invariants. None means that the shape stays.
+      shapes: the shape invariants. None means that the shape is kept.
     """
     types = []
     for x, invariant in zip(entry, shapes):
@@ -755,7 +755,7 @@ def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[Tenso
 
     Args:
       types: the parameter types of the loop's condition.
-      shapes: the shape invariants, which leave changing sizes unknown. None means that the shape stays.
+      shapes: the shape invariants, which leave changing sizes unknown. None means that the shape is kept.
     """
     return [
         tensor_type._replace(shape=_with_own_dims(tensor_type.shape, shape))
@@ -784,7 +784,7 @@ def _generalized_shapes(entry: Sequence[Tensor], traced_body: Any, shapes: Seque
     Args:
       entry: the loop variables before the loop.
       traced_body: the trace of an iteration. Its leaves are the loop variables after the iteration.
-      shapes: the shape invariants so far. None means that the shape stays.
+      shapes: the shape invariants so far. None means that the shape is kept.
 
     Returns:
       the new shape invariants, or None if none of them changes.
@@ -967,7 +967,7 @@ def _check_carried(entry: Sequence[Tensor], traced_body: Any, names: Sequence[st
       entry: the loop variables before the loop.
       traced_body: the trace of the body, with the loop variables at the start and at the end of an iteration.
       names: the variables' names in error messages.
-      shapes: the shape invariants. None means that the shape stays.
+      shapes: the shape invariants. None means that the shape is kept.
     """
     for before, start, after, name, invariant in zip(entry, traced_body.params, traced_body.leaves, names, shapes):
         if before.dtype is not after.dtype:

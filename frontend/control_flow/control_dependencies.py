@@ -212,7 +212,7 @@ def get_current_name_scope() -> str:
 
 @export("get_static_value", waits=False)
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """Returns a tensor's value if it is known without running anything, as a NumPy array or scalar; else None.
+    """Returns a tensor's value if it is known without running anything, as a NumPy array or scalar; otherwise None.
 
     A value that is not a tensor is returned unchanged.
 

@@ -74,7 +74,7 @@ def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Seq
 def _param_of(abstract: Any, value: Any) -> Any:
     """Returns a loop variable as parameters of an abstract trace.
 
-    An untyped value has no tensors and stays as it is.
+    An untyped value has no tensors and is left unchanged.
     """
     if is_untyped(value):
         return value

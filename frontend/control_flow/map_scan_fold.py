@@ -569,7 +569,7 @@ def _eager_scan(
       fn: the function of the previous value and a slice.
       start: the initial value.
       slices: the slices, in the order of the scan.
-      first: 1 if ``start`` is a slice itself, so that it is also the first of the stacked values; else 0.
+      first: 1 if ``start`` is a slice itself, so that it is also the first of the stacked values; otherwise 0.
       reverse: whether to stack the values in reverse.
       keeps_shapes: whether all values must have the start's shape, as in compiled code.
     """

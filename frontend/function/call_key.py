@@ -20,7 +20,7 @@ MAX_KEYWORD_COMBINATIONS = 64
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:
-    """Returns a key of a call's positional arguments: their shapes and dtypes, if all are eager tensors; else None."""
+    """Returns the shapes and dtypes of a call's positional arguments as a key, or None if one isn't an eager tensor."""
     key: list[Any] = []
     for x in args:
         if type(x) is not EagerTensor:

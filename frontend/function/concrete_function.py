@@ -288,7 +288,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
     def _require_scope(self) -> None:
         """Raises InaccessibleTensorError if the function captured tensors of an enclosing trace.
 
-        Such a function can be called in the enclosing trace only, where calls are inlined and don't get here.
+        Such a function can be called in the enclosing trace only, where calls are inlined and never reach this check.
         """
         if self.scope is not None:
             captured = next(capture for capture in self.captures if isinstance(capture, SymbolicTensor))
@@ -499,7 +499,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self.graph.module()
 
     def ir(self, after: str | None = None) -> Listing:
-        """Its IR as :meth:`Function.ir` shows it: as traced, or ``after`` a phase of the compiler.
+        """Returns the function's IR for printing: as it was traced, or ``after`` a phase of the compiler.
+
+        See :meth:`Function.ir`.
 
         >>> import tvtf as tf
         >>> double = tf.function(lambda x: x + x).get_concrete_function(tf.TensorSpec([None]))
@@ -514,7 +516,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return traced_ir(self, self.python()) if after is None else lowered_ir(self, self.python(), after)
 
     def draw(self, profile: Profile | None = None, after: str = "in-place") -> Drawing:
-        """Its kernels as :meth:`Function.draw` draws them, with the times of a profile where one is given.
+        """Draws the function's kernels as a graph, with the measured times of a ``profile`` if one is passed.
+
+        See :meth:`Function.draw`.
 
         >>> import tvtf as tf
         >>> double = tf.function(lambda x: x + x).get_concrete_function(tf.TensorSpec([8]))

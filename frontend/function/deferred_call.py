@@ -267,7 +267,7 @@ class Call:
         return Examples(lambda example_index: self._from_example(example_index, size_in))
 
     def _value(self, index: int, first: Example, second: Example | None) -> Any:
-        """Returns the value of the integer result at ``index`` for arguments of any rank, or None if tracing can't tell it.
+        """Returns the value of the integer result at ``index`` for arguments of any rank, or None if tracing has no value.
 
         For example, the result of ``tf.rank`` is known while tracing, but is another value in each example.
 
@@ -556,7 +556,7 @@ class DeferredCall(Primitive[Any]):
     """The primitive of a deferred call: bound while ranks or sizes are unknown, run when they are known."""
 
     def bind(self, *inputs: Any, key: int) -> Any:
-        """Runs the call if ranks and sizes are known, in this trace or as Python; else binds it as deferred."""
+        """Runs the call if ranks and sizes are known, in this trace or as Python; otherwise binds it as deferred."""
         if not of_any_rank():
             try:
                 return bare(calls[key].checked(inputs))
@@ -696,7 +696,7 @@ def defer(
 
 
 def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSize, recorded: bool) -> Any:
-    """Defers a call that needs sizes, and returns its results; raises ``needed`` if that is impossible."""
+    """Defers a call that needs sizes, and returns its results. Raises ``needed`` if that is impossible."""
     require_deferrable(needed)
     try:
         call = Call.of(function, args, kwargs)
@@ -708,7 +708,7 @@ def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSi
 
 
 def _bind_deferred(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
-    """Binds the primitive of a deferred call in the active trace; returns its results in their structure.
+    """Binds the primitive of a deferred call in the active trace, and returns its results in their structure.
 
     If not ``recorded``, gradient tapes don't record the call.
     """

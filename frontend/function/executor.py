@@ -275,12 +275,12 @@ class ForwardBackward:
                 # The forward graph returns the residual as an additional result.
                 self.sources.append(("result", len(results)))
                 results.append(value)
-        self.constants = [outer for outer, _ in forward.captures.values()]
-        self.count = len(outputs)
+        self.constants = [outer for outer, _ in forward.captures.values()]  # passed in addition to the inputs
+        self.count = len(outputs)  # without the residuals
         self.forward = GraphFunction(forward.finish(results))
 
     def run(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Residuals]:
-        """Runs the forward code; returns the function's outputs, and the residuals for the tapes to record.
+        """Runs the forward code, and returns the function's outputs, and the residuals for the tapes to record.
 
         Args:
           arguments: the arguments of the code, whose memory the code may overwrite.

@@ -77,14 +77,14 @@ class Granularity:
         return arguments.of_sizes(arguments.tensors), needed
 
     def _with_datasets(self, arguments: Arguments) -> Arguments:
-        """Has each dataset traced separately from now on; returns the arguments with datasets as Python values."""
+        """Has each dataset traced separately from now on, and returns the arguments with datasets as Python values."""
         arguments = arguments.with_datasets_as_values()
         self.by_dataset = True
         self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
         return arguments
 
     def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
-        """Has each rank traced separately from now on; returns the arguments with their ranks."""
+        """Has each rank traced separately from now on, and returns the arguments with their ranks."""
         if any(tensor is None or isinstance(tensor._type.shape, AnyShape) for tensor in arguments.tensors):
             raise rank_error(needed) from needed
         self.by_rank = True

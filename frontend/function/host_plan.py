@@ -144,7 +144,7 @@ class Plan:
         return self.concrete.results.packed([_LEAVES[kind](source, values, tensors) for kind, source in self.leaves])
 
     def _run(self, *arrays: np.ndarray) -> Values:
-        """Runs the steps on the argument arrays; returns the values of all slots."""
+        """Runs the steps on the argument arrays, and returns the values of all slots."""
         values = [*arrays, *self.values_after_arguments]
         for dim, slot, axis in self.sizes:
             values[dim] = values[slot].shape[axis]
@@ -169,7 +169,7 @@ class Plan:
     # -- building it from a Relax function
 
     def _new_slot(self, value: Any = None) -> int:
-        """Adds a slot for a value; returns its index."""
+        """Adds a slot for a value, and returns its index."""
         self.initial_values.append(value)
         return len(self.initial_values) - 1
 

@@ -70,7 +70,7 @@ class Inlined(SizedInstance):
 def inlined(
     mod: Any, tensors: Sequence[Tensor], outer: Sequence[Any], captured: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """Binds the function ``main`` of a module in the active trace; returns its results.
+    """Binds the function ``main`` of a module in the active trace, and returns its results.
 
     Its parameters get ``tensors``, then the values (``captured``) that its captures ``outer`` have in this trace.
     """

@@ -97,7 +97,7 @@ def entry_of(
 ) -> Entry:
     """Returns the user's names of a compiled function's inputs and results, and its donated Variables, for printed IR.
 
-    The IR has only generated names such as ``captured_1``, which tell a user nothing.
+    The IR has only generated names such as ``captured_1``, which mean nothing to a user.
 
     Args:
       concrete: the traced function.

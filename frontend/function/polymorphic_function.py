@@ -232,7 +232,9 @@ class Function(PolymorphicFunction):
         return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
 
     def _decorate(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replaces the Python function by ``decorator`` of the Python function; TensorFlow's private name.
+        """Replaces the Python function by the result of ``decorator`` for it.
+
+        Libraries call this method, although its name is private, because TensorFlow's function has it.
 
         Raises:
           ValueError: the function has been traced.
@@ -352,7 +354,7 @@ class Function(PolymorphicFunction):
         """
         if self.granularity.by_dataset:
             self._nested.clear()  # these keys don't tell one dataset from another
-        self.log.record(arguments, [c.arguments for c in self._concrete.values()])
+        self.log.record(arguments, [earlier.arguments for earlier in self._concrete.values()])
         if concrete.scope is not None:  # the enclosing trace
             concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
             return
@@ -379,7 +381,8 @@ class Function(PolymorphicFunction):
         """
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
-        return self._bound_to(args, kwargs)[1]
+        _, concrete = self._bound_to(args, kwargs)
+        return concrete
 
     @property
     def concrete_functions(self) -> list[ConcreteFunction]:
@@ -406,9 +409,9 @@ class Function(PolymorphicFunction):
         return self.log.count
 
     def explain_retraces(self) -> RetraceReport:
-        """A text with a line for each trace after the first: which argument changed, from what to what.
+        """Returns a report with a line for each trace after the first: the argument that changed, its old and new value.
 
-        A terminal and a notebook show it as a table, with what to do about it.
+        In a terminal and a notebook, the report is a table that also has advice on how to avoid the trace.
 
         >>> import tvtf as tf
         >>> square = tf.function(lambda x: x * x)
@@ -432,11 +435,13 @@ class Function(PolymorphicFunction):
         return script(self.get_concrete_function(*args, **kwargs).module())
 
     def ir(self, *args: Any, after: str | None = None, **kwargs: Any) -> Listing:
-        """The traced function's IR, a line a binding, with the user's lines at their ends; ``print`` it (docs/ir.md).
+        """Returns the IR of the function for these arguments, for printing, with a line for each binding (docs/ir.md).
 
-        Tensors may be given as ``TensorSpec``; nothing is run. With ``after``, the name of a phase of the compiler
-        (``tvtf/passes/pipeline.py``), it is the IR that this phase leaves. It is coloured on a terminal and plain elsewhere;
-        notebooks show each value's type on hover.
+        Each line ends with the line of the user's program. Tensors may be passed as ``TensorSpec``; nothing is run. The
+        text is coloured on a terminal. Notebooks show the type of a value below the pointer.
+
+        Args:
+          after: the compiler phase (see ``tvtf/passes/pipeline.py``) whose result is returned; None for the traced IR.
 
         >>> import tvtf as tf
         >>> dense = tf.function(lambda x, w: tf.nn.relu(x @ w))

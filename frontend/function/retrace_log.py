@@ -70,8 +70,8 @@ _calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
 def calls_of(python_function: Any) -> Calls:
     """Returns the counter of calls of a Python function, shared by all ``tf.function`` objects made of the same code.
 
-    Wrappers, and methods of many objects, count as the function that was written once: so does a ``tf.function`` that
-    is made again in a loop.
+    The counter is found by the code object. So wrappers of the function, its bound methods, and functions that a loop
+    defines again and again have the same counter.
     """
     while hasattr(python_function, "__wrapped__"):
         python_function = python_function.__wrapped__

@@ -26,7 +26,7 @@ Sizes = Mapping[Any, int]
 
 
 def symbols_of(inputs: Sequence[tuple[TensorType, Any]]) -> list[Any]:
-    """Returns the symbolic sizes in the types and known values of tensors, each once."""
+    """Returns the symbolic sizes in the types and known values of tensors, without duplicates."""
     from tvm import tirx
 
     symbols: list[Any] = []
@@ -125,7 +125,7 @@ def _changes_only(sizes: Sizes, base: Sizes, symbol: Any) -> bool:
 def _common_dim(sample_dims: Sequence[Any], are_all_varied: bool) -> Any:
     """Returns a result's dim for any sizes, given the dim in all samples.
 
-    It is their common value if each unknown size was also changed alone; else a new symbol.
+    It is their common value if each unknown size was also changed alone; otherwise a new symbol.
 
     Args:
       sample_dims: the result's dim in each sample.

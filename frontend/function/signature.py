@@ -170,10 +170,10 @@ class Arguments:
     """The flattened arguments of one call; a composite tensor is its spec in the structure, its components leaves."""
 
     def __init__(self, structure: Any, leaves: list[Leaf]) -> None:
-        """Takes the flattened arguments of a call, and computes the keys by which a trace for them is found.
+        """Stores the flattened arguments of a call, and computes the keys by which a trace for them is found.
 
-        ``form`` is what must be equal for a trace to serve other arguments: the structure, and which Variables are the
-        same. ``key`` also has the types and values.
+        The key ``form`` consists of the structure and of the positions at which the same Variable occurs: a trace can
+        serve only arguments of the same form. ``key`` also has the types and values.
         """
         self.structure = structure
         self.leaves = leaves
@@ -464,7 +464,7 @@ class Signature:
 
 
 def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
-    """Flattens ``deep`` only as far as ``shallow`` is nested; returns None if their structures differ.
+    """Flattens ``deep`` only as far as ``shallow`` is nested. Returns None if their structures differ.
 
     For example, ``shallow = (a, b)`` and ``deep = (1, [2, 3])`` give ``[1, [2, 3]]``.
 

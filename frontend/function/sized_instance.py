@@ -27,7 +27,10 @@ class SizedInstance(Instance):
         return state.trace is not None and state.trace.is_in_branch
 
     def run(self) -> tuple[Tensor, ...]:
-        """Evaluates the function; in place of what its arguments' sizes don't fit, a check that always fails."""
+        """Evaluates the function. If sizes of the arguments don't fit, emits a run-time check that always fails.
+
+        The function may be a branch that is never taken, so its error must not end the trace.
+        """
         try:
             return super().run()
         except ValueError as error:
@@ -36,7 +39,11 @@ class SizedInstance(Instance):
             return self._failing(error)
 
     def bound(self, binding: Any) -> Any:
-        """Evaluates a binding. An error of sizes that are all known holds in a trace for one call's sizes, too."""
+        """Evaluates a binding.
+
+        Tracing again for static sizes can't avoid an error of operands whose sizes are static already. Such an error is
+        raised itself, if the function may not run.
+        """
         try:
             return super().bound(binding)
         except UnknownSize as needed:

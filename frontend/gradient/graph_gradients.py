@@ -103,7 +103,8 @@ class _Program:
             value._as_tensor()  # reading the Variable makes the trace capture it
             if self.outer is not None and id(value) not in self.trace.captures:
                 return self.outer.tensor_of_value(value)
-            return self.tensor_of(self.trace.captures[id(value)][1]._var)
+            _, captured_tensor = self.trace.captures[id(value)]
+            return self.tensor_of(captured_tensor._var)
         if self.outer is not None and not (isinstance(value, SymbolicTensor) and value._trace is self.trace):
             return self.outer.tensor_of_value(value)
         return self.tensor_of(self.trace.own(convert_to_tensor(value))._var)

@@ -200,8 +200,8 @@ def _cotangents_of_rerun(
 ) -> list[Any]:
     """Runs a function under a gradient tape, and returns the cotangents of ``sources``.
 
-    ``cotangents`` are those of the function's results. A source that the results don't depend on gets zeros, as in
-    TensorFlow. A source whose dtype has no gradients, such as an integer, gets None.
+    ``cotangents`` are those of the function's results. The cotangent of a source that the results don't depend on is
+    zero, as in TensorFlow. It is None for a source whose dtype has no gradients, such as an integer dtype.
     """
     watched = [x for x in sources if x.dtype.is_differentiable]
     with GradientTape(watch_accessed_variables=False) as tape:

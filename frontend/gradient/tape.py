@@ -305,8 +305,8 @@ class GradientTape(Recorder):
     def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:
         """Sweeps the records backward for many cotangents of one target at once, and returns the sources' cotangents.
 
-        The leading axis of ``cotangents``, and of the results, is over the sweeps. A source that the target doesn't
-        depend on gets None.
+        The leading axis of ``cotangents``, and of the results, is over the sweeps. The result is None for a source that
+        the target doesn't depend on.
         """
         sweep_count = cotangents._type.shape[0]
         with level() as map_level:

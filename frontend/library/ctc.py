@@ -170,7 +170,7 @@ class _AlignmentStates:
     def shifted(x: Tensor, by: int, fill: float) -> Tensor:
         """Shifts the values of the states by ``by`` states, to earlier states if ``by`` is negative.
 
-        States that get no value are set to ``fill``. For example, ``[1, 2, 3]`` shifted by 1 with fill 0 is
+        States without a new value are set to ``fill``. For example, ``[1, 2, 3]`` shifted by 1 with fill 0 is
         ``[0, 1, 2]``.
         """
         batch, size = x._type.shape

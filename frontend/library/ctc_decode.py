@@ -187,7 +187,7 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
 
 
 def _prefix_beam_search(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
-    """Decodes one batch element by CTC prefix beam search; returns the ``width`` most probable label sequences.
+    """Decodes one batch element by CTC prefix beam search, and returns the ``width`` most probable label sequences.
 
     Each comes with its log-probability. Alignments that collapse to the same labels are summed, so a beam keeps two
     log-probabilities for each prefix: of alignments that end in a blank, and of those that end in the last label. Only

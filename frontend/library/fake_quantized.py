@@ -149,7 +149,7 @@ def quantize_and_dequantize_v2(
       input_min, input_max: the range; scalars, or vectors of one for each slice along ``axis``.
       signed_input: whether the integers have a sign.
       num_bits: how many bits they have.
-      range_given: whether to use the given range; else it is the range of the numbers.
+      range_given: whether to use the given range; otherwise it is the range of the numbers.
       round_mode: "HALF_TO_EVEN" or "HALF_UP".
       narrow_range: whether the least integer is left unused.
       axis: the axis of slices with a range of their own.

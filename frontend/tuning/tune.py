@@ -305,6 +305,14 @@ class Bench:
     """The test bench of one kernel: compiles candidates in parallel, checks their results, and times them in turns."""
 
     def __init__(self, isolated: IsolatedKernel, operands: list[Any], folder: Path, budget: Budget) -> None:
+        """Prepares to time candidates of one kernel.
+
+        Args:
+          isolated: the kernel, in a module of its own.
+          operands: the operands of a recorded call.
+          folder: a new folder for the candidates' compiled code.
+          budget: the time that is left.
+        """
         self.isolated = isolated
         self.folder = folder
         self.budget = budget

@@ -286,7 +286,7 @@ class Optimizer(AutoTrackable):
 
     @staticmethod
     def _drop_missing(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
-        """Removes variables without a gradient (None), with a warning; returns the other gradients and variables."""
+        """Removes variables without a gradient (None), with a warning. Returns the other gradients and variables."""
         present_grads, variables_with_grad, missing = [], [], []
         for grad, variable in zip(grads, variables):
             if grad is None:
@@ -383,7 +383,7 @@ class Optimizer(AutoTrackable):
     # -- by loss
 
     def minimize(self, loss: Any, var_list: Any, tape: Any = None) -> Variable:
-        """Computes the gradients of a loss and performs one step with them; returns the step counter.
+        """Computes the gradients of a loss and performs one step with them, and returns the step counter.
 
         Args:
           loss: a function of no arguments, or a tensor recorded by ``tape``.

@@ -234,9 +234,9 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         self.boundaries, self.values, self.name = boundaries, values, name
 
     def __call__(self, step: Any) -> Tensor:
-        """Returns the learning rate at a step: ``values[i]`` for the first ``boundaries[i]`` not below the step.
+        """Returns the learning rate at a step: ``values[i]`` for the first ``boundaries[i]`` that is not below the step.
 
-        Behind the last boundary, returns the last value.
+        After the last boundary, returns the last value.
         """
         step = convert_to_tensor(step)
         values = [convert_to_tensor(value) for value in self.values]
