@@ -59,7 +59,7 @@ def _keys_in(mod: ir.IRModule) -> set[int]:
 
 
 def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
-    """Reads deferred calls from the JSON that `describe` wrote, and registers them; returns the calls by their keys.
+    """Reads deferred calls from the JSON that `describe` wrote, and registers them. Returns the calls by their keys.
 
     The caller must keep references to the calls, because a key is valid only while its call is alive.
 
@@ -205,7 +205,7 @@ def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
 
 
 def _undecorated(public: Any) -> Any:
-    """Returns the function inside the decorators of a public function; returns a primitive unchanged.
+    """Returns the function inside the decorators of a public function. Returns a primitive unchanged.
 
     Deferred calls call functions without their decorators.
     """

@@ -108,16 +108,18 @@ class Description:
         return f"{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(map(str, self.outputs))}"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the description as a JSON object."""
-        return {
+        """Returns the description as a JSON object. Only a library for a GPU has the entry "gpu"."""
+        data = {
             "format": FORMAT,
             "version": VERSION,
             "producer": f"tvtf {__version__}",
             "name": self.name,
             "inputs": [value.as_json() for value in self.inputs],
             "outputs": [value.as_json() for value in self.outputs],
-            **({"gpu": self.gpu} if self.gpu else {}),
         }
+        if self.gpu:
+            data["gpu"] = self.gpu
+        return data
 
     @classmethod
     def from_json(cls, data: Any, source: str) -> Description:

@@ -159,7 +159,7 @@ def _deferred_calls(concrete: ConcreteFunction) -> Any:
 
 
 def _form(value: Any) -> Any:
-    """Encodes a leaf of a structure as a placeholder; returns None for a value that is nested or composite."""
+    """Encodes a leaf of a structure as a placeholder. Returns None for a value that is nested or composite."""
     return None if nest.is_nested_or_composite(value) else {"leaf": None}
 
 

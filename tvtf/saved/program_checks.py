@@ -124,7 +124,7 @@ def _graphs_of(value: Any) -> set[str]:
 
 
 def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) -> None:
-    """Checks the value of a binding: a call, an item of a tuple, or another expression; raises SchemaError if invalid.
+    """Checks the value of a binding: a call, an item of a tuple, or another expression. Raises SchemaError if invalid.
 
     ``defined`` are the variables defined before. ``keys`` are the keys of the deferred calls in the file.
     """
@@ -203,11 +203,13 @@ def _check_result_type(call: Any, bound: Any) -> None:
     except Exception as cause:  # type rules assume attributes that the public function has validated
         raise SchemaError(f"{bound.primitive.tf_name} can't take {call.attrs}: {cause}") from cause
     is_single = isinstance(inferred, TensorType)
-    if is_single is isinstance(call.ty, relax.TupleType):
-        raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
-    declared_types = [call.ty] if is_single else list(call.ty.fields)
-    inferred_types = as_tuple(inferred) if not is_single else (inferred,)
-    if len(declared_types) != len(inferred_types) or not all(map(_matches, declared_types, inferred_types)):
+    is_declared_single = not isinstance(call.ty, relax.TupleType)
+    fits = is_single == is_declared_single
+    if fits:
+        declared_types = [call.ty] if is_single else list(call.ty.fields)
+        inferred_types = (inferred,) if is_single else as_tuple(inferred)
+        fits = len(declared_types) == len(inferred_types) and all(map(_matches, declared_types, inferred_types))
+    if not fits:
         raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
 
 

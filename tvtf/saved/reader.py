@@ -196,7 +196,7 @@ class _Model:
         return np.zeros(stored.shape, stored.dtype.np) if self.skip else reader.read(key)
 
     def _constants(self) -> dict[str, EagerTensor]:
-        """Reads the constants that functions capture, and the arrays of lookup tables; returns the tensors by key."""
+        """Reads the constants that functions capture, and the arrays of lookup tables. Returns the tensors by key."""
         keys: list[str] = []
         for kind, reference in self._checked_captures():
             if kind == "constant":
@@ -248,15 +248,18 @@ class _Model:
         return self.objects_by_node[0]
 
     def _name_aliases(self) -> None:
-        """Sets the root's attribute ``function_aliases`` to a dict if the load options request it; else deletes it.
+        """Sets the root's attribute ``function_aliases`` to a dict if the load options request it; otherwise deletes it.
 
         The loaded attribute is an object, whose attributes are the functions by alias.
         """
         root_children = dict(self.nodes[0].get("children", ()))
-        alias_node = self.nodes[root_children[objects.ALIASES]] if objects.ALIASES in root_children else None
-        if alias_node is None or alias_node["kind"] != "object":
+        if objects.ALIASES not in root_children:
             return
-        root, alias_object = self.objects_by_node[0], self.objects_by_node[root_children[objects.ALIASES]]
+        alias_node_id = root_children[objects.ALIASES]
+        alias_node = self.nodes[alias_node_id]
+        if alias_node["kind"] != "object":
+            return
+        root, alias_object = self.objects_by_node[0], self.objects_by_node[alias_node_id]
         delattr(root, objects.ALIASES)
         if self.has_aliases:
             aliases = {name: getattr(alias_object, name) for name, _ in alias_node["children"]}
@@ -318,7 +321,7 @@ class _Model:
             raise self._damaged("a tuple contains itself") from None
 
     def program(self, function_index: Any) -> Program:
-        """Returns the program of the function at an index; raises SavedModuleError if there is none."""
+        """Returns the program of the function at an index. Raises SavedModuleError if there is none."""
         if type(function_index) is not int or not 0 <= function_index < len(self.programs):
             raise self._damaged(f"function {function_index!r} isn't there")
         return self.programs[function_index]

@@ -26,9 +26,9 @@ from tvtf.saved.signatures import SignatureFunction
 
 
 def check_reads(concrete: ConcreteFunction) -> None:
-    """Checks that a function only reads Variables; raises NotSaveable if it updates one."""
+    """Checks that a function only reads Variables. Raises NotSaveable if it updates one."""
     if concrete.results.updates:
-        updated = ", ".join(sorted(v.name for v, _ in concrete.results.updates))
+        updated = ", ".join(sorted(variable.name for variable, _ in concrete.results.updates))
         raise NotSaveable(
             f"save: {concrete.name} updates {updated}; save a function that only reads its variables, with "
             "tf.saved_model.save one that updates, or export the step with tvtf.onnx.export"
@@ -43,14 +43,12 @@ class SavedFunction:
         check_reads(signature)
         self.signature = signature
         self.variables = signature.variables
-        outputs = signature.results.traced
         inputs = [_value(name, param._type) for name, param in zip(signature.arguments.names, signature.graph.params)]
+        outputs = [_value(name, tensor._type) for name, tensor in signature.results.traced.items()]
         # The signature's arguments are sorted by name; ``positions`` has the order of the saved function.
-        self.description = Description(
-            signature.name.removeprefix("signature_wrapper_"),
-            tuple(inputs[position] for position in signature.positions),
-            tuple(_value(name, t._type) for name, t in outputs.items()),
-        )
+        ordered_inputs = [inputs[position] for position in signature.positions]
+        name = signature.name.removeprefix("signature_wrapper_")
+        self.description = Description(name, tuple(ordered_inputs), tuple(outputs))
         self.function = Function(self._python(), self._specs(), autograph=False, name=self.description.name)
 
     def _specs(self) -> list[TensorSpec]:

@@ -244,7 +244,7 @@ class _Writer:
         return index
 
     def _describe(self, concrete: ConcreteFunction) -> int | str:
-        """Adds a concrete function to the saved model; returns the function's index, or why it can't be saved.
+        """Adds a concrete function to the saved model, and returns the function's index, or why it can't be saved.
 
         A model is saved for its signatures, so an error in a signature is raised. Other functions are left out with a
         warning.
@@ -307,7 +307,7 @@ class _Writer:
     # -- files
 
     def _assets(self, descriptions: list[dict[str, Any]]) -> dict[str, bytes]:
-        """Reads the model's asset files; returns their contents by file name in the saved model.
+        """Reads the model's asset files, and returns their contents by file name in the saved model.
 
         Also sets the entry ``file`` in the descriptions of the assets' nodes. Equal file names get different suffixes.
         """

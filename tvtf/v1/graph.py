@@ -185,10 +185,10 @@ class GraphTrace(Trace):
 
     @contextmanager
     def without_op_names(self) -> Iterator[None]:
-        """Adds no op to the graph's list, and gives no tensor a name, for what is computed in the ``with`` block.
+        """Hides the ops of a ``with`` block: they are not listed in the graph, and their tensors get no names.
 
-        The block is the inside of one op of TensorFlow. The code around it adds that op by :meth:`name_results`, so
-        the graph has the same ops, under the same names, as in TensorFlow.
+        The block implements one op of TensorFlow. The code around it lists this op by :meth:`name_results`, so that the graph
+        has the same ops and names as in TensorFlow.
         """
         outer, self.is_inside_op = self.is_inside_op, True
         try:
@@ -623,13 +623,13 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Returns an op; raises KeyError if there is none of this name."""
+        """Returns an op. Raises KeyError if there is none of this name."""
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=False)  # type: ignore[no-any-return]
 
     def get_tensor_by_name(self, name: str) -> Any:
-        """Returns a tensor; raises KeyError if there is none of this name, ValueError if it is not a tensor's name."""
+        """Returns a tensor. Raises KeyError if there is none of this name, ValueError if it is not a tensor's name."""
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_operation=False)

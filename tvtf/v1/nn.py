@@ -130,7 +130,7 @@ def _unpartitioned(params: Any) -> Any:
 
 
 def _table_and_sparse_rows(params: Any, ids: Any, strategy: str) -> tuple[Any, Any]:
-    """Joins partitions of an embedding table; returns it, and for sparse ids the rows in it at the same places."""
+    """Joins partitions of an embedding table, and returns it, and for sparse ids the rows in it at the same places."""
     if not hasattr(ids, "values"):
         return _unpartitioned(params), ids
     table, rows = table_and_rows(params, ids.values, strategy)

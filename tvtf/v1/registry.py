@@ -129,7 +129,7 @@ def _value_in_tf2(path: str) -> Any:
     for name in PATHS.get(path, path).split("."):
         try:
             value = getattr(value, name)
-        except NotImplementedError:  # a name that tvtf refuses: the error says why
+        except NotImplementedError:  # a name that tvtf doesn't support: the error says why
             raise
         except AttributeError:
             raise missing(path) from None

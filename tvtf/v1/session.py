@@ -136,7 +136,7 @@ class _PrunedGraph:
 
     @cached_property
     def function(self) -> GraphFunction:
-        """The function that computes the fetched tensors and the variables' new values, in this order.
+        """Returns the function that computes the fetched tensors and the variables' new values, in this order.
 
         Its parameters are the fed and the captured tensors.
         """
@@ -212,7 +212,11 @@ class _PrunedGraph:
         return specialized.run([*inputs, *own_captures])
 
     def run_without_values(self, inputs: Sequence[Any], unset: Mapping[int, str]) -> tuple[Sequence[Any], list[bool]]:
-        """Same as ``run``, where the inputs at the positions in ``unset`` stand for variables of these names without a value.
+        """Runs the graph like ``run`` does, although some variables have no value.
+
+        Args:
+          inputs: the inputs of ``run``, with any tensor in place of a missing value.
+          unset: the names of the variables without a value, by the position of the input.
 
         Returns:
           the results of ``run``, and whether each of the variables' new values was assigned.
@@ -338,6 +342,10 @@ class Session:
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        """Opens a session that runs ``graph``, by default the current one; variables have no values yet.
+
+        ``target`` and ``config`` are TensorFlow's and unused.
+        """
         self.graph = get_default_graph() if graph is None else graph
         self._values: dict[int, EagerTensor] = {}
         """The variables' values, by the variables' ``id``."""

@@ -171,7 +171,7 @@ class SessionRunHook:
         """Called after the session was created."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Called before each run; returns fetches and feeds to add to it."""
+        """Called before each run. Returns fetches and feeds to add to it."""
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Called after each run."""
@@ -343,6 +343,15 @@ class CheckpointSaverHook(SessionRunHook):
         self, checkpoint_dir: str, save_secs: float | None = None, save_steps: int | None = None, saver: Any = None,
         checkpoint_basename: str = "model.ckpt", *_: Any, **__: Any,
     ) -> None:  # fmt: skip
+        """Stores where and how often to save.
+
+        Args:
+          checkpoint_dir: the folder of the checkpoints.
+          save_secs, save_steps: the seconds, or the steps, between two checkpoints. Steps decide if both are passed, and
+            without either a checkpoint is saved every 10 minutes.
+          saver: the saver; None for a new one of all variables.
+          checkpoint_basename: the first part of the files' names.
+        """
         self._path = os.path.join(checkpoint_dir, checkpoint_basename)
         self._saver = saver
         self._folder, self._steps, self._seconds = checkpoint_dir, save_steps, save_secs
@@ -462,7 +471,10 @@ class MonitoredSession:
         self._session = Session(graph=self.graph)
         self._coord = Coordinator()
         self._ended = False
-        self._initialize(finalized, file or (latest_checkpoint(folder) if folder else None))
+        checkpoint = file
+        if not checkpoint and folder:
+            checkpoint = latest_checkpoint(folder)
+        self._initialize(finalized, checkpoint)
         start_queue_runners(self._session, self._coord)
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)

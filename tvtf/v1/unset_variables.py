@@ -112,14 +112,15 @@ class _Reads(SizedInstance):
         branches = [_Branch(self._nested(function, captured)) for function in (then_branch, else_branch)]
         names = {}  # of the variables whose values may be missing, by the position of the result
         for branch in branches:
-            names.update({i: name for i, (_, _, name) in branch.missing.items()})
+            for position, unset in branch.missing.items():
+                names[position] = unset.name
         flags = [branch.flags(names) for branch in branches]
         lifted = lift([branch.traced for branch in branches])
         graphs = [branch.traced.graph(own_flags) for branch, own_flags in zip(branches, flags)]
         outputs = as_tuple(bound_cond(pred, lifted, graphs))
         results = outputs[: len(outputs) - len(names)]
-        for i, is_set in zip(names, outputs[len(results) :]):
-            self.mark(results[i], is_set, names[i])
+        for position, is_set in zip(names, outputs[len(results) :]):
+            self.mark(results[position], is_set, names[position])
         return results
 
     def _while(
@@ -172,11 +173,16 @@ class _Branch:
     """A branch of a cond, traced with the checks; ``missing`` are its results that may be missing values."""
 
     def __init__(self, evaluation: _Reads) -> None:
+        """Traces the branch, which ``evaluation`` runs, and finds the results that may be missing."""
         self.missing: dict[int, Unset] = {}
+        """The results that may be missing, by position."""
 
         def run() -> tuple[Tensor, ...]:
             results = evaluation.run()
-            self.missing = {i: evaluation.unset[id(x)] for i, x in enumerate(results) if id(x) in evaluation.unset}
+            self.missing = {}
+            for position, result in enumerate(results):
+                if id(result) in evaluation.unset:
+                    self.missing[position] = evaluation.unset[id(result)]
             return results
 
         self.traced = TracedFunction("branch", run, is_branch=True)
