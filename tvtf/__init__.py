@@ -91,7 +91,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    """Returns all public names, those that are imported at their first use included."""
+    """Returns all public names, including those of modules that are imported on first use."""
     return sorted(
         {
             *globals(),

@@ -96,5 +96,5 @@ class DeviceSpec:
 
 
 def _index(text: str = "*") -> int | None:
-    """Parses a device's index; returns None for "*", which stands for any device."""
+    """Parses a device's index. Returns None for "*", which stands for any device."""
     return None if text == "*" else int(text)

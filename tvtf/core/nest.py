@@ -315,7 +315,7 @@ def _dict_like(mapping: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> Any:
-    """Applies ``func`` to the corresponding leaves of structures of the same form; returns the results in that form.
+    """Applies ``func`` to the corresponding leaves of structures of the same form. Returns the results in that form.
 
     >>> map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]

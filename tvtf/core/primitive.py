@@ -477,7 +477,7 @@ def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, 
 
 
 def name_method_errors(owner: Any) -> Any:
-    """Wraps the public methods that a class defines by :func:`name_errors`; returns the class, or another value unchanged."""
+    """Wraps the public methods that a class defines by :func:`name_errors`. Returns the class, or another value unchanged."""
     for name, method in list(vars(owner).items()) if isinstance(owner, type) else ():
         if isfunction(method) and (not name.startswith("_") or name in ("__init__", "__getitem__", "__next__")):
             op = owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}"

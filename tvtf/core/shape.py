@@ -90,7 +90,7 @@ def agree_dim(a: Dim, b: Dim) -> bool:
 
 
 def assume_dim(a: Dim, b: Dim) -> bool:
-    """Assumes that two dims are equal in the whole trace, if possible; returns whether they are equal or assumed to be.
+    """Assumes that two dims are equal in the whole trace, if possible. Returns whether they are equal or assumed to be.
 
     An assumption is possible for dims of the function's arguments only, which each call of the compiled function checks. It
     isn't possible in a branch, because the branch may not be taken.
@@ -104,7 +104,7 @@ def assume_dim(a: Dim, b: Dim) -> bool:
 
 
 def claim_dim(dim: Dim, size: int, is_parameter: bool) -> bool:
-    """Assumes that a dim has the ``size`` that ``set_shape`` declares, if possible; returns whether it has, or is assumed to.
+    """Assumes that a dim has the ``size`` that ``set_shape`` declares, if possible. Returns whether it has, or is assumed to.
 
     A dim that the program computes can be assumed only if it belongs to a loop variable, which ``is_parameter`` says.
     """
@@ -124,7 +124,7 @@ def is_calculated(dim: Dim) -> bool:
 
 
 def _are_assumed_equal(a: Dim, b: Dim) -> bool:
-    """Assumes that two different dims are equal for the whole trace; returns whether that is possible."""
+    """Assumes that two different dims are equal for the whole trace, and returns whether that is possible."""
     if state.trace is None or a is None or b is None or (isinstance(a, int) and isinstance(b, int)):
         return False
     return bool(state.trace.root.assume_equal(a, b))

@@ -325,7 +325,7 @@ for _name in ("name", "graph", "op", "value_index"):
 
 
 def _merged_shape(static: TensorShape, claimed: TensorShape) -> TensorShape:
-    """Merges the static shape with the shape that the user claims; raises ValueError if known dims differ."""
+    """Merges the static shape with the shape that the user claims. Raises ValueError if known dims differ."""
     if static.rank == claimed.rank:
         for axis, (dim, claimed_dim) in enumerate(zip(static, claimed)):
             if None not in (dim, claimed_dim) and dim != claimed_dim:
@@ -337,7 +337,7 @@ def _merged_shape(static: TensorShape, claimed: TensorShape) -> TensorShape:
 class SymbolicTensor(Tensor):
     """A tensor of a function being traced: a Relax variable with its type.
 
-    ``known`` is the statically known value, an object array of dims, of integers computed from shapes; else None.
+    ``known`` is the statically known value, an object array of dims, of integers computed from shapes; otherwise None.
     ``claimed`` is the shape given to ``set_shape``, where that has sizes which only run time determines: ``shape`` shows
     them, but compiled code does not rely on them.
     """

@@ -46,7 +46,7 @@ def summarized(array: np.ndarray, limit: int) -> str:
 
 
 def _nested_text(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
-    """Formats up to ``limit`` elements of an array; returns the text and the number of elements in the text.
+    """Formats up to ``limit`` elements of an array, and returns the text and the number of elements in the text.
 
     Rows are in brackets. ``depth`` is the number of enclosing rows: an inner row that is cut off ends in "...".
     """

@@ -110,7 +110,7 @@ def _dimension_operator(
 
     Args:
       compute: applies the operator to two ints.
-      wrap: converts the result: to a Dimension for arithmetic; a comparison's result stays as it is.
+      wrap: converts the result: to a Dimension for arithmetic; a comparison's result is left unchanged.
       is_reflected: whether the operands come in reverse, as for ``__radd__``.
     """
 

@@ -94,7 +94,7 @@ def _serialize_ops(module: ModuleType) -> None:
 
 
 def _as_function(value: Any) -> Any:
-    """Wraps an op of tvtf in a Python function, because Keras serializes only functions; returns other values unchanged."""
+    """Wraps an op of tvtf in a Python function, because Keras serializes only functions. Returns other values unchanged."""
     if not isinstance(value, Primitive):
         return value
     return functools.update_wrapper(lambda *args, **kwargs: value(*args, **kwargs), value)

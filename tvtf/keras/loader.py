@@ -39,7 +39,7 @@ INSTALL = "pip install 'tvtf[keras]'"
 
 
 def load() -> str:
-    """Makes the installed package Keras importable with tvtf in place of TensorFlow; returns the name to import.
+    """Makes the installed package Keras importable with tvtf in place of TensorFlow, and returns the name to import.
 
     The name is ``keras``, or `COPY` if ``keras`` is for other code.
 
@@ -161,7 +161,7 @@ class Finder:
         return sys.modules[self.name]
 
     def _name_in_copy(self, name: str) -> str:
-        """Converts the name of a module of Keras to that in this copy; returns other names unchanged."""
+        """Converts the name of a module of Keras to that in this copy. Returns other names unchanged."""
         return self.name + name.removeprefix(KERAS) if name.partition(".")[0] == KERAS else name
 
     def import_module(self, name: str, package: str | None = None) -> Any:

@@ -101,8 +101,9 @@ class LayerModule(tvtf.Module):
     def _has_layers_in_functional(self) -> bool:
         """Returns whether this is a Sequential model whose layers are, or will be, those of its functional model.
 
-        TensorFlow's checkpoints find them there. In the list of layers, building a model inserts an input layer: a checkpoint
-        that is restored before would give each layer's values to the next one.
+        A checkpoint must refer to the layers of the functional model, as in TensorFlow. Building a Sequential model inserts an
+        input layer into its list of layers. With references into that list, a checkpoint that is restored before would
+        assign each layer's values to the next one.
         """
         functional = vars(self).get("_functional", self)
         return functional is not self and (functional is not None or not vars(self).get("built"))
@@ -139,7 +140,7 @@ def _as_python_containers(value: Any) -> Any:
         return {key: _as_python_containers(child) for key, child in value.items()}
     if isinstance(value, (list, set)):
         return list(map(_as_python_containers, value))
-    # A named tuple is no plain tuple, and stays as it is.
+    # A named tuple is no plain tuple, and is left unchanged.
     return tuple(map(_as_python_containers, value)) if type(value) is tuple else value
 
 
@@ -447,7 +448,8 @@ def accept_parts_when_locked(module: ModuleType) -> None:
         def add_to_store(self, store_name: str, value: Any) -> None:
             """Adds a value to one of the tracker's lists, also to a locked one if the list is of the class `Parts`."""
             was_locked = self.locked
-            self.locked = was_locked and not isinstance(self.config[store_name][1], Parts)
+            _, store = self.config[store_name]
+            self.locked = was_locked and not isinstance(store, Parts)
             try:
                 super().add_to_store(store_name, value)
             finally:

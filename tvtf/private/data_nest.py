@@ -49,7 +49,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structure: Any, **check_types_dict: Any) -> Any:
-    """Calls a function on the corresponding leaves of structures, lists whole; returns the results in the same structure.
+    """Calls a function on the corresponding leaves of structures, lists whole. Returns the results in the same structure.
 
     ``check_types_dict`` may contain ``check_types``, whether the types of the structures must be the same.
     """

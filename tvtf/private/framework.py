@@ -146,7 +146,7 @@ class _NamesByType(MutableMapping[type, str]):
         registered.pop(self[key])
 
     def pop(self, key: type, *default: Any) -> Any:
-        """Removes a class from the registry; returns it, or None if it was removed by its name already."""
+        """Removes a class from the registry. Returns it, or None if it was removed by its name already."""
         return registered.pop(self._entries().get(key, ""), None)
 
     def __iter__(self) -> Iterator[type]:

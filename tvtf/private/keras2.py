@@ -160,7 +160,7 @@ def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[An
 
 
 def execute_fn_for_device(device_branch_fns: dict[str, Any], default_fn: Any, name: str = "") -> Any:
-    """Calls the function for CPUs among ``device_branch_fns``, or else the default; returns its result."""
+    """Calls the function for CPUs among ``device_branch_fns``, or else the default, and returns its result."""
     return device_branch_fns.get("CPU", default_fn)()
 
 

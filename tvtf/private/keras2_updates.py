@@ -18,7 +18,7 @@ Update = Callable[..., dict[str, Any]]
 
 
 def _gradient_descent(*, var: Any, alpha: Any, delta: Any) -> dict[str, Any]:
-    """Computes a step of gradient descent with learning rate ``alpha`` and gradient ``delta``; returns the new ``var``."""
+    """Computes a step of gradient descent with learning rate ``alpha`` and gradient ``delta``. Returns the new ``var``."""
     return {"var": var - alpha * delta}
 
 
@@ -42,7 +42,7 @@ def _keras_momentum(
 
 
 def _adagrad(*, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, update_slots: bool = True) -> dict[str, Any]:
-    """Computes a step of the optimizer Adagrad; returns the new ``var``, and ``accum``, the sum of squared gradients."""
+    """Computes a step of the optimizer Adagrad. Returns the new ``var``, and ``accum``, the sum of squared gradients."""
     sum_of_squares = accum + tvtf.square(grad) if update_slots else accum
     return {"accum": sum_of_squares, "var": var - lr * grad / (tvtf.sqrt(sum_of_squares) + epsilon)}
 

@@ -178,7 +178,7 @@ def flatten_up_to(
 
 
 def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """Calls ``func(path, *values)`` for each leaf of ``shallow_tree``; returns the results in the structure of ``shallow_tree``.
+    """Calls ``func(path, *values)`` for each leaf of ``shallow_tree``. Returns the results in the structure of ``shallow_tree``.
 
     ``values`` are the parts of the inputs at the position of the leaf.
 
@@ -201,7 +201,7 @@ def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: 
 
 
 def map_structure_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """Calls ``func`` on the inputs' parts at each leaf of ``shallow_tree``; returns the results in this structure."""
+    """Calls ``func`` on the inputs' parts at each leaf of ``shallow_tree``. Returns the results in this structure."""
     return map_structure_with_tuple_paths_up_to(
         shallow_tree, lambda _, *values, **options: func(*values, **options), *inputs, **kwargs
     )
@@ -288,7 +288,7 @@ def flatten_with_joined_string_paths(
 
 
 def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
-    """Calls ``func(path, *leaves)`` for the leaves of structures of the same form; returns the results in this form.
+    """Calls ``func(path, *leaves)`` for the leaves of structures of the same form. Returns the results in this form.
 
     A path is a tuple of keys and indices.
     """
@@ -299,7 +299,7 @@ def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) ->
 
 
 def map_structure_with_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
-    """Calls ``func(path, *leaves)`` for the leaves of structures of the same form; returns the results in this form.
+    """Calls ``func(path, *leaves)`` for the leaves of structures of the same form. Returns the results in this form.
 
     A path is a string of keys and indices, such as "a/0".
     """

@@ -113,6 +113,7 @@ class Convolution:
         self, input_shape: Any, filter_shape: Any, padding: Any, strides: Any = None, dilation_rate: Any = None,
         name: str | None = None, data_format: str | None = None,
     ) -> None:  # fmt: skip
+        """Stores the arguments of the convolution, which are those of ``tf.nn.convolution``."""
         self.input_shape = tvtf.TensorShape(input_shape)
         self.filter_shape = tvtf.TensorShape(filter_shape)
         self.padding, self.strides, self.dilation_rate = padding, strides, dilation_rate
@@ -125,7 +126,7 @@ class Convolution:
 
 
 def add_operators(operators: Sequence[Any], operator_name: str | None = None, addition_tiers: Any = None) -> list[Any]:
-    """Adds the matrices of linear operators; returns a list with one operator of the sum.
+    """Adds the matrices of linear operators, and returns a list with one operator of the sum.
 
     ``addition_tiers``, TensorFlow's choice of the sum's structure, has no effect: the sum is a dense matrix.
     """
@@ -184,7 +185,8 @@ def assign_moving_average(
     biased.assign_sub((biased - value) * weight)
     step.assign_add(1)
     # After n updates the weights of all values add up to 1 - decay**n.
-    return variable.assign(biased / (1 - tvtf.pow(1 - weight, tvtf.cast(step, variable.dtype))))
+    sum_of_weights = 1 - tvtf.pow(1 - weight, tvtf.cast(step, variable.dtype))
+    return variable.assign(biased / sum_of_weights)
 
 
 def _average_state(variable: Any) -> tuple[Any, Any]:
@@ -206,7 +208,7 @@ def _average_state(variable: Any) -> tuple[Any, Any]:
 
 
 def sparse_reorder(input_indices: Any, input_values: Any, input_shape: Any, name: str | None = None) -> SparseReorder:
-    """Sorts the elements of a sparse tensor in row-major order; returns their indices and values."""
+    """Sorts the elements of a sparse tensor in row-major order, and returns their indices and values."""
     ordered = tvtf.sparse.reorder(tvtf.SparseTensor(input_indices, input_values, input_shape))
     return SparseReorder(ordered.indices, ordered.values)
 

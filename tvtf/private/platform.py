@@ -24,12 +24,12 @@ def get_data_files_path() -> str:
 
 
 def load_resource(path: str) -> bytes:
-    """Reads a whole file; returns its content as bytes."""
+    """Reads a whole file, and returns its content as bytes."""
     return Path(path).read_bytes()
 
 
 def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
-    """Tracks a value that is assigned to an attribute of a trackable object; returns the value to store.
+    """Tracks a value that is assigned to an attribute of a trackable object, and returns the value to store.
 
     A list or dict is replaced by a trackable container.
     """

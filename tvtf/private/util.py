@@ -246,7 +246,7 @@ def make_decorator(
     decorator_doc: str = "",
     decorator_argspec: Any = None,
 ) -> Any:
-    """Gives ``decorator_func`` the name, docstring and signature of ``target``, the function that it wraps; returns it.
+    """Gives ``decorator_func`` the name, docstring and signature of ``target``, the function that it wraps. Returns it.
 
     The target is stored, so that :func:`unwrap` finds it. ``decorator_name`` and ``decorator_doc`` are not used.
     """

@@ -6,6 +6,7 @@ Source: https://docs.nvidia.com/deeplearning/cudnn/latest/api/cudnn-adv-library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -195,10 +196,16 @@ def _split_parameters(tf: Any, flat: Tensor, gate_rows: int, units: int, input_s
     offset = 0
 
     def next_parameter(*shape: int) -> Tensor:
+        """Returns the parameter of this shape that follows the previous one in the vector."""
         nonlocal offset
-        start, offset = offset, offset + (shape[0] * shape[1] if len(shape) == 2 else shape[0])
+        start = offset
+        offset += math.prod(shape)
         reshaped: Tensor = tf["reshape"](flat[start:offset], shape)
         return reshaped
 
-    weights = [(next_parameter(gate_rows, size), next_parameter(gate_rows, units)) for size in input_sizes]
-    return [_Cell(*pair, next_parameter(gate_rows), next_parameter(gate_rows)) for pair in weights]
+    matrices = []
+    for size in input_sizes:
+        input_matrix = next_parameter(gate_rows, size)
+        state_matrix = next_parameter(gate_rows, units)
+        matrices.append((input_matrix, state_matrix))
+    return [_Cell(*pair, next_parameter(gate_rows), next_parameter(gate_rows)) for pair in matrices]

@@ -54,7 +54,7 @@ class FuncGraph:
         return getattr(self._as_graph, name)
 
     def placeholder(self, dtype: DType, shape: Any, name: str | None) -> SymbolicTensor:
-        """Adds a parameter to the graph, for ``tf.compat.v1.placeholder``; returns its symbolic tensor.
+        """Adds a parameter to the graph, for ``tf.compat.v1.placeholder``, and returns its symbolic tensor.
 
         Unknown sizes become symbolic dims.
         """

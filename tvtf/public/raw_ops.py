@@ -271,7 +271,8 @@ def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = Non
         raise InvalidArgumentError(None, "Bucketize", "Expected sorted boundaries [Op:Bucketize]")
     dtype = x.dtype if x.dtype.is_floating else float32
     flat = tf["reshape"](tf["cast"](x, dtype), [-1])
-    return tf["reshape"](tf["searchsorted"](bounds.astype(dtype.np), flat, side="right"), tf["shape"](x))  # type: ignore[no-any-return]
+    flat_indices = tf["searchsorted"](bounds.astype(dtype.np), flat, side="right")
+    return tf["reshape"](flat_indices, tf["shape"](x))  # type: ignore[no-any-return]
 
 
 @export("raw_ops.UniqueV2")

@@ -164,8 +164,10 @@ def dynamic_slice(x: Any, start_indices: Any, size_indices: Any) -> Any:
     A start index is clamped, so that the whole slice lies within ``x``.
     """
     x = tvtf.convert_to_tensor(x)
-    starts, sizes = (tvtf.cast(tvtf.stack(each), tvtf.int32) for each in (start_indices, size_indices))
-    return tvtf.slice(x, tvtf.maximum(tvtf.minimum(starts, shape(x) - sizes), 0), sizes)
+    starts = tvtf.cast(tvtf.stack(start_indices), tvtf.int32)
+    sizes = tvtf.cast(tvtf.stack(size_indices), tvtf.int32)
+    clamped_starts = tvtf.maximum(tvtf.minimum(starts, shape(x) - sizes), 0)
+    return tvtf.slice(x, clamped_starts, sizes)
 
 
 def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Any:
@@ -338,7 +340,7 @@ def find(name: str) -> Any:
 
 
 def _submodule(package: Any, name: str) -> ModuleType | None:
-    """Imports a submodule that its package doesn't import itself, as Keras's ``saving``; returns None if there is none.
+    """Imports a submodule that its package doesn't import itself, as Keras's ``saving``. Returns None if there is none.
 
     Views have no files, and those of tvtf are not modules of TensorFlow.
     """

@@ -92,7 +92,7 @@ class TestCase(_Case):  # type: ignore[misc]
         return self._folder.name
 
     def evaluate(self, tensors: Any) -> Any:
-        """Evaluates the tensors in a nested structure; returns a structure of NumPy values.
+        """Evaluates the tensors in a nested structure, and returns a structure of NumPy values.
 
         Tensors of a TensorFlow 1 graph are evaluated by the default session, or else by the test's cached session.
 
@@ -354,7 +354,7 @@ class _EagerSession:
         self._test_case = test_case
 
     def run(self, fetches: Any, feed_dict: Any = None, **_: Any) -> Any:
-        """Evaluates eager tensors; raises RuntimeError if values are fed, because there are no placeholders."""
+        """Evaluates eager tensors. Raises RuntimeError if values are fed, because there are no placeholders."""
         if feed_dict:
             raise RuntimeError("sess.run() for eager mode does not support feed_dict")
         return self._test_case.evaluate(fetches)

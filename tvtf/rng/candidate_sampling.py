@@ -259,7 +259,7 @@ def _candidate_types(true: TensorType, *_: TensorType, count: int, **__: Any) ->
 def sample_candidates(
     true: Tensor, state: Tensor, weights: Tensor, kind: str, count: int, unique: bool, limit: int
 ) -> Any:
-    """Samples ``count`` of ``limit`` classes; returns them, and the expected counts of true and sampled classes.
+    """Samples ``count`` of ``limit`` classes, and returns them, and the expected counts of true and sampled classes.
 
     Args:
       true: the true classes, of shape (batch, true classes of an example).

@@ -224,7 +224,7 @@ def fractional_max_pool(
     Args:
       value: tensor of shape (n, rows, columns, channels), of known size.
       pooling_ratio: the factor by which images shrink: one number, two, or four of which the first and the last are 1.
-      pseudo_random: whether the windows of two sizes are spread evenly; else they are in random order.
+      pseudo_random: whether the windows of two sizes are spread evenly; otherwise they are in random order.
       overlapping: whether a window includes the first element of the next.
       seed: a seed draws the same windows with each call; 0 others each time.
 

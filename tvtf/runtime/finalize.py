@@ -47,9 +47,10 @@ def block_threads_at_exit() -> None:
 
 
 def _closed_to_other_threads(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method to be run only by the present thread and by threads inside compiled code; others sleep forever.
+    """Wraps a method so that only the current thread, and threads inside of compiled code, can call it.
 
-    A daemon thread that compiles or runs code while the interpreter shuts down would crash the process.
+    Another thread that calls it sleeps until the process ends. A daemon thread that compiles or runs code while the
+    interpreter shuts down would crash the process.
     """
     exiting_thread = threading.get_ident()
 

@@ -34,7 +34,9 @@ def _digested_parts(function: Callable[..., Any], seen: dict[int, Any]) -> Itera
     name = getattr(function, "__qualname__", type(function).__qualname__)
     yield marshal.dumps(code) if code else name.encode()
     yield _file_stamp(getattr(function, "__module__", None) or "")
-    for value in inspect.getclosurevars(function).nonlocals.values() if code else ():
+    if not code:
+        return
+    for value in inspect.getclosurevars(function).nonlocals.values():
         yield from _digested_parts(value, seen) if callable(value) else _literal_bytes(value)
 
 
@@ -53,11 +55,13 @@ def _file_stamp(module: str) -> bytes:
 
 
 def foreign_kernels(structure: str | None = None) -> list[Callable[..., Any]]:
-    """Returns the functions of users' primitives that compile a module, given as JSON; of all their primitives for None."""
-    used = [p for name, p in table.items() if not p.is_own and (structure is None or f"tvtf.{name}" in structure)]
-    return [
-        function
-        for primitive in used
-        for function in (primitive.front, primitive.type, primitive.lower, primitive.guard)
-        if function is not None
-    ]
+    """Returns the functions by which users' primitives are compiled.
+
+    ``structure`` is a module in JSON, whose primitives count. None means all primitives that users declared.
+    """
+    functions = []
+    for name, primitive in table.items():
+        is_used = structure is None or f"tvtf.{name}" in structure
+        if not primitive.is_own and is_used:
+            functions += [primitive.front, primitive.type, primitive.lower, primitive.guard]
+    return [function for function in functions if function is not None]

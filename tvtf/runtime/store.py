@@ -123,7 +123,7 @@ def _library_path(cache_dir: Path, digest: str) -> Path:
 
 
 def _stored_object(path: Path) -> bytes | None:
-    """Reads a kernel's object code from its file in the store; returns None if there is none, or it is damaged."""
+    """Reads a kernel's object code from its file in the store. Returns None if there is none, or it is damaged."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -259,7 +259,7 @@ def _drop_stale_index(cache_dir: Path) -> None:
 
 
 def clear(cache_dir: Path) -> list[File]:
-    """Removes all compiled code from the cache folder; returns the files that were removed.
+    """Removes all compiled code from the cache folder, and returns the files that were removed.
 
     Records of tuning stay, as they take long to measure.
     """

@@ -65,7 +65,7 @@ def _kinds_of_products(tf32: bool, warpgroups: bool) -> list[str]:
 
 
 def device_kind(device: str) -> tuple[str, int]:
-    """Parses a device's name, ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``; returns its type and index.
+    """Parses a device's name, ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``. Returns its type and index.
 
     Raises:
       ValueError: the name does not denote a local CPU or GPU.

@@ -50,7 +50,7 @@ _UNCHANGED: Any = object()
 
 
 def wrap(value: Any) -> Any:
-    """Wraps a list, dict or tuple so that a checkpoint finds the Variables in it; returns other values unchanged.
+    """Wraps a list, dict or tuple so that a checkpoint finds the Variables in it. Returns other values unchanged.
 
     `NoDependency` marks a value that is not to be tracked. Such a value is returned itself, without a wrapper.
 
@@ -153,7 +153,7 @@ class TrackableDataStructure(Trackable):
 
     @property
     def layers(self) -> list[Any]:
-        """The layers among the elements, and in containers among them, each once."""
+        """The layers among the elements, and in containers among them, without duplicates."""
         layers: dict[int, Any] = {}
         for value in self._values:
             if isinstance(value, TrackableDataStructure):

@@ -260,7 +260,7 @@ def _elements(value: Any, attribute: str) -> Iterator[tuple[Any, Any]]:
 
 
 def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:
-    """Returns a dict's keys in sorted order; raises ValueError, which names the attribute, if they can't be sorted."""
+    """Returns a dict's keys in sorted order. Raises ValueError, which names the attribute, if they can't be sorted."""
     try:
         return sorted(value)
     except TypeError as cause:

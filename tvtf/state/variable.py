@@ -256,7 +256,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._require_eager("numpy")[()] if not self._array.ndim else self._array.copy()
 
     def _require_eager(self, method: str) -> np.ndarray:
-        """Returns the value's array; raises NotImplementedError, which names ``method``, while a function is traced."""
+        """Returns the value's array. Raises NotImplementedError, which names ``method``, while a function is traced."""
         if state.trace is not None:
             raise NotImplementedError(f"{method}() is only available when eager execution is enabled.")
         return self._array
@@ -372,7 +372,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     def store_in_new_memory(self, array: np.ndarray) -> None:
         """Copies a value into new memory, which becomes the Variable's.
 
-        The old memory stays as it is, because compiled code that is running may still read it.
+        The old memory is left unchanged, because compiled code that is running may still read it.
         """
         with self.lock:
             self._adopt(aligned_array.aligned_copy(array))
@@ -583,7 +583,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
 
 
 def of_library(x: Any) -> Any:
-    """Returns the Variable inside a variable of another library, such as Keras; returns other values unchanged."""
+    """Returns the Variable inside a variable of another library, such as Keras. Returns other values unchanged."""
     if isinstance(x, (Tensor, Variable)) or not getattr(x, "_should_act_as_resource_variable", False):
         return x
     return x.handle
