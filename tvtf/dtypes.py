@@ -229,7 +229,7 @@ _BY_PYTHON: Final[dict[Any, DType]] = {
 
 
 def as_dtype(type_value: Any) -> DType:
-    """Converts a name, a NumPy or Python type, or TensorFlow's enum value to a DType; returns a DType unchanged.
+    """Converts a name, a NumPy or Python type, or TensorFlow's enum value to a DType. Returns a DType unchanged.
 
     >>> as_dtype("half"), as_dtype(float), as_dtype(3)
     (tf.float16, tf.float32, tf.int32)

@@ -303,7 +303,7 @@ def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
 
 
 def make_lazy(module: ModuleType, path: str) -> ModuleType:
-    """Gives the module ``tf.<path>`` a ``__getattr__`` that imports a public name on its first use; returns the module.
+    """Gives the module ``tf.<path>`` a ``__getattr__`` that imports a public name on its first use. Returns the module.
 
     For a name that tvtf does not have, the AttributeError explains why. ``dir`` lists the names that aren't imported yet, too.
     """
@@ -407,7 +407,7 @@ V1_PREFIX = "compat.v1."
 
 
 def all_names() -> dict[str, Any]:
-    """Imports all lazily imported modules; returns the value of every public name by its path."""
+    """Imports all lazily imported modules, and returns the value of every public name by its path."""
     import_late()
     return public_names()
 

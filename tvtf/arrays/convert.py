@@ -135,7 +135,7 @@ def int_dtype() -> DType:
 
 
 def requested_dtype(dtype: Any) -> DType | None:
-    """Converts the argument ``dtype`` of a function to a DType; returns None if none was requested."""
+    """Converts the argument ``dtype`` of a function to a DType. Returns None if none was requested."""
     return result_dtype(dtype) if dtype else None
 
 
@@ -147,7 +147,7 @@ def dtype_of(value: Any, dtype: Any = None) -> DType:
 
 
 def range_as_list(shape: Any) -> Any:
-    """Converts a shape or axes given as a ``range`` to a list; returns others unchanged."""
+    """Converts a shape or axes given as a ``range`` to a list. Returns others unchanged."""
     return list(shape) if isinstance(shape, range) else shape
 
 

@@ -201,7 +201,7 @@ def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool
 
 
 def _weighted_mean(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
-    """Computes the weighted mean along an axis (None: of all elements); returns the mean and the sum of the weights.
+    """Computes the weighted mean along an axis (None: of all elements). Returns the mean and the sum of the weights.
 
     The weights have the shape of ``a``, or are a vector along ``axis``.
     """

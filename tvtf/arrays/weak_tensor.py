@@ -198,7 +198,7 @@ def _promoting_assignment(assign: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(assign)
     def assign_promoted(self: Variable, value: Any, *args: Any, **kwargs: Any) -> Any:
-        """Assigns the value, promoted to the Variable's dtype; raises TypeError if it promotes to another one."""
+        """Assigns the value, promoted to the Variable's dtype. Raises TypeError if it promotes to another one."""
         target = promoted(self, value)
         if target is None:
             return assign(self, value, *args, **kwargs)

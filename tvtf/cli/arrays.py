@@ -21,7 +21,7 @@ SUFFIXES = (".npy", ".csv")
 
 
 def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, is_required: bool) -> dict[str, str]:
-    """Parses command-line options ``NAME=FILE`` for a program's inputs or outputs; returns the files by name.
+    """Parses command-line options ``NAME=FILE`` for a program's inputs or outputs, and returns the files by name.
 
     Args:
       options: the options' texts. For a program with only one input or output, the text may be ``FILE``.
@@ -46,7 +46,7 @@ def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, is_
 
 
 def _split_option(option: str, values: Sequence[Value], kind: str, names: str) -> tuple[str, str]:
-    """Parses one command-line option ``NAME=FILE``, or ``FILE`` if there is only one value; returns the name and the file.
+    """Parses one command-line option ``NAME=FILE``, or ``FILE`` if there is only one value. Returns the name and the file.
 
     ``values`` are the program's inputs or outputs. ``kind``, the option's name, and ``names`` are for errors.
     """

@@ -35,7 +35,7 @@ def _check_file_of_keras(model: Path) -> None:
 
 
 def loaded_from(model: Path) -> Any:
-    """Loads a model from the folder of a saved module, or from a file of Keras; returns the saved module.
+    """Loads a model from the folder of a saved module, or from a file of Keras, and returns the saved module.
 
     A model of Keras is converted to a saved module that contains its inference function.
 

@@ -139,7 +139,7 @@ def _run_as_main(spec: ModuleSpec, package: str | None, argv: list[str], folder:
 
 
 def _code(spec: ModuleSpec) -> CodeType:
-    """Compiles a script or module; returns its code object."""
+    """Compiles a script or module, and returns its code object."""
     loader: Any = spec.loader
     # Without the future imports of this file, and, like Python, without a file of byte code for a script.
     if spec.name == "__main__" and isinstance(loader, SourceFileLoader):

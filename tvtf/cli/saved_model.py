@@ -104,7 +104,7 @@ def run(
 
 
 def _from_files(text: str) -> dict[str, Any]:
-    """Reads the arrays of the option ``--inputs``, such as ``x=x.npy;y=pair.npz[name]``; returns them by input."""
+    """Reads the arrays of the option ``--inputs``, such as ``x=x.npy;y=pair.npz[name]``, and returns them by input."""
     return {key: _read_array(file) for key, file in _pairs(text, "--inputs", "<filename>")}
 
 
@@ -143,7 +143,7 @@ def _read_array(file: str) -> Any:
 
 
 def _from_literals(text: str) -> dict[str, Any]:
-    """Parses the values of the option ``--input_exprs``, such as ``x=[[1.0, 2.0]]``; returns them by input."""
+    """Parses the values of the option ``--input_exprs``, such as ``x=[[1.0, 2.0]]``, and returns them by input."""
     return {key: _literal(value) for key, value in _pairs(text, "--input_exprs", "<python expression>")}
 
 

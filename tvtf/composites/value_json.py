@@ -59,7 +59,7 @@ def _encode_tuple(value: Any, leaf: Any) -> Any:
 
 
 def _encode_dict(value: Any, leaf: Any) -> Any:
-    """Encodes a mapping as a list of (key, encoded value); raises NotPlain for a key that is not a plain value."""
+    """Encodes a mapping as a list of (key, encoded value). Raises NotPlain for a key that is not a plain value."""
     for key in value:
         if not isinstance(key, PLAIN_TYPES):
             raise NotPlain(f"the key {key!r} of type {type(key).__name__}")
@@ -133,7 +133,7 @@ def _decode_named(content: Any, leaf: Any) -> Any:
 
 
 def _decode_spec(content: Any, leaf: Any) -> Any:
-    """Decodes a TensorSpec from dtype, dims and name; raises ValueError for a negative dim."""
+    """Decodes a TensorSpec from dtype, dims and name. Raises ValueError for a negative dim."""
     dtype, dims, name = content
     if dims is not None and any(isinstance(dim, int) and dim < 0 for dim in dims):
         raise ValueError(f"dims {dims}")

@@ -220,7 +220,7 @@ class Dataset(NumberedObject, abc.ABC):
         return True
 
     def __len__(self) -> int:
-        """Returns the number of elements; raises TypeError if it is infinite or unknown."""
+        """Returns the number of elements. Raises TypeError if it is infinite or unknown."""
         if self.size == INFINITE:
             raise TypeError("The dataset is infinite.")
         if self.size == UNKNOWN:

@@ -69,7 +69,7 @@ class Choose(Joining):
 
 
 def _common_spec(datasets: Sequence[Dataset]) -> Any:
-    """Returns the element spec that covers the elements of all datasets; raises TypeError if there is none."""
+    """Returns the element spec that covers the elements of all datasets. Raises TypeError if there is none."""
     spec = datasets[0].element_spec
     try:
         for dataset in datasets[1:]:
@@ -184,7 +184,7 @@ def _estimated_frequencies(classes: Dataset, count: int) -> Dataset:
     """
 
     def update_counts(counts: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds a batch to the counts of the classes; returns the counts, and the frequencies for each element."""
+        """Adds a batch to the counts of the classes, and returns the counts, and the frequencies for each element."""
         batch_counts = bind.reduce_sum(one_hot(batch, count, dtype=int64), axis=(0,), keepdims=False)
         new_counts = bind.add(counts, batch_counts)
         total = bind.reduce_sum(new_counts, axis=(0,), keepdims=False)
@@ -277,7 +277,7 @@ def sample_from_datasets(
 
 
 def _with_log_weights(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Tensor]:
-    """Drops datasets whose weight is not positive; returns the others, and the logarithms of their weights.
+    """Drops datasets whose weight is not positive, and returns the others, and the logarithms of their weights.
 
     The logarithms form a matrix of one row. If the weights are a tensor, all datasets are kept. If no weight is
     positive, one empty dataset is returned.

@@ -236,7 +236,7 @@ def _column_indices(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
 
 
 def _column_index(column: Any, names: Sequence[str]) -> int:
-    """Returns the index of a column that is given by its name or its index; raises ValueError if there is none."""
+    """Returns the index of a column that is given by its name or its index. Raises ValueError if there is none."""
     if not isinstance(column, int):
         if column not in names:
             raise ValueError(

@@ -41,7 +41,7 @@ def parse_example_dataset(
         raise ValueError("Argument `features` is required, but not specified.")
 
     def apply(dataset: Any) -> Dataset:
-        """Parses batches of serialized examples; returns a dataset of their features.
+        """Parses batches of serialized examples, and returns a dataset of their features.
 
         Raises:
           TypeError: the elements are not vectors of strings.

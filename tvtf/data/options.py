@@ -75,7 +75,7 @@ class Settings:
     """A set of attributes declared in the class with types and defaults; setting any other raises AttributeError."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an option; raises AttributeError if there is no such option, TypeError for a value of another type."""
+        """Sets an option. Raises AttributeError if there is no such option, TypeError for a value of another type."""
         if not hasattr(self, name):
             raise AttributeError(f"Cannot set the property {name} on {type(self).__name__}.")
         expected_type = self.kinds().get(name, object)

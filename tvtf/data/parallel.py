@@ -323,7 +323,7 @@ def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.
 
 
 def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:
-    """Puts an item into a queue, waiting for space; returns False, without the item added, once ``stop`` is set."""
+    """Puts an item into a queue, waiting for space. Returns False, without the item added, once ``stop`` is set."""
     while not stop.is_set():
         try:
             queue.put(item, timeout=0.1)  # wakes up to check ``stop``

@@ -57,7 +57,7 @@ def _encode_array(array: np.ndarray) -> tuple[bytes, bytes]:
 
 
 def load(path: str, spec: Any, name: str | None = None) -> list[Element] | None:
-    """Reads the elements of a dataset, of element spec ``spec``, from a file; returns None if it does not exist.
+    """Reads the elements of a dataset, of element spec ``spec``, from a file. Returns None if it does not exist.
 
     Args:
       path: the file without its suffix, or the folder of ``name``.
@@ -199,7 +199,7 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
 
 
 def _manifest(path: str) -> dict[str, Any]:
-    """Reads a dataset's manifest and verifies its digest; raises DataLossError if it is damaged.
+    """Reads a dataset's manifest and verifies its digest. Raises DataLossError if it is damaged.
 
     Manifests written before manifests had digests are recognized by their entries.
     """

@@ -101,7 +101,7 @@ class Slices(Dataset):
 
     @staticmethod
     def _length(element: Element) -> int:
-        """Returns the common first dim of an element's tensors; raises ValueError if they differ."""
+        """Returns the common first dim of an element's tensors. Raises ValueError if they differ."""
         return common_size([leaf.shape[0] for leaf in nest.flatten(element) if leaf is not None and leaf.shape.rank])
 
     def handles(self) -> Iterator[Any]:

@@ -336,7 +336,7 @@ def _sequence_column(key: str, feature: FixedLenSequenceFeature, in_feature_list
 
 
 def _eager_default(value: Any, dtype: DType) -> EagerTensor:
-    """Converts the default of a feature to a tensor; raises ValueError if a trace computes the value."""
+    """Converts the default of a feature to a tensor. Raises ValueError if a trace computes the value."""
     default = convert_to_tensor(value, dtype)
     if not isinstance(default, EagerTensor):
         raise ValueError(f"a feature's default_value must be known, but is {value!r}")

@@ -184,7 +184,7 @@ def parse_single_sequence_example(
 
 
 def _as_text_vector(serialized: Any) -> tuple[Tensor, bool]:
-    """Converts serialized messages to a string tensor of rank 0 or 1; returns the tensor, and whether it is a scalar.
+    """Converts serialized messages to a string tensor of rank 0 or 1. Returns the tensor, and whether it is a scalar.
 
     Raises:
       ValueError: the rank is higher than 1.
@@ -214,7 +214,7 @@ def _build_tensor(kind: str, tensors: list[Tensor], single: bool) -> Any:
 
 
 def _list_tensors_by_key(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
-    """Builds the tensor of each column of feature lists; returns the tensors by the columns' keys."""
+    """Builds the tensor of each column of feature lists, and returns the tensors by the columns' keys."""
     return {
         column.key: _build_list_tensor(column.kind, tensors, single)
         for column, tensors in zip(columns, tensors_by_column)

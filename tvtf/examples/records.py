@@ -52,7 +52,7 @@ def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
 
 
 def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Parses a quoted CSV field that starts at ``position``; returns the field and the position after it.
+    """Parses a quoted CSV field that starts at ``position``, and returns the field and the position after it.
 
     Two quotes within the field stand for one quote.
 
@@ -75,7 +75,7 @@ def _quoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, 
 
 
 def _unquoted_field(line: bytes, position: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Parses an unquoted CSV field that starts at ``position``; returns the field and the position after it.
+    """Parses an unquoted CSV field that starts at ``position``, and returns the field and the position after it.
 
     Args:
       line: the line.
@@ -201,7 +201,7 @@ def decode_csv(
 
 
 def _csv_default(value: Any) -> Tensor:
-    """Converts the default of a CSV column to a tensor; raises InvalidArgumentError for a dtype that CSV can't have."""
+    """Converts the default of a CSV column to a tensor. Raises InvalidArgumentError for a dtype that CSV can't have."""
     default = convert_to_tensor(value)
     if default.dtype not in (float32, float64, int32, int64, string):
         message = f"Value for attr 'OUT_TYPE' of {default.dtype.name} is not in the list of allowed values"

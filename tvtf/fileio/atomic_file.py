@@ -135,7 +135,7 @@ def digest_of(path: str) -> str:
 
 
 def read(path: str) -> bytes:
-    """Reads a whole file; returns its content as bytes.
+    """Reads a whole file, and returns its content as bytes.
 
     Raises:
       NotFoundError: the file does not exist.

@@ -78,7 +78,7 @@ def _acquire_exclusive(descriptor: int, seconds: float) -> bool | None:
 
 
 def _flock(descriptor: int, operation: int) -> bool | None:
-    """Locks an open file by the system call ``flock``; returns True, or None on a disk without locks.
+    """Locks an open file by the system call ``flock``. Returns True, or None on a disk without locks.
 
     Raises:
       BlockingIOError: another process has the lock, and ``operation`` contains ``LOCK_NB``, which means not to wait.
@@ -93,7 +93,7 @@ def _flock(descriptor: int, operation: int) -> bool | None:
 
 
 def _open(folder: Folder) -> int | None:
-    """Opens a folder or file to lock it; returns the descriptor, or None on a system without locks."""
+    """Opens a folder or file to lock it, and returns the descriptor, or None on a system without locks."""
     return None if fcntl is None else os.open(folder, os.O_RDONLY)
 
 

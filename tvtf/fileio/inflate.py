@@ -36,7 +36,7 @@ class Inflated(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Reads decompressed data into a buffer; returns the number of bytes read, 0 at the end of the file."""
+        """Reads decompressed data into a buffer, and returns the number of bytes read, 0 at the end of the file."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -59,7 +59,7 @@ class Inflated(io.RawIOBase):
         return data
 
     def _decompress(self, size: int) -> bytes:
-        """Decompresses the next piece of the compressed input; returns at most ``size`` bytes, possibly none.
+        """Decompresses the next piece of the compressed input, and returns at most ``size`` bytes, possibly none.
 
         The size is bounded because a small stream may expand a thousandfold.
 
@@ -78,7 +78,7 @@ class Inflated(io.RawIOBase):
         return data
 
     def _next_member(self) -> bool:
-        """Starts to decompress the next member of a GZIP file; returns whether there is one.
+        """Starts to decompress the next member of a GZIP file, and returns whether there is one.
 
         A GZIP file that was concatenated from others has several members (RFC 1952, section 2.2). Zeros between the members
         are skipped.

@@ -17,7 +17,7 @@ _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{na
 
 
 def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Declares protocol buffer messages without a ``.proto`` file; returns the generated message classes by name.
+    """Declares protocol buffer messages without a ``.proto`` file, and returns the generated message classes by name.
 
     Args:
       package: the name of the protocol buffer package.
@@ -40,7 +40,7 @@ def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str
 
 
 def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
-    """Decodes a protocol buffer message; returns the message.
+    """Decodes a protocol buffer message, and returns the message.
 
     Args:
       decode: the method ``FromString`` of the message's class.

@@ -177,7 +177,7 @@ def _read_one_by_one(file: IO[bytes], offset: int, prefix: str) -> Iterator[byte
 
 
 def _require_complete(data: bytes, size: int, offset: int, prefix: str) -> bytes:
-    """Checks that ``size`` bytes were read for the record at ``offset``; returns the bytes.
+    """Checks that ``size`` bytes were read for the record at ``offset``, and returns the bytes.
 
     Raises:
       DataLossError: fewer bytes are left, because the file ends within the record.

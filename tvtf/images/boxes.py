@@ -79,7 +79,7 @@ def _draw_outline(image: np.ndarray, box: Sequence[float], colour: np.ndarray, h
 
 
 def _draw_boxes_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
-    """Checks the ranks, batch sizes and channels of images, boxes and colours; returns the type of the result.
+    """Checks the ranks, batch sizes and channels of images, boxes and colours, and returns the type of the result.
 
     The result has the type of the images.
     """

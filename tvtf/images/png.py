@@ -136,7 +136,7 @@ def _check_size(header: _Header, channels: int, compressed: int) -> None:
 
 
 def _decode_samples(header: _Header, compressed: bytes) -> np.ndarray:
-    """Decompresses the pixels of a PNG file, by Pillow; returns an array of shape (height, width, channels).
+    """Decompresses the pixels of a PNG file, by Pillow, and returns an array of shape (height, width, channels).
 
     Samples keep the file's depth, as uint8 or uint16. In total, that takes three to four times the result's memory.
 

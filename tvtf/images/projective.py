@@ -73,7 +73,7 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
 
 
 def _check_ranks(images: Tensor, transforms: Tensor, size: Tensor) -> None:
-    """Checks the ranks and fixed dims of the images, transforms and output size; raises InvalidArgumentError."""
+    """Checks the ranks and fixed dims of the images, transforms and output size. Raises InvalidArgumentError."""
     message = None
     if images.ndim != 4:
         message = "Input images must have rank 4"

@@ -182,7 +182,7 @@ def _draw_rectangle(
 def _distorted_box_types(
     size: TensorType, boxes: TensorType, min_covered: TensorType, *_: TensorType, **__: Any
 ) -> tuple[TensorType, ...]:
-    """Checks the image size, boxes and coverage; returns the types of the rectangle's begin, size and corners."""
+    """Checks the image size, boxes and coverage, and returns the types of the rectangle's begin, size and corners."""
     require_dtype(size, (uint8, int8, int16, int32, int64), "image_size")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
         raise ArgumentError(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
@@ -195,7 +195,7 @@ def _distorted_box_types(
 def distorted_box(
     size: Tensor, boxes: Tensor, least: Tensor, seed: Tensor, ratios: Any, areas: Any, attempts: int, whole: bool
 ) -> Any:
-    """Samples a rectangle that covers enough of one of the boxes; returns its begin, size and box."""
+    """Samples a rectangle that covers enough of one of the boxes, and returns its begin, size and box."""
     return (size, boxes, least, seed), {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": whole}
 
 

@@ -87,7 +87,7 @@ def select_boxes(
 
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
-    """Checks ranks and the number of columns; returns the types of the selected indices and scores."""
+    """Checks ranks and the number of columns, and returns the types of the selected indices and scores."""
     if len(boxes.shape) != 2:
         raise ArgumentError(f"boxes must be 2-D{brackets(boxes.shape)}")
     if not agree_dim(boxes.shape[1], 4):
@@ -96,7 +96,7 @@ def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count
 
 
 def _overlaps_types(overlaps: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
-    """Checks that the matrix of overlaps is square; returns the types of the selected indices and scores."""
+    """Checks that the matrix of overlaps is square, and returns the types of the selected indices and scores."""
     if len(overlaps.shape) != 2:
         raise ArgumentError(f"overlaps must be 2-D{brackets(overlaps.shape)}")
     if not agree_dim(*overlaps.shape):
@@ -105,7 +105,7 @@ def _overlaps_types(overlaps: TensorType, scores: TensorType, *rest: TensorType,
 
 
 def _selected_types(boxes: TensorType, scores: TensorType, count: Any) -> tuple[TensorType, ...]:
-    """Checks that there is a score for each box; returns the types of the selected indices and scores.
+    """Checks that there is a score for each box, and returns the types of the selected indices and scores.
 
     Args:
       boxes, scores: the types of the boxes and of their scores.
@@ -180,7 +180,7 @@ def _max_output_size(value: Any) -> Tensor:
 def _suppress(
     boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any, score_threshold: Any, sigma: Any = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Converts the arguments of non-maximum suppression to tensors; returns the selected boxes' indices and scores."""
+    """Converts the arguments of non-maximum suppression to tensors. Returns the selected boxes' indices and scores."""
     box_tensor, score_tensor, *options = _operands(boxes, scores, iou_threshold, score_threshold, sigma)
     max_count = _max_output_size(max_output_size)
     return bind.kept_boxes(box_tensor, score_tensor, max_count, *options, count=unknown_dim())  # type: ignore[no-any-return]
@@ -250,7 +250,7 @@ def _selected_by_overlaps(
     min_score: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Selects boxes by a matrix of their overlaps, without soft suppression; returns their indices and scores.
+    """Selects boxes by a matrix of their overlaps, without soft suppression, and returns their indices and scores.
 
     Args:
       overlaps: matrix of the overlap of each pair of boxes.
@@ -304,7 +304,7 @@ def non_max_suppression_overlaps(
 
 
 def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size: int, padded: bool, **_: Any) -> Any:
-    """Checks the shapes of boxes and scores; returns the types of the padded indices and their numbers."""
+    """Checks the shapes of boxes and scores, and returns the types of the padded indices and their numbers."""
     if not agree_dim(boxes.shape[-1], 4):
         raise ArgumentError("boxes must have 4 columns")
     if not agree_shape(boxes.shape[:-1], scores.shape):
@@ -404,7 +404,7 @@ class CombinedNonMaxSuppression(NamedTuple):
 
 
 def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: int, **_: Any) -> tuple[TensorType, ...]:
-    """Checks ranks and batch sizes; returns the types of boxes, scores, classes and counts."""
+    """Checks ranks and batch sizes, and returns the types of boxes, scores, classes and counts."""
     if len(boxes.shape) != 4 or len(scores.shape) != 3:
         raise ArgumentError(
             f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}"

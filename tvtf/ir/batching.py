@@ -126,7 +126,7 @@ class EncodedFunction:
         self.result: Any = None
 
     def __call__(self, leaves: Any) -> Any:
-        """Calls the function on a decoded row; returns the encoded result and records the result's type specs."""
+        """Calls the function on a decoded row, and returns the encoded result and records the result's type specs."""
         result = self.fn(decoded(self.row, leaves))
         self.result = nest.map_structure(type_spec_from_value, result)
         return encoded(self.result, result)

@@ -232,7 +232,7 @@ class FunctionPrinter:
     # -- lines
 
     def source(self, value: Any) -> str:
-        """Formats the lines of the user's program that a call comes from; returns "" if they aren't known.
+        """Formats the lines of the user's program that a call comes from. Returns "" if they aren't known.
 
         A fused kernel comes from the lines of all ops in it.
         """

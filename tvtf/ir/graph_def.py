@@ -75,7 +75,7 @@ class _Nodes:
             self.names[binding.var] = self._add_call(graph, scope + binding.var.name, dialect.read(value), value.ty)
 
     def _add_call(self, graph: TracedGraph, name: str, call: Any, ty: Any) -> str:
-        """Adds a node ``name`` for a decoded call of a primitive, and the nodes of its subgraphs; returns the node's name.
+        """Adds a node ``name`` for a decoded call of a primitive, and the nodes of its subgraphs. Returns the node's name.
 
         ``ty`` is the Relax type of the call's results.
         """

@@ -91,7 +91,7 @@ class Evaluation:
                     self.dims[symbol] = dim
 
     def value(self, expr: Any) -> Any:
-        """Evaluates a Relax expression on the values of its variables; returns a tensor, or a tuple of tensors."""
+        """Evaluates a Relax expression on the values of its variables, and returns a tensor, or a tuple of tensors."""
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
@@ -103,7 +103,7 @@ class Evaluation:
         return self.call(expr)
 
     def constant(self, tensor: EagerTensor) -> Tensor:
-        """Embeds a constant of the evaluated function in the active trace; returns it unchanged outside of traces.
+        """Embeds a constant of the evaluated function in the active trace. Returns it unchanged outside of traces.
 
         The constant's size doesn't matter here, as the IR contains the constant already.
         """
@@ -133,7 +133,7 @@ class Evaluation:
         return False
 
     def _copy_call(self, call: relax.Call) -> Any:
-        """Copies a call to the active trace if the operands have the same static types there; returns the result.
+        """Copies a call to the active trace if the operands have the same static types there, and returns the result.
 
         Returns None if the primitive has to be bound again. A copy takes a fifth of that time: no attribute is decoded or
         encoded, and no type is inferred.
@@ -195,7 +195,7 @@ class Instance(Evaluation):
     """An evaluation that uses the ranks of its arguments for a function that was traced for any rank."""
 
     def bound(self, binding: Any) -> Any:
-        """Evaluates a binding; sets the symbolic dims in its declared type to the dims of the actual results."""
+        """Evaluates a binding, and sets the symbolic dims in its declared type to the dims of the actual results."""
         # Dims of these types are not bound by arguments: the rank, and so the dims, of an argument were unknown.
         result = super().bound(binding)
         declared = binding.var.ty
@@ -225,7 +225,7 @@ class Subfunction:
 
 
 def reemit(mod: tvm.IRModule, kind: Kind) -> tvm.IRModule:
-    """Rewrites a module of the dialect by evaluating its ``main`` in a new trace; returns the new module.
+    """Rewrites a module of the dialect by evaluating its ``main`` in a new trace, and returns the new module.
 
     ``kind`` creates the Evaluation, which replaces calls. The attributes of ``main`` are copied. The new ``main`` returns a
     tuple if the old ``main`` does.

@@ -207,7 +207,7 @@ class Trace(GraphBuilder):
         return self._bind(copy, types, prim.name)
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
-        """Binds a Relax call to a new variable of this trace; returns the result as a tensor, or a tuple of all results."""
+        """Binds a Relax call to a new variable of this trace. Returns the result as a tensor, or a tuple of all results."""
         if name == "dims_equal":
             self.compared_dims.append(dialect.read(call).attrs["dims"])
         var = relax.Var(self.unique(name), call.ty)
@@ -227,7 +227,7 @@ class Trace(GraphBuilder):
         return self.span or (None if state.compiling else user_span())
 
     def _bind_item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:
-        """Binds an item of a tuple to a new variable; returns the item as a tensor."""
+        """Binds an item of a tuple to a new variable, and returns the item as a tensor."""
         item = self._new_tensor(tensor_type, f"{name}_{index}")
         self.bindings.append(relax.VarBinding(item._var, relax.TupleGetItem(tuple_var, index)))
         return item

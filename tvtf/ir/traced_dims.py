@@ -37,7 +37,7 @@ class TracedDims:
         return substitute_dim(dim, self.assumptions)
 
     def require_equal(self, a: Any, b: Any) -> bool:
-        """Makes two symbolic dims equal, such as those of the operands of a product; returns whether they can be.
+        """Makes two symbolic dims equal, such as those of the operands of a product, and returns whether they can be.
 
         Dims of arguments are assumed to be equal. A dim that the program computes is compared at run time, where the
         trace now stands. An assumption would be checked where the dim is computed, and not at all if nothing else needs

@@ -208,7 +208,7 @@ def _parse_number(field: bytes, line: int, dtype: DType, path: Any) -> float:
 
 
 def _check_index(dtype: DType, index: int, part: str) -> None:
-    """Checks that a part of a line in a text file can be a key or value of a dtype; raises ValueError if it can't.
+    """Checks that a part of a line in a text file can be a key or value of a dtype. Raises ValueError if it can't.
 
     ``index`` is a column's index, or stands for the whole line or the line number. ``part`` is "key" or "value", for
     the error text.

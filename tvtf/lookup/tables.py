@@ -114,7 +114,7 @@ class _Table(AutoTrackable):
 
 
 def _look_up_composite(keys: Any, look_up: Callable[[Any], Any]) -> Any:
-    """Looks up the keys in a ragged or sparse tensor; returns a tensor of the same structure with their values.
+    """Looks up the keys in a ragged or sparse tensor, and returns a tensor of the same structure with their values.
 
     ``look_up`` returns the values of a dense tensor of keys.
     """

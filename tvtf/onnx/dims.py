@@ -115,7 +115,7 @@ class DimValues:
         return self._cached(f"({', '.join(map(self._key, shape))})", lambda: self._concatenated(shape))
 
     def _concatenated(self, shape: Sequence[Any]) -> str:
-        """Emits nodes that concatenate the dims of a shape to a vector; returns the vector's name."""
+        """Emits nodes that concatenate the dims of a shape to a vector, and returns the vector's name."""
         parts = [self.single(dim) for dim in shape]
         return parts[0] if len(parts) == 1 else self.emitter.computed("Concat", parts, axis=0)
 
@@ -144,7 +144,7 @@ class DimValues:
         return self._cache.get(key) or (self.outer.find(key) if self.outer else None)
 
     def _emit_expression(self, dim: Any) -> str:
-        """Emits ONNX nodes that compute a symbolic dim's expression at run time; returns the result's name.
+        """Emits ONNX nodes that compute a symbolic dim's expression at run time, and returns the result's name.
 
         Raises:
           UnimplementedError: the expression has an operation that ONNX lacks.
@@ -167,6 +167,6 @@ class DimValues:
         return self.emitter.computed("Div", [multiple, self.single(dim.b)])
 
     def _read(self, symbol: tirx.Var) -> str:
-        """Emits a node that reads a symbolic dim from the shape of a value; returns the result's name."""
+        """Emits a node that reads a symbolic dim from the shape of a value, and returns the result's name."""
         value, axis = self.dims.source(symbol)
         return self.emitter.computed("Shape", [value], start=axis, end=axis + 1)

@@ -68,7 +68,7 @@ class Model:
         return initializer
 
     def stored(self, name: str, array: np.ndarray) -> str:
-        """Adds an initializer (a constant in the model) that holds ``array``; returns the initializer's unique name."""
+        """Adds an initializer (a constant in the model) that holds ``array``. Returns the initializer's unique name."""
         initializer = self.value(name, dtypes.from_array(array))
         self.initializers.append(_tensor(initializer, array))
         return initializer

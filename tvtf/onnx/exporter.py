@@ -149,7 +149,7 @@ class _ModelBuilder:
         return self.emitter.graph(self.concrete.name, self.inputs, self.outputs, outermost=True)
 
     def params(self) -> list[str]:
-        """Adds the function's arguments as inputs of the model, and the captured values; returns the names of all."""
+        """Adds the function's arguments as inputs of the model, and the captured values. Returns the names of all."""
         graph = self.concrete.graph
         arguments = [self.input(spec, param._type) for spec, param in zip(self.names(), graph.params)]
         return arguments + [self.captured(outer, inner._type) for outer, inner in graph.captures]

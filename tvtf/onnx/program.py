@@ -58,7 +58,7 @@ class Program:
         return self.call(expr, var)
 
     def call(self, expr: Any, var: Any) -> Values:
-        """Emits ONNX nodes for a call of a primitive; returns the name of the result, or a tuple of names.
+        """Emits ONNX nodes for a call of a primitive, and returns the name of the result, or a tuple of names.
 
         The results are named after ``var``, the variable that the call is bound to, or after the primitive.
 

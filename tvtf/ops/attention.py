@@ -98,7 +98,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 
 
 def table_and_rows(params: Any, ids: Any, strategy: str) -> tuple[Any, Any]:
-    """Joins a list of partitions of an embedding table to one table; returns it with the row in it of each id.
+    """Joins a list of partitions of an embedding table to one table, and returns it with the row in it of each id.
 
     The ``strategy`` "mod" has id i in partition i modulo their number. "div" has consecutive ids in each partition, as
     many in all, one more in the first ones: where a partition has another size, TensorFlow misses or repeats rows.

@@ -311,12 +311,12 @@ def _item(x: Tensor, index: int) -> Tensor:
 
 
 def _channels_first(emitter: NodeEmitter, name: str, rank: int) -> str:
-    """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial); returns its name."""
+    """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial), and returns its name."""
     return _transposed(emitter, name, [0, rank + 1, *range(1, rank + 1)])
 
 
 def _filter_channels_first(emitter: NodeEmitter, name: str, rank: int) -> str:
-    """Emits a transpose of a filter to ONNX's layout (results, depth, *spatial); returns its name."""
+    """Emits a transpose of a filter to ONNX's layout (results, depth, *spatial), and returns its name."""
     return _transposed(emitter, name, [rank + 1, rank, *range(rank)])
 
 

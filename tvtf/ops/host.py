@@ -77,7 +77,7 @@ def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[Ten
 
 
 def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
-    """Emits a call of the Python function whose id the traced tensor ``key`` holds; returns the call's results.
+    """Emits a call of the Python function whose id the traced tensor ``key`` holds, and returns the call's results.
 
     ``results`` are the types of the function's results.
     """
@@ -453,7 +453,7 @@ _DTYPE, _DIM = "dtype", "dim"
 
 
 def attrs_to_json(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
-    """Converts a primitive's attributes to JSON; returns the text, and a list of the dims that it refers to.
+    """Converts a primitive's attributes to JSON, and returns the text, and a list of the dims that it refers to.
 
     ``is_known`` tells whether a dim is known before the primitive runs. Other dims become null.
 

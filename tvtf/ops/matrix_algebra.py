@@ -126,7 +126,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
 
 @export("linalg.normalize")
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Divides a tensor by its norm; returns the result and the norm, whose reduced axes have size one.
+    """Divides a tensor by its norm, and returns the result and the norm, whose reduced axes have size one.
 
     Args:
       tensor, ord, axis: as for `tf.norm`.

@@ -290,7 +290,7 @@ def _node(emitter: NodeEmitter, op: str, *inputs: str, **attrs: Any) -> str:
 
 
 def _channels_first(emitter: NodeEmitter, name: str, rank: int) -> str:
-    """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial); returns its name."""
+    """Emits a transpose from (n, *spatial, channels) to ONNX's layout (n, channels, *spatial), and returns its name."""
     return _node(emitter, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
 
 

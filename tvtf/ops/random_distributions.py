@@ -267,7 +267,7 @@ def _poisson_numbers(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
     counts = np.zeros(rate.size)
 
     def count_one(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Multiplies each chosen product by a uniform number; returns the counts and whether each is final."""
+        """Multiplies each chosen product by a uniform number, and returns the counts and whether each is final."""
         # The count is final when the product falls to exp(-rate).
         products[chosen] *= streams.draw("uniform", chosen)
         accepted = products[chosen] <= np.exp(-rate[chosen])

@@ -273,7 +273,7 @@ def _plugin(name: str) -> Any:
 
 
 def _write_to_default_writer(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray], Any]) -> Tensor:
-    """Writes ``build(tag, values)`` to the default writer; returns False if there is none."""
+    """Writes ``build(tag, values)`` to the default writer. Returns False if there is none."""
     writer = writing()
     tag = current_scope() + name
     return constant(False) if writer is None else _write_event(writer, step, data, lambda array: build(tag, array))

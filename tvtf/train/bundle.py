@@ -216,7 +216,7 @@ class Reader:
         return array if array.shape or array.dtype != object else array.item()
 
     def read(self, key: str) -> Array:
-        """Returns the array called ``key``, also for a string scalar; raises the errors of `get_tensor`."""
+        """Returns the array called ``key``, also for a string scalar. Raises the errors of `get_tensor`."""
         entry = self.entries.get(key)
         if entry is None:
             raise NotFoundError(None, None, f"Key {key} not found in checkpoint {self.prefix}")

@@ -80,7 +80,7 @@ class Coordinator:
         return self._stop.is_set()
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Waits up to ``timeout`` seconds for a request to stop; returns whether there was one."""
+        """Waits up to ``timeout`` seconds for a request to stop, and returns whether there was one."""
         return self._stop.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:

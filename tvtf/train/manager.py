@@ -173,7 +173,7 @@ class CheckpointManager:
         )
 
     def _delete_surplus(self) -> bool:
-        """Deletes the oldest checkpoints until ``max_to_keep`` are left; returns whether there were more.
+        """Deletes the oldest checkpoints until ``max_to_keep`` are left, and returns whether there were more.
 
         With ``keep_checkpoint_every_n_hours``, a checkpoint that much newer than the last preserved one is preserved,
         too.

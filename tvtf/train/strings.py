@@ -39,7 +39,7 @@ def encode(array: Array, key: str) -> tuple[list[Array], int]:
 
 
 def _as_bytes(value: Any, key: str) -> bytes:
-    """Converts an element of an array of strings to bytes; raises InvalidArgumentError if it is no str or bytes."""
+    """Converts an element of an array of strings to bytes. Raises InvalidArgumentError if it is no str or bytes."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):

@@ -93,7 +93,7 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
 
 
 def _checked_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
-    """Yields the entries of a LevelDB table; raises DataLossError unless each key is greater than the key before.
+    """Yields the entries of a LevelDB table. Raises DataLossError unless each key is greater than the key before.
 
     ``source`` names the file in errors.
     """

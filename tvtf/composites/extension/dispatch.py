@@ -75,7 +75,7 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
     checks = [_signature_check(signature, each) for each in signatures]
 
     def decorate(target: Target) -> Target:
-        """Registers ``target`` for calls of the API that match the signatures; returns it with a ``name`` parameter."""
+        """Registers ``target`` for calls of the API that match the signatures. Returns it with a ``name`` parameter."""
         if not callable(target):
             raise TypeError(f"Expected dispatch_target to be callable; got {target!r}")
         named = _accepting_name(target, signature)
@@ -415,7 +415,7 @@ def functions(paths: Sequence[str]) -> list[Any]:
 
 
 def _register_handler(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
-    """Registers ``handler`` for one elementwise function and tensors of ``types``; returns the new dispatch target."""
+    """Registers ``handler`` for one elementwise function and tensors of ``types``. Returns the new dispatch target."""
     signature = _signature_of(api)
     names = list(signature.parameters)
     operand_names = names[: len(types)]

@@ -248,7 +248,7 @@ def _convert_tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _convert_mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
-    """Converts the keys and values of a mapping field to their annotated types; returns an ImmutableDict."""
+    """Converts the keys and values of a mapping field to their annotated types, and returns an ImmutableDict."""
     if not isinstance(value, Mapping):
         raise _type_error(path, "mapping", value)
     key_type, value_type = typing.get_args(annotation)

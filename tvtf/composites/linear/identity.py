@@ -143,7 +143,7 @@ class LinearOperatorIdentity(_SizedOperator):
         assert_proper_shapes: bool = False,
         name: str = "LinearOperatorIdentity",
     ) -> None:
-        """Creates identity matrices; raises ValueError for hints that don't hold for them."""
+        """Creates identity matrices. Raises ValueError for hints that don't hold for them."""
         message = "An identity operator is always %s."
         for hint, property_name in (
             (is_self_adjoint, "self adjoint"),

@@ -134,7 +134,7 @@ def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowP
 
 
 def _expanded_partitions(shape: DynamicRaggedShape, missing_dims: int, count: int) -> list[Any]:
-    """Prepends ``missing_dims`` dims of size 1 to a ragged shape; returns the number of rows, then ``count`` partitions.
+    """Prepends ``missing_dims`` dims of size 1 to a ragged shape. Returns the number of rows, then ``count`` partitions.
 
     A dim of size 1 becomes a row partition with one row.
     """

@@ -389,7 +389,7 @@ def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., An
     """
 
     def compare(self: Any, other: Any) -> Any:
-        """Compares elementwise; returns ``otherwise`` for operands that can't be broadcast."""
+        """Compares elementwise. Returns ``otherwise`` for operands that can't be broadcast."""
         if other is None:
             return otherwise
         try:

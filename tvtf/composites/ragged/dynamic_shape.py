@@ -252,7 +252,7 @@ class DynamicRaggedShape(CompositeTensor):
 
 
 def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:
-    """Returns the dtype of a ragged shape's row splits: int32 or int64; raises ValueError for another dtype.
+    """Returns the dtype of a ragged shape's row splits: int32 or int64. Raises ValueError for another dtype.
 
     It is the requested dtype, else the dtype of the row partitions, else that of the inner shape.
     """

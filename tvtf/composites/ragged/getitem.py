@@ -78,7 +78,7 @@ def _select_row(ragged: RaggedTensor, index: Any) -> Any:
 
 
 def _eager_row(ragged: RaggedTensor, index: int) -> Any:
-    """Returns a row of an eager ragged tensor; raises IndexError if it is out of bounds."""
+    """Returns a row of an eager ragged tensor. Raises IndexError if it is out of bounds."""
     splits = ragged.row_splits.eager_array()
     count = len(splits) - 1
     if not -count <= index < count:

@@ -281,7 +281,7 @@ def _ngrams(
     values: np.ndarray, splits: np.ndarray, widths: tuple[int, ...], separator: str, left: str, right: str, pad: int, short: bool,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Joins every ``width`` consecutive words of each row, for all ``widths``; returns the n-grams and their row splits.
+    """Joins every ``width`` consecutive words of each row, for all ``widths``. Returns the n-grams and their row splits.
 
     Args:
       values, splits: the words, and the row splits of their rows.

@@ -282,7 +282,7 @@ def _elementwise_max_shape(inputs: list[SparseTensor]) -> Tensor:
 
 
 def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
-    """Checks that sparse tensors have the same shape except along ``axis``; returns the first shape as a vector.
+    """Checks that sparse tensors have the same shape except along ``axis``, and returns the first shape as a vector.
 
     Static dims are compared now, others at run time: then the result has the check as a dependency.
     """

@@ -36,7 +36,7 @@ def _values_by_row(indices: np.ndarray, values: np.ndarray) -> Rows:
 
 
 def _operand(value: Any) -> SparseTensor:
-    """Converts a dense tensor to a sparse tensor with all its elements; returns a sparse tensor unchanged."""
+    """Converts a dense tensor to a sparse tensor with all its elements. Returns a sparse tensor unchanged."""
     if is_sparse(value):
         return as_sparse(value)
     x = convert_to_tensor(value)
@@ -97,7 +97,7 @@ def _compute_set_operation(
 
 @host_primitive(tf_name="SparseToSparseSetOperation", type=_result_types, numpy=_compute_set_operation)
 def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
-    """Applies a set operation to the rows of two sparse tensors; returns the indices, values and shape of the result."""
+    """Applies a set operation to the rows of two sparse tensors. Returns the indices, values and shape of the result."""
     return parts, {"how": how, "count": count}
 
 

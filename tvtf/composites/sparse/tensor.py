@@ -144,7 +144,7 @@ class SparseTensor(CompositeTensor):
         return created
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
-        """Evaluates the tensor in a session of TensorFlow 1; returns its arrays."""
+        """Evaluates the tensor in a session of TensorFlow 1, and returns its arrays."""
         parts = self._indices, self._values, self._dense_shape
         return SparseTensorValue(*(part.graph and part.eval(feed_dict, session) for part in parts))
 
@@ -197,7 +197,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def as_sparse(value: Any) -> SparseTensor:
-    """Converts a ``SparseTensorValue`` to a sparse tensor; returns a sparse tensor unchanged.
+    """Converts a ``SparseTensorValue`` to a sparse tensor. Returns a sparse tensor unchanged.
 
     Raises:
       TypeError: the value is neither a ``SparseTensorValue`` nor a SparseTensor.

@@ -182,7 +182,7 @@ def parsed(array: np.ndarray, out_type: DType, shape: Any = ()) -> np.ndarray:
 
 
 def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
-    """Returns the result type of parsing a tensor, from the attributes; raises an error if the input is no string."""
+    """Returns the result type of parsing a tensor, from the attributes. Raises an error if the input is no string."""
     require_dtype(x, (string,), "serialized")
     return TensorType(tuple(shape), out_type)
 
