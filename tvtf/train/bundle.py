@@ -148,7 +148,7 @@ def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[A
 
 
 def _dtype_of(array: Array, key: str) -> dtypes.DType:
-    """Returns TensorFlow's dtype for an array's.
+    """Returns the dtype of TensorFlow that corresponds to an array's NumPy dtype.
 
     Raises InvalidArgumentError, which names the array's key, if there is none.
     """

@@ -100,13 +100,14 @@ class CheckpointView:
 
     def descendants(self) -> list[int]:
         """Returns the node IDs of the root and everything reachable from it, breadth first."""
-        numbers, queue = {0: None}, deque([0])  # a dict, because it keeps the order
+        node_ids = {0: None}  # a dict, because it keeps the order
+        queue = deque([0])
         while queue:
-            for child in self.children(queue.popleft()).values():
-                if child not in numbers:
-                    numbers[child] = None
-                    queue.append(child)
-        return list(numbers)
+            for child_id in self.children(queue.popleft()).values():
+                if child_id not in node_ids:
+                    node_ids[child_id] = None
+                    queue.append(child_id)
+        return list(node_ids)
 
     def match(self, obj: Trackable) -> Matches:
         """Matches ``obj`` to the root of the checkpoint's object graph, and attributes to the nodes of the same names.
@@ -118,16 +119,16 @@ class CheckpointView:
         matched = {0: obj}
         queue = deque([0])
         while queue:
-            number = queue.popleft()
-            attributes = matched[number]._trackable_children()
-            for name, child in self.children(number).items():
-                if name not in attributes or child == 0:
+            node_id = queue.popleft()
+            attributes = matched[node_id]._trackable_children()
+            for name, child_id in self.children(node_id).items():
+                if name not in attributes or child_id == 0:
                     continue
-                if child not in matched:
-                    matched[child] = attributes[name]
-                    queue.append(child)
-                elif matched[child] is not attributes[name]:
-                    _warn_of_two(matched[child], attributes[name])
+                if child_id not in matched:
+                    matched[child_id] = attributes[name]
+                    queue.append(child_id)
+                elif matched[child_id] is not attributes[name]:
+                    _warn_of_two(matched[child_id], attributes[name])
         return matched
 
     def diff(self, obj: Trackable) -> tuple[Matches, list[int], list[Trackable]]:
@@ -137,7 +138,7 @@ class CheckpointView:
         """
         matched = self.match(obj)
         matched_ids = {id(trackable) for trackable in matched.values()}
-        unmatched_nodes = [number for number in self.descendants() if number not in matched]
+        unmatched_nodes = [node_id for node_id in self.descendants() if node_id not in matched]
         unmatched_objects = [
             trackable for trackable in TrackableView(obj).descendants() if id(trackable) not in matched_ids
         ]

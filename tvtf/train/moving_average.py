@@ -103,7 +103,10 @@ class ExponentialMovingAverage:
     def average(self, var: Any) -> Variable | None:
         """Returns the shadow of a Variable, or None if it was never averaged."""
         entry = self._averages.get(id(var))
-        return None if entry is None else entry[1]
+        if entry is None:
+            return None
+        _, average = entry
+        return average
 
     def average_name(self, var: Any) -> str:
         """Returns the name of a Variable's shadow."""
@@ -111,5 +114,6 @@ class ExponentialMovingAverage:
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
         """Returns the given Variables, or all averaged ones, by the names of their shadows."""
-        chosen = [v for v, _ in self._averages.values()] if moving_avg_variables is None else moving_avg_variables
-        return {self.average_name(variable): variable for variable in chosen}
+        if moving_avg_variables is None:
+            moving_avg_variables = [variable for variable, _ in self._averages.values()]
+        return {self.average_name(variable): variable for variable in moving_avg_variables}

@@ -136,19 +136,19 @@ def serialize(view: View) -> dict[str, Any]:
     nodes = view.nodes()
     graph = TrackableObjectGraph()
     tensors = {}
-    numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
+    node_ids = {id(node.trackable): node_id for node_id, node in enumerate(nodes)}
     owned_count = len(view.paths())  # the nodes after these are slot variables, which have no children
     # Locked together, so that all values are of one moment.
     with locked(node.trackable for node in nodes):
         values = [node.trackable._serialize_to_tensors() for node in nodes]
-    for number, node in enumerate(nodes):
+    for node_id, node in enumerate(nodes):
         proto = graph.nodes.add()
-        children = view.children(node.trackable) if number < owned_count else {}
+        children = view.children(node.trackable) if node_id < owned_count else {}
         for name, child in children.items():
-            proto.children.add(node_id=numbers[id(child)], local_name=name)
+            proto.children.add(node_id=node_ids[id(child)], local_name=name)
         for original, name, slot in node.slots:
             proto.slot_variables.add(original_variable_node_id=original, slot_name=name, slot_variable_node_id=slot)
-        for name, value in values[number].items():
+        for name, value in values[node_id].items():
             # The values of one attribute, such as a table's keys and values, differ in the suffix of the key.
             suffix = next(
                 value_suffix for value_suffix in node.trackable._value_suffixes if name.endswith(value_suffix)
@@ -169,17 +169,17 @@ def _mark_nodes_with_values(graph: Any) -> None:
     A restore can skip all other nodes (see trackable_object_graph.proto).
     """
     parents: dict[int, list[int]] = {}
-    for number, node in enumerate(graph.nodes):
+    for node_id, node in enumerate(graph.nodes):
         for child in node.children:
-            parents.setdefault(child.node_id, []).append(number)
-    queue = [number for number, node in enumerate(graph.nodes) if node.attributes or node.slot_variables]
+            parents.setdefault(child.node_id, []).append(node_id)
+    queue = [node_id for node_id, node in enumerate(graph.nodes) if node.attributes or node.slot_variables]
     marked = set(queue)
     while queue:
         unmarked = set(parents.get(queue.pop(), ())) - marked
         marked |= unmarked
         queue += unmarked
-    for number, node in enumerate(graph.nodes):
-        node.has_checkpoint_values.value = number in marked
+    for node_id, node in enumerate(graph.nodes):
+        node.has_checkpoint_values.value = node_id in marked
 
 
 def parse(serialized: bytes, entries: Any, source: str) -> Any:
@@ -196,16 +196,16 @@ def parse(serialized: bytes, entries: Any, source: str) -> Any:
         raise _broken(source, "it is not a valid protocol buffer") from cause
     if not graph.nodes:
         raise _broken(source, "it has no node")
-    for number, node in enumerate(graph.nodes):
-        _check_node(number, node, len(graph.nodes), entries, source)
+    for node_id, node in enumerate(graph.nodes):
+        _check_node(node_id, node, len(graph.nodes), entries, source)
     return graph
 
 
-def _check_node(number: int, node: Any, count: int, entries: Any, source: str) -> None:
+def _check_node(node_id: int, node: Any, count: int, entries: Any, source: str) -> None:
     """Raises DataLossError if a node of a checkpoint's object graph refers to a node or key that does not exist.
 
     Args:
-      number: the ID of the node.
+      node_id: the ID of the node.
       node: the node.
       count: the number of nodes.
       entries: the keys of the checkpoint's arrays.
@@ -216,11 +216,11 @@ def _check_node(number: int, node: Any, count: int, entries: Any, source: str) -
     references += [slot.slot_variable_node_id for slot in node.slot_variables]
     missing = next((other for other in references if not 0 <= other < count), None)
     if missing is not None:
-        raise _broken(source, f"node {number} refers to node {missing} of {count}")
+        raise _broken(source, f"node {node_id} refers to node {missing} of {count}")
     for attribute in node.attributes:
         key = attribute.checkpoint_key
         if key not in entries and f"{key}{TABLE_SUFFIXES[0]}" not in entries:
-            raise _broken(source, f"node {number} refers to the key {key}, which isn't in the index")
+            raise _broken(source, f"node {node_id} refers to the key {key}, which isn't in the index")
 
 
 def _broken(source: str, reason: str) -> DataLossError:
@@ -241,9 +241,9 @@ def node_names(graph: Any) -> dict[int, str]:
             if child.node_id not in names:
                 names[child.node_id] = f"{names[parent]}.{child.local_name}"
                 queue.append(child.node_id)
-    for number, node in enumerate(graph.nodes):
+    for node_id, node in enumerate(graph.nodes):
         for slot in node.slot_variables:
-            owner = names.get(number, number)
+            owner = names.get(node_id, node_id)
             original = names.get(slot.original_variable_node_id)
             names[slot.slot_variable_node_id] = f"{owner}'s state '{slot.slot_name}' for {original}"
-    return {number: names.get(number, f"(node {number})") for number in range(len(graph.nodes))}
+    return {node_id: names.get(node_id, f"(node {node_id})") for node_id in range(len(graph.nodes))}
