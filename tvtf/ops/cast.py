@@ -138,10 +138,15 @@ def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
 
 
 def defaulted(value: Any, allowed: Sequence[DType], default: DType, traced: Sequence[DType] = ()) -> Tensor:
-    """Converts an op's input to a tensor; Python and NumPy values get ``default`` if their dtype isn't ``allowed``.
+    """Converts an op's input to a tensor. The dtype of Python and NumPy values becomes one that the op allows.
 
-    While tracing, NumPy values keep the dtypes in ``traced``, too, and every Python value that can be converted gets the
-    default dtype, as in TensorFlow's graphs.
+    While tracing, every Python value that can be converted gets the default dtype, as in TensorFlow's graphs.
+
+    Args:
+      value: the input. The dtype of a tensor is kept.
+      allowed: the dtypes that a value may keep.
+      default: the dtype of other values.
+      traced: further dtypes that a NumPy value may keep while tracing.
     """
     if is_tensor(value):
         return convert_to_tensor(value)

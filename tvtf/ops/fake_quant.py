@@ -286,7 +286,8 @@ def fake_quant_with_min_max_args_gradient(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args_gradient
     """
-    return _gradients(gradients, inputs, min, max, num_bits, narrow_range)[0]
+    input_gradient, _, _ = _gradients(gradients, inputs, min, max, num_bits, narrow_range)
+    return input_gradient
 
 
 @export("quantization.fake_quant_with_min_max_vars_gradient")

@@ -409,7 +409,8 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     """Moves blocks of ``block_size`` x ``block_size`` pixels into the channels of one pixel.
 
     Args:
-      input: tensor of shape (n, h, w, c), or (n, c, h, w) for "NCHW". h and w are multiples of the block size.
+      input: tensor of shape (batch, height, width, channels), or (batch, channels, height, width) for "NCHW". The height
+        and width are multiples of the block size.
       block_size: int above 1.
 
     >>> import tvtf as tf
@@ -417,16 +418,17 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     array([[[[1, 2, 3, 4]]]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) h or w is not a multiple of the block size.
+      InvalidArgumentError: (ValueError while tracing) height or width is not a multiple of the block size.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/space_to_depth
     """
     x = _channels_last(convert_to_tensor(input), data_format)
-    n, h, w, c = x._type.shape
-    b = _checked_block_size(block_size, (h, w))
-    blocks = bind.reshape(x, shape=(n, _divided(h, b), b, _divided(w, b), b, c))
+    batch, height, width, channels = x._type.shape
+    block = _checked_block_size(block_size, (height, width))
+    rows, columns = _divided(height, block), _divided(width, block)  # of blocks
+    blocks = bind.reshape(x, shape=(batch, rows, block, columns, block, channels))
     pixels_last = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
-    result = bind.reshape(pixels_last, shape=(n, _divided(h, b), _divided(w, b), simplify_dim(c * b * b)))
+    result = bind.reshape(pixels_last, shape=(batch, rows, columns, simplify_dim(channels * block * block)))
     return _channels_back(result, data_format)
 
 
@@ -445,14 +447,17 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/depth_to_space
     """
     x = _channels_last(convert_to_tensor(input), data_format)
-    n, h, w, c = x._type.shape
-    b = _checked_block_size(block_size, ())
-    if isinstance(c, int) and c % (b * b):
-        message = f"Input depth dimension {c} should be divisible by: {b * b}"
+    batch, rows, columns, depth = x._type.shape
+    block = _checked_block_size(block_size, ())
+    pixel_count = block * block
+    if isinstance(depth, int) and depth % pixel_count:
+        message = f"Input depth dimension {depth} should be divisible by: {pixel_count}"
         raise ArgumentError(message).for_op("DepthToSpace")
-    blocks = bind.reshape(x, shape=(n, h, w, b, b, _divided(c, b * b)))
+    channels = _divided(depth, pixel_count)
+    blocks = bind.reshape(x, shape=(batch, rows, columns, block, block, channels))
     image_order = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
-    result = bind.reshape(image_order, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _divided(c, b * b)))
+    height, width = simplify_dim(rows * block), simplify_dim(columns * block)
+    result = bind.reshape(image_order, shape=(batch, height, width, channels))
     return _channels_back(result, data_format)
 
 

@@ -303,14 +303,15 @@ def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, s
     """Returns whether matmul swaps the last two axes of an operand, which ``transpose`` or ``adjoint`` demands.
 
     TensorFlow's ops for matrices, and for batches of matrices, have attributes of different names. ``names`` has both,
-    and ``batches`` selects the second; errors show the name.
+    and ``batches`` selects the second. Errors show the name.
     """
     if transpose is False and adjoint is False:  # the usual case
         return False
-    # The attribute of TensorFlow's op must be a bool; the other flag is only tested for truth.
+    # The attribute of TensorFlow's op must be a bool. The other flag is only tested for truth.
+    matrix_attribute, batch_attribute = names
     if batches:
-        return bool(transpose) or optional_flag(adjoint, names[1])
-    return bool(adjoint) or optional_flag(transpose, names[0])
+        return bool(transpose) or optional_flag(adjoint, batch_attribute)
+    return bool(adjoint) or optional_flag(transpose, matrix_attribute)
 
 
 def _other_type(x: Tensor, output_type: Any) -> DType | None:

@@ -210,7 +210,8 @@ def _spatial_attribute(value: Any, argument: str) -> list[int]:
     values = attribute_ints([] if value is None else value, argument, "dilation2d")
     if len(values) < 4:
         raise ArgumentError(f"Length for attr '{argument}' of {len(values)} must be at least minimum 4")
-    if values[0] != 1 or values[3] != 1:
+    batch_value, _, _, channel_value, *_ = values
+    if batch_value != 1 or channel_value != 1:
         name = "Stride" if argument == "strides" else "Rate"
         message = f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
         raise UnimplementedError(None, "Dilation2D", message)

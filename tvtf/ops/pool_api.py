@@ -150,7 +150,9 @@ def avg_pool(
 def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
-    """Returns the largest value in each window of (batch, width, channels), or "NCW"; see :func:`max_pool2d`.
+    """Returns the largest value in each window along the width axis. The arguments are those of :func:`max_pool2d`.
+
+    The input has shape (batch, width, channels), or (batch, channels, width) for "NCW".
 
     >>> import tvtf as tf
     >>> tf.nn.max_pool1d(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
@@ -165,7 +167,9 @@ def max_pool1d(
 def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
-    """Returns the mean of each window of (batch, width, channels), or "NCW"; see :func:`avg_pool2d`.
+    """Returns the mean of each window along the width axis. The arguments are those of :func:`avg_pool2d`.
+
+    The input has shape (batch, width, channels), or (batch, channels, width) for "NCW".
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool1d(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
@@ -180,7 +184,9 @@ def avg_pool1d(
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
-    """Returns the largest value in each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`max_pool2d`.
+    """Returns the largest value in each 3-D window. The arguments are those of :func:`max_pool2d`.
+
+    The input has shape (batch, depth, height, width, channels), or has the channels second for "NCDHW".
 
     >>> import tvtf as tf
     >>> tf.nn.max_pool3d(tf.constant(2., shape=(1, 2, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
@@ -195,7 +201,9 @@ def max_pool3d(
 def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
-    """Returns the mean of each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`avg_pool2d`.
+    """Returns the mean of each 3-D window. The arguments are those of :func:`avg_pool2d`.
+
+    The input has shape (batch, depth, height, width, channels), or has the channels second for "NCDHW".
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool3d(tf.constant(2., shape=(1, 2, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()

@@ -64,9 +64,9 @@ bind = _Binder()
 
 
 def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Converts the operands of a binary op to tensors. A Python number gets the other operand's dtype.
+    """Converts the operands of a binary op to tensors. A Python number is converted to the other's dtype.
 
-    A NumPy array gets the other operand's dtype, too, if its elements can be converted. Otherwise the array keeps its
+    A NumPy array is converted to the other operand's dtype, too, if all its elements can be. Otherwise the array keeps its
     own dtype. These are TensorFlow's rules.
     """
     # Objects with `_as_tensor`, such as Variables, have a dtype as tensors do.

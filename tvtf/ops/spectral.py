@@ -388,7 +388,7 @@ def _folded_to_lower(x: Tensor) -> Tensor:
     tf_name="SelfAdjointEigV2",
 )
 def self_adjoint_eig(x: Tensor) -> Any:
-    """Returns eigenvalues in rising order and eigenvectors."""
+    """Returns eigenvalues in ascending order and eigenvectors."""
     return (x,), {}
 
 
@@ -400,7 +400,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
       tensor: float32, float64, complex64 or complex128 tensor of shape (..., n, n), of which the lower triangle is read.
 
     Returns:
-      ``e`` of shape (..., n) in rising order, in the dtype of ``tensor``, and ``v`` of shape (..., n, n), vectors in columns.
+      ``e`` of shape (..., n) in ascending order, in the dtype of ``tensor``, and ``v`` of shape (..., n, n), vectors in columns.
       Their sign is LAPACK's, which may not be TensorFlow's. The gradient lies in the lower triangle.
 
     >>> import tvtf as tf
@@ -415,7 +415,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 @export("linalg.eigvalsh")
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """Returns the eigenvalues of Hermitian matrices in rising order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
+    """Returns the eigenvalues of Hermitian matrices in ascending order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
 
     >>> import tvtf as tf
     >>> tf.linalg.eigvalsh([[2., 0.], [0., 1.]]).numpy()
@@ -423,7 +423,8 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eigvalsh
     """
-    return bind.self_adjoint_eig(convert_to_tensor(tensor))[0]
+    eigenvalues, _ = bind.self_adjoint_eig(convert_to_tensor(tensor))
+    return eigenvalues
 
 
 # -- eigenvalues
@@ -504,4 +505,5 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eigvals
     """
-    return bind.general_eig(convert_to_tensor(tensor))[0]
+    eigenvalues, _ = bind.general_eig(convert_to_tensor(tensor))
+    return eigenvalues

@@ -92,11 +92,11 @@ def common_dims(*inputs: te.Tensor) -> te.Tensor:
     result_dims: list[Any] = []
     for axis_from_end in range(rank, 0, -1):  # shapes are aligned at their last axes
         dims_along_axis = [long(shape[-axis_from_end]) for shape in shapes if axis_from_end <= len(shape)]
-        result_dims.append(functools.reduce(_last_but_one, dims_along_axis))
+        result_dims.append(functools.reduce(_last_not_one, dims_along_axis))
     return vector(result_dims, "int64")
 
 
-def _last_but_one(a: Any, b: Any) -> Any:
+def _last_not_one(a: Any, b: Any) -> Any:
     """Returns the dim ``b``, or ``a`` where ``b`` is 1."""
     return tirx.Select(tirx.EQ(b, long(1)), a, b)
 

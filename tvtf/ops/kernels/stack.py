@@ -37,7 +37,7 @@ def add_rows(buffer: te.Tensor, places: te.Tensor, values: te.Tensor) -> te.Tens
 def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
     """Returns a copy of ``buffer`` with one changed row: the row at ``index``.
 
-    ``change(old element, *index in the row)`` computes the row's new elements.
+    ``change(old, *rest)`` computes a new element from the old one and its index in the row.
     """
     row = index().astype("int64")
 
