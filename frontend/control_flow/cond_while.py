@@ -573,7 +573,7 @@ class _WhileTracer:
         shapes: list[Any],
         growth: Growth,
     ) -> None:
-        """Takes the parts of a loop; nothing is traced yet.
+        """Stores the parts of a while loop. Nothing is traced yet.
 
         Args:
           cond, body: the functions of the loop variables, as for ``tf.while_loop``.

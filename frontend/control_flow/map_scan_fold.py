@@ -386,7 +386,9 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool)
     def body(i: Tensor, value: Any) -> Any:
         return bind.add(i, one), fn(value, slice_of_iteration(i))
 
-    return traced_while(lambda i, _: bind.less(i, limit), body, (convert_to_tensor(first), start), bound=size)[1]
+    loop_vars = (convert_to_tensor(first), start)
+    _, result = traced_while(lambda i, _: bind.less(i, limit), body, loop_vars, bound=size)
+    return result
 
 
 @export("foldl")

@@ -225,7 +225,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if python.in_control_flow:
             # In a loop, every use of a Variable follows the call of an earlier iteration.
             return self.variables
-        updated = [v for v, _ in self.results.updates] if python.any else []
+        updated = [variable for variable, _ in self.results.updates] if python.any else []
         return [*updated, *python.used_later.values()]
 
     def call(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:

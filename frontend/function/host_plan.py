@@ -270,7 +270,7 @@ class Step:
     is_on_host: bool
 
     def __init__(self, primitive_call: dialect.Bound, inputs: list[int], dtypes: list[Any], types: list[Any]) -> None:
-        """Takes a primitive call, the slots of its inputs, and the dtypes and types of its results."""
+        """Stores a call of a primitive, the slots of its inputs, and the dtypes and types of its results."""
         self.prim: Primitive[Any] = primitive_call.primitive
         self.inputs = inputs
         self.dtypes = dtypes

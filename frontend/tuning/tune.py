@@ -318,9 +318,11 @@ class Bench:
         self.budget = budget
         self.target = host_target()
         self.recorded_operands = operands
-        self.random = [_random(x) for x in operands]
-        self.schedule_hashes: set[int] = set()
-        self.expected: list[list[np.ndarray]] = []
+        self.random = [_random(x) for x in operands]  # operands of the same types as those recorded
+        self.schedule_hashes: set[int] = set()  # of the candidates so far
+        self.expected: list[
+            list[np.ndarray]
+        ] = []  # the results of the first candidate, for recorded and random operands
         folder.mkdir()
 
     def build(self, choice_sets: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
@@ -430,14 +432,14 @@ def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
     tolerance = TOLERANCE.get(expected.dtype.name)
     if tolerance is None:  # integers and booleans
         return np.array_equal(expected, actual)
-    a = expected.astype("float64")
-    b = actual.astype("float64")
-    finite = np.isfinite(a)  # infinities and NaNs must be equal
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+    expected = expected.astype("float64")
+    actual = actual.astype("float64")
+    is_finite = np.isfinite(expected)  # infinities and NaNs must be equal
+    if not np.array_equal(expected[~is_finite], actual[~is_finite], equal_nan=True):
         return False
-    a, b = a[finite], b[finite]
-    rms = np.sqrt(np.mean(a * a)) if a.size else 0.0
-    return bool(np.all(np.abs(a - b) <= tolerance * (np.abs(a) + rms)))
+    expected, actual = expected[is_finite], actual[is_finite]
+    root_mean_square = np.sqrt(np.mean(expected * expected)) if expected.size else 0.0
+    return bool(np.all(np.abs(expected - actual) <= tolerance * (np.abs(expected) + root_mean_square)))
 
 
 def in_turns(

@@ -53,10 +53,10 @@ def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
     return numpy_like(name, shows=A_MATRIX)(total)
 
 
-def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
-    """Makes NumPy's ``amax`` and ``max``, or ``amin`` and ``min``, from TensorFlow's ``reduce``.
+def _make_extreme(name: str, short_name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
+    """Creates NumPy's ``amax`` and ``max``, or ``amin`` and ``min``, from TensorFlow's ``reduce``.
 
-    Results of dtype bool come from ``of_bools``.
+    Tensors of dtype bool are reduced by ``of_bools``. Only the function ``name`` has NumPy's argument ``out``.
     """
 
     def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
@@ -69,8 +69,8 @@ def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction
     def extreme_without_out(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
         return extreme(a, axis, keepdims=keepdims)
 
-    numpy_like(names[1], shows=A_MATRIX)(extreme_without_out)
-    return numpy_like(names[0], shows=A_MATRIX)(extreme)
+    numpy_like(short_name, shows=A_MATRIX)(extreme_without_out)
+    return numpy_like(name, shows=A_MATRIX)(extreme)
 
 
 def _make_logical(name: str, reduce: Reduction) -> None:
@@ -84,8 +84,8 @@ def _make_logical(name: str, reduce: Reduction) -> None:
 
 total = _make_sum("sum", tf.reduce_sum, tf.reduce_any)
 product = _make_sum("prod", tf.reduce_prod, tf.reduce_all)
-amax = _make_extreme(("amax", "max"), tf.reduce_max, tf.reduce_any)
-amin = _make_extreme(("amin", "min"), tf.reduce_min, tf.reduce_all)
+amax = _make_extreme("amax", "max", tf.reduce_max, tf.reduce_any)
+amin = _make_extreme("amin", "min", tf.reduce_min, tf.reduce_all)
 _make_logical("all", tf.reduce_all)
 _make_logical("any", tf.reduce_any)
 

@@ -214,7 +214,8 @@ def non_max_suppression(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression
     """
-    return _suppress(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
+    indices, _ = _suppress(boxes, scores, max_output_size, iou_threshold, score_threshold)
+    return indices
 
 
 @export("image.non_max_suppression_with_scores")

@@ -52,8 +52,8 @@ class Graph:
         self.outputs = tuple(outputs)
         self.subgraphs = dict(trace.subgraphs)
         self.pure = trace.pure
-        self.holds_texts = trace.root.holds_texts
-        self.compute = precision.compute
+        self.holds_texts = trace.root.holds_texts  # whether a tensor of the program is a string tensor
+        self.compute = precision.compute  # the 16-bit dtype in which products are computed, or None
         self._trace = trace
         self.function = self._build(_tuple_result(self.outputs))
 

@@ -79,10 +79,13 @@ class Stream:
     """The random stream of one op in a traced function: a Variable with the generator state."""
 
     def __init__(self, start: np.ndarray | None, is_inner: bool = False) -> None:
-        """Creates a stream that starts at a generator state; None stands for a random one, another one at each start.
+        """Creates a stream, and the Variable that holds its generator state.
 
-        The Variable is created outside of the trace, because the state must survive the traced call. See `FunctionStreams`
-        for ``is_inner``.
+        The Variable is created outside of the trace, because the state must survive the traced call.
+
+        Args:
+          start: the generator state at which the stream starts; None for a new random state at each start.
+          is_inner: whether the stream's function was created inside of a function of a dataset's elements.
         """
         self.start, self.is_inner = start, is_inner
         self.holder = PROGRAM

@@ -18,12 +18,12 @@ _FILES = (
 
 
 def find(name: str) -> Any:
-    """Returns the value of ``tf.compat.v1.<name>``: what TensorFlow 1 alone has, else the value that ``tf`` has.
+    """Returns the value of ``tf.compat.v1.<name>``, which is that of ``tf.<name>`` if TensorFlow 1 has no other.
 
     The modules that declare TensorFlow 1's names import the compiler, so they are imported on the first look-up only.
 
     Raises:
-      AttributeError: there is no such name; NotImplementedError too if TensorFlow has it and tvtf doesn't.
+      AttributeError: there is no such name. If TensorFlow has it and tvtf doesn't, it is a NotImplementedError, too.
     """
     from tvtf.v1 import registry
 

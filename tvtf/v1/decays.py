@@ -144,9 +144,10 @@ for _name, _function in (
 @v1("train.get_global_step")
 def get_global_step(graph: Any = None) -> Any:
     """Returns the graph's global step, or None if it has none."""
-    found = (graph or get_default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
-    by_name = [v for v, _ in (graph or get_default_graph()).variables.values() if v.name == "global_step:0"]
-    return next(iter([*found, *by_name]), None)
+    graph = graph or get_default_graph()
+    in_collection = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    by_name = [variable for variable, _ in graph.variables.values() if variable.name == "global_step:0"]
+    return next(iter([*in_collection, *by_name]), None)
 
 
 @v1("train.create_global_step")
@@ -247,7 +248,8 @@ class ExponentialMovingAverage:
 
     def average(self, var: Any) -> Any:
         """Returns the variable with the average of ``var``, or None if there is none."""
-        return self._averages.get(id(var), (None, None))[1]
+        _, average = self._averages.get(id(var), (None, None))
+        return average
 
     def average_name(self, var: Any) -> str:
         """Returns the name of the variable with the average of ``var``."""

@@ -664,7 +664,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """
         if not allow_tensor:
             raise ValueError(f"Name {name!r} appears to refer to a Tensor, not an Operation.")
-        by_name = {v.name: v for v, _ in self.variables.values()} | self.tensors
+        by_name = {variable.name: variable for variable, _ in self.variables.values()} | self.tensors
         if name in by_name:
             return by_name[name]
         op = name.partition(":")[0]

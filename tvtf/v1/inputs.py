@@ -29,9 +29,12 @@ from tvtf.v1.variables import Variable
 
 
 def _epoch_function(max_epochs: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
-    """Returns a function that returns its arguments, arrays, in each call (an epoch). ``shuffle`` shuffles their rows.
+    """Returns a function that is called with the arrays of a data set, and returns them for the next epoch.
 
-    After ``max_epochs`` calls, the function raises ``OutOfRangeError``.
+    Args:
+      max_epochs: the number of calls after which the function raises OutOfRangeError, or None.
+      shuffle: whether the rows of the arrays are shuffled in each call.
+      seed: the seed of the order.
     """
     epoch_numbers = itertools.count()
     generator = np.random.default_rng(seed)

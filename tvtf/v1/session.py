@@ -406,7 +406,9 @@ class Session:
         defaults.running.append(self)
         try:
             fed = [pair for key, value in (feed_dict or {}).items() for pair in self._fed_pairs(key, value)]
-            return self._run(fetches, {t._var: t for t, _ in fed}, {t._var: value for t, value in fed})
+            fed_tensors = {tensor._var: tensor for tensor, _ in fed}
+            fed_values = {tensor._var: value for tensor, value in fed}
+            return self._run(fetches, fed_tensors, fed_values)
         finally:
             defaults.running.pop()
             state.trace, state.tapes = outer, tapes
@@ -501,8 +503,8 @@ class Session:
     def _store(self, keys: Sequence[int], values: Sequence[EagerTensor], inputs: Sequence[Tensor]) -> None:
         """Stores new values of variables, each in memory of its own.
 
-        Compiled code may write a variable's memory where it lies. Two of its results may be the same constant, and a result
-        may be one of its ``inputs``.
+        Compiled code may overwrite the memory of a variable. A value is copied if its memory is used otherwise: two results
+        of the code may be the same constant, and a result may be one of its ``inputs``.
         """
         address_of_value = {id(self._values[key]): address for key, address in self._addresses.items()}
         overwritten = {self._addresses.pop(key, 0) for key in keys}

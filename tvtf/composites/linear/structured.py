@@ -360,7 +360,8 @@ class LinearOperatorTridiag(LinearOperator):
     def _diag_part(self) -> Tensor:
         if self.diagonals_format == "matrix":
             return super()._diag_part()
-        return self._bands()[1]
+        _, main_diagonal, _ = self._bands()
+        return main_diagonal
 
     def _to_dense(self) -> Tensor:
         if self.diagonals_format == "matrix":

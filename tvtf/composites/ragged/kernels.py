@@ -150,7 +150,8 @@ def counted(last: Tensor, dtype: DType) -> Tensor:
     """Returns 0, 1, ..., ``last``."""
     first = EagerTensor(np.zeros(1, dtype.np))
     limit = bind.reshape(bind.cast(last, dtype=dtype), shape=(1,)) + first.eager_array().dtype.type(1)
-    return ranges(first, limit)[1]
+    _, numbers = ranges(first, limit)
+    return numbers
 
 
 def row_ids(splits: Tensor, values: Tensor) -> Tensor:

@@ -247,7 +247,7 @@ def _reduce_segments(
     Args:
       data: the tensor.
       indices: vector of the rows to gather.
-      segment_ids: vector of the segment of each gathered row, in rising order.
+      segment_ids: vector of the segment of each gathered row, in ascending order.
       num_segments: the number of segments; None for the last segment id plus one.
       is_sparse: whether the gradient of ``data`` is sparse.
       combine: the reduction.
