@@ -92,9 +92,11 @@ class CyclingBatches(Dataset):
             raise ArgumentError("Batch size must be greater than zero.").for_op("RebatchDatasetV2")
         self.source, self.counts, self.drop_remainder = source, counts, drop_remainder
         # A smaller last batch or different sizes make the first dim unknown.
-        rows_fill_batches = bool(row_counts) and all(row_count % counts[0] == 0 for row_count in row_counts)
+        fills_batches = drop_remainder or (
+            bool(row_counts) and all(row_count % counts[0] == 0 for row_count in row_counts)
+        )
         has_one_size = len(set(counts)) == 1
-        static_size = counts[0] if (drop_remainder or rows_fill_batches) and has_one_size else None
+        static_size = counts[0] if fills_batches and has_one_size else None
         super().__init__(leading(source.element_spec, static_size), UNKNOWN)
 
     @started
