@@ -62,6 +62,12 @@ def _pipelines(tf):
         "generator": (lambda: data.from_generator(generator, output_signature=signature),),
         "generator with arguments": (lambda: data.from_generator(generator, output_signature=signature, args=[2]),),
         "generator by types": (lambda: data.from_generator(lambda: iter([1, 2]), tf.int64, tf.TensorShape([])),),
+        "generator of what is cast to ints": (
+            lambda: data.from_generator(lambda: iter([1.5, tf.constant(-2.5), "5", np.float64(3)]), tf.int32, []),
+        ),
+        "generator of what is cast to floats": (
+            lambda: data.from_generator(lambda: iter([None, True, "2.5"]), tf.float32, []),
+        ),
         "map": (lambda: data.range(4).map(lambda x: x * x),),
         "map of pairs": (lambda: data.from_tensor_slices(([1, 2], [3, 4])).map(lambda a, b: a + b),),
         "map of a dict": (lambda: data.from_tensor_slices(pairs).map(lambda e: e["a"] * 2),),

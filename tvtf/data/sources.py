@@ -16,7 +16,7 @@ from tvtf.data.argument_conversion import int_argument
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
-from tvtf.dtypes import as_dtype, int64
+from tvtf.dtypes import as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host.python_call import raises_op_errors
 from tvtf.ir.batching import without_leading
@@ -211,8 +211,10 @@ class Generator(Dataset):
                 raise self._wrong_structure(value)
             return value
         try:
-            tensor = convert_to_tensor(value, spec.dtype)
-        except (TypeError, ValueError):
+            # NumPy casts what the program yields, as in TensorFlow: 1.5 to the int 1, None to NaN.
+            array = value if spec.dtype == string else np.asarray(value, spec.dtype.np)
+            tensor = convert_to_tensor(array, spec.dtype)
+        except (TypeError, ValueError, OverflowError):
             raise InvalidArgumentError(
                 None,
                 "PyFunc",
