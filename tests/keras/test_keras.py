@@ -188,7 +188,7 @@ def test_a_keras_on_another_backend_stays_what_it_is(first):
         """,
         KERAS_BACKEND="numpy",
     )
-    assert printed == "numpy tensorflow False\ntvtf.tensor False"
+    assert printed == "numpy tensorflow False\ntvtf.core.tensor False"
 
 
 def test_without_keras_it_says_what_to_install():
