@@ -83,8 +83,22 @@ class Replay:
         return [as_dense(cotangent) for cotangent in cotangents]
 
 
-class WithoutEffects:
-    """An evaluation (interpreter run) of a function without its side effects: nothing is printed or checked again."""
+class WithoutAssignments:
+    """An evaluation (interpreter run) of a function that ran before: the memory of Variables isn't written again.
+
+    A gradient runs functions on recorded tensors, which take the place of the Variables' memory and must not change.
+    """
+
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Evaluates a primitive, and returns the results. An assignment gives the new value, a read of the Variable."""
+        if prim.name == "assign":
+            old, new, *_memory = inputs
+            return bind.reloaded(old, new)
+        return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+
+
+class WithoutEffects(WithoutAssignments):
+    """An evaluation of a function without its side effects: nothing is printed, checked or assigned again."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Evaluates a primitive without its side effects, and returns the results.
@@ -103,7 +117,7 @@ class WithoutEffects:
             attrs = attrs | {"backward": with_effects(attrs["backward"])}
         elif not prim.pure and not has_effect_results(prim, attrs):
             return zeros_for(prim, inputs, attrs)
-        return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+        return super().bind(prim, inputs, attrs)
 
 
 def with_effects(function: Any) -> Any:

@@ -22,7 +22,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.closure_conversion import define_dims
 from tvtf.frontend.control_flow.cond_grad import with_shape_of_result
 from tvtf.frontend.control_flow.effects_once import EffectReplay
-from tvtf.frontend.control_flow.rematerialize import dims_in, is_computable_from
+from tvtf.frontend.control_flow.rematerialize import WithoutAssignments, dims_in, evaluation_of, is_computable_from
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
 from tvtf.frontend.function.traced_program import TracedProgram, resolve_capture
@@ -387,7 +387,7 @@ class Backward:
                 for param_type, param in zip(graph.param_types, graph.all_params)
             ]
             recorder = _watching(params)
-            outputs = _recorded(recorder, lambda: evaluate(graph.module(), "main", params))
+            outputs = _recorded(recorder, evaluation_of(graph, params, WithoutAssignments).run)
             seeds = [(outputs[i], _add_cotangent_param(trace, outputs[i], params)) for i in self.seeded]
             cotangents = sweep(recorder.records, seeds, params)
             self.gradients = Gradients(range(len(params)), cotangents)

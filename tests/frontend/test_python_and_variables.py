@@ -516,3 +516,37 @@ def test_a_tensor_read_under_a_tape_keeps_its_value_through_an_early_write(watch
     np.testing.assert_array_equal(v, [20.0, 23.0])
     if watched:
         np.testing.assert_array_equal(tape.gradient(square, v), [2.0, 4.0])
+
+
+def assigned_in_a_branch_and_a_loop(v, w, x):
+    """The loop may fail, so that assignments are written before it, and in its iterations."""
+    y = x
+    product = x
+    if tf.reduce_sum(x) < 100.0:
+        v.assign(0.5 * v)
+        y = v * w
+    for i in tf.range(2):
+        if tf.reduce_sum(x) > 100.0:
+            break
+        v.assign(2.0 + v)
+        product = product * y
+        y = y + x[i]
+    return product
+
+
+def test_a_gradient_that_runs_a_loop_again_writes_no_recorded_value():
+    v, w, x = tf.Variable([1.0, -2.0]), tf.Variable([3.0, 5.0]), tf.constant([0.5, 2.0])
+    compiled = tf.function(assigned_in_a_branch_and_a_loop)
+    gradients = []
+    for run in (assigned_in_a_branch_and_a_loop, compiled):
+        v.assign([1.0, -2.0])
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                product = run(v, w, x)
+            first = tape.gradient(product, [v, w, x])
+        gradients.append([*first, *outer.gradient(first[1], [v, w, x])])
+        np.testing.assert_array_equal(v, [4.5, 3.0])
+    for of_eager, of_compiled in zip(*gradients, strict=True):
+        np.testing.assert_allclose(of_compiled, of_eager, rtol=1e-5)

@@ -64,11 +64,11 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def reloaded(old: Any, value: Any) -> Any:
-    """Returns a Variable's value after a call of a Python function, which may have assigned to the Variable.
+    """Returns a Variable's value after an assignment that isn't done here: by Python, or in an earlier run of the function.
 
     Args:
-      old: the Variable's value before the call. It gets the gradient.
-      value: the Variable's value after the call.
+      old: the Variable's value before the assignment. It gets the gradient.
+      value: the Variable's value after the assignment.
     """
     return (old, value), {}
 
