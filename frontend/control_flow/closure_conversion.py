@@ -221,10 +221,13 @@ def capture_dims(trace: Trace) -> list[Any]:
         computed |= _computed_by(primitive_call)
     missing = []
     for symbol in _free_dims(trace):
+        # The loop of a gradient may stand before the binding of an enclosing trace that computes the same dim.
+        if symbol in computed:
+            continue
         outer = tensor_with_dim(trace.parent or trace.caller, symbol)
         if outer is not None:
             trace.capture(outer, outer._type, "sized")
-        elif symbol not in computed:
+        else:
             missing.append(symbol)
     return missing
 

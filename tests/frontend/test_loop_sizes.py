@@ -279,3 +279,23 @@ def test_a_limited_loop_with_an_array_of_elements_of_unknown_size():
     x = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
     found = tf.function(rows, input_signature=[tf.TensorSpec([None, None, 2])])(x)
     np.testing.assert_array_equal(found, rows(tf.constant(x)))
+
+
+def test_a_loop_and_an_op_after_it_compute_one_common_size():
+    v, w = tf.Variable(tf.ones([3, 4])), tf.constant([0.1, 0.2, -0.3, 0.4])
+
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            z = tf.cond(tf.reduce_sum(v) > 100.0, lambda: tf.tanh(x), lambda: x + v)
+            for _ in tf.range(2):
+                y = tf.map_fn(lambda row: row * 2.0 + w, x)
+                v.assign(0.5 * v + tf.where(x > z, x, z))
+            product = y * z
+        return product, *tape.gradient(product, [x, v])
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+    found = tf.function(gradients, input_signature=[tf.TensorSpec([None, None])])(x)
+    v.assign(tf.ones([3, 4]))
+    for of_compiled, of_eager in zip(found, gradients(tf.constant(x)), strict=True):
+        np.testing.assert_allclose(of_compiled, of_eager, rtol=1e-6)
