@@ -136,9 +136,8 @@ def fused_loops(
 def balanced_part(extent: ir.Expr, part_index: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
     """Returns the start and size of one of `count` parts of [0, extent), whose sizes differ by at most one.
 
-    Equal sizes that are rounded up would be uneven: if nine tiles were divided into eight parts of two tiles, four
-      parts
-    would have two tiles, one would have one tile, and three would be empty.
+    Equal sizes that are rounded up would be uneven: if nine tiles were divided into eight parts of two tiles, four parts
+    would have two tiles, one would have one tile, and three would be empty. One core would run most of the full parts.
 
     Args:
         extent: the number of elements to divide.

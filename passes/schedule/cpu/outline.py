@@ -64,7 +64,7 @@ class _Outliner:
         Args:
             stmt: the statement.
             nearby_cycles: the estimated cycles of the statements around it, per execution of the statement. If there
-              are many, the cost of a call is only a small share.
+                are many, the cost of a call is only a small share.
             times: how many times the kernel executes the statement.
         """
         if isinstance(stmt, SeqStmt):

@@ -19,8 +19,7 @@ RARE_MARKS = {"prim.likely", "tirx.likely"}
 def with_slow_paths(body: Stmt) -> Stmt:
     """Rewrites vector loops over values that have a slow path for rare arguments (`tvtf.ops.kernels.approx.with_slow_path`).
 
-    Each loop becomes a branch: the fast vector code runs if no lane has a rare argument, else the slow code runs lane
-      by
+    Each loop becomes a branch: the fast vector code runs if no lane has a rare argument, else the slow code runs lane by
     lane.
     """
 

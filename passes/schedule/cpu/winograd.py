@@ -760,9 +760,8 @@ class _WinogradEmitter:
     def _emit_result_row(self, block: ir.Expr, panel: ir.Expr, tile_row: ir.Expr) -> Stmt:
         """Emits the results of a row of tiles for one panel of output channels, from the sums of products.
 
-        There are three cases: the transformed sums are stored directly, or the epilogue runs on each tile in registers,
-          or
-        it runs on several tiles in a buffer.
+        There are three cases: the transformed sums are stored directly, or the epilogue runs on each tile in
+        registers, or it runs on several tiles in a buffer.
 
         Args:
             block: the index of the block of tiles.

@@ -205,8 +205,7 @@ def _reduce_slice(
         """Emits the combination of one term with the accumulator, unless the step is beyond the last term.
 
         The terms are distributed cyclically over the threads of a result: in step 2, the thread of slice 1 of 8 adds
-          term
-        2 * 8 + 1.
+        term 2 * 8 + 1.
         """
         term = step * slices + slice_index if slices > 1 else step
         accumulated = accumulator.load(thread, zero)
