@@ -318,6 +318,10 @@ def test_texts_go_in_and_out_as_csv_and_npy(place):
     assert tvtf(*run, "texts.npy", "--output", "shouted.npy").exit_code == 0
     assert np.load("shouted.npy").tolist() == ["é!".encode(), b"BC!"]
     assert tvtf(*run, "shouted.npy").output == "é!!\nBC!!\n"
+    saved.save(place / "same", tf.function(tf.identity), texts)
+    np.save("texts.npy", np.array(["", "b\rc", "d"]))
+    assert tvtf("run", "same", "--input", "texts.npy", "--output", "same.csv").exit_code == 0
+    assert tvtf("run", "same", "--input", "same.csv").output == '""\n"b\nc"\nd\n'  # Python reads \r as \n
     where = f"string_upper ({__file__}:{test_texts_go_in_and_out_as_csv_and_npy.__code__.co_firstlineno + 2})"
     assert mismatched("compile", "shout") == (
         f"Error: {where} is computed by NumPy, and a library runs without Python: "

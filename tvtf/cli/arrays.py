@@ -152,6 +152,8 @@ def _cell(value: Any) -> str:
     """Formats a NumPy scalar, or the bytes of a string, for a cell of a CSV file."""
     if isinstance(value, bytes):
         text = value.decode(errors="replace")
-        return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n') else text
+        # A line without text would be skipped when it is read, and an end of a line would begin another row.
+        needs_quotes = not text or any(mark in text for mark in ',"\n\r')
+        return '"' + text.replace('"', '""') + '"' if needs_quotes else text
     # As a Python float, a float32 would get the digits of a float64.
     return str(value.item() if value.dtype.kind in "iub" else value)
