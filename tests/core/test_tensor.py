@@ -192,6 +192,18 @@ def test_constants_of_tensors_with_a_shape(value, shape, expected, in_graph):
     np.testing.assert_array_equal(made.numpy(), expected)
 
 
+@pytest.mark.parametrize("value", [[tf.constant(1.9), 1], [tf.constant([1.9]), [2]], (1, tf.constant(1.9))])
+def test_constants_of_lists_of_tensors_are_not_cast(value):
+    """TensorFlow raises a TypeError or, outside of functions, a ValueError."""
+
+    def make():
+        return tf.constant(value, tf.int32)
+
+    for run in (make, tf.function(make)):
+        with pytest.raises(TypeError, match="with dtype tf.int32, but got dtype tf.float32"):
+            run()
+
+
 def test_constants_of_variables_with_a_shape():
     np.testing.assert_array_equal(tf.constant(tf.Variable(2.0), shape=[2]), [2.0, 2.0])
 

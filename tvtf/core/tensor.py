@@ -962,7 +962,7 @@ def plain_constant(value: Any, dtype: Any, shape: Any, name: str | None) -> Tens
     if state.trace is not None and any(isinstance(each, SymbolicTensor) for each in _leaves(value)):
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and first_dtype(value) is not None):
-        tensor = _require_constant_dtype(convert_to_tensor(value, dtype_hint=dtype), dtype)
+        tensor = _require_constant_dtype(convert_to_tensor(value), dtype)
         if shape is not None and tensor.shape != as_shape(shape):
             sizes: Any = tuple(as_shape(shape).as_list())
             array = np.asarray(tensor.numpy(), tensor.dtype.np)  # a text's `numpy` is no array
