@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 WRITTEN_AT_ONCE: Final = 1 << 26
+MAX_LINKS: Final = 40  # symbolic links that are followed, as by Linux: links may lead to each other
 _ERROR_NUMBERS: Final[dict[type[OpError], tuple[int, ...]]] = {
     InvalidArgumentError: (errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ, errno.ESPIPE, errno.EFAULT, errno.EDOM),
     DeadlineExceededError: (errno.ETIMEDOUT,),
@@ -147,16 +148,31 @@ def read(path: str) -> bytes:
 def replace(path: str, content: bytes) -> None:
     """Writes one file atomically: readers see either the old or the new content, also after a power failure.
 
-    A symbolic link stays, and the file that it leads to is replaced. A device or a pipe, such as ``/dev/stdout``, is written
-    to: a file that is renamed to its name would take its place.
+    A symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written to: a file that is
+    renamed to its name would take its place. So is an open file, as ``/dev/stdout`` may be: its earlier content stays.
     """
-    if is_device_or_pipe(path):
-        with named_failures(path, "write"), open(path, "wb", buffering=0) as file:
+    descriptor = _descriptor_at(path)
+    if descriptor is not None or is_device_or_pipe(path):
+        opened: Any = path if descriptor is None else os.dup(descriptor)
+        with named_failures(path, "write"), open(opened, "wb", buffering=0) as file:
             _write_all(file.write, memoryview(content))
         return
     with Replacement() as files:
         files.add(os.path.realpath(path) if os.path.islink(path) else path, [content])
         files.commit()
+
+
+def _descriptor_at(path: str) -> int | None:
+    """Returns the descriptor of this process that a path leads to, as ``/dev/stdout`` leads to 1, or None."""
+    own_descriptors = os.path.realpath("/proc/self/fd")
+    for _ in range(MAX_LINKS):
+        folder, name = os.path.split(path)
+        if os.path.realpath(folder) == own_descriptors:
+            return int(name) if name.isdecimal() and os.path.lexists(path) else None
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(folder, os.readlink(path))
+    return None
 
 
 def is_device_or_pipe(path: str | os.PathLike[str]) -> bool:
