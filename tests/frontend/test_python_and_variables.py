@@ -550,3 +550,26 @@ def test_a_gradient_that_runs_a_loop_again_writes_no_recorded_value():
         np.testing.assert_array_equal(v, [4.5, 3.0])
     for of_eager, of_compiled in zip(*gradients, strict=True):
         np.testing.assert_allclose(of_compiled, of_eager, rtol=1e-5)
+
+
+def test_a_branch_that_runs_again_for_its_gradient_finds_the_results_for_nan():
+    """Python isn't called once more because NaN isn't equal to itself."""
+    calls = []
+
+    def double(x):
+        calls.append(x)
+        return x * 2.0
+
+    v1 = tf.compat.v1
+    with v1.Graph().as_default():
+        x, chosen = v1.placeholder(tf.float32, [2]), v1.placeholder(tf.bool, [])
+        y = tf.cond(
+            chosen, lambda: tf.reduce_sum(tf.py_function(double, [x], tf.float32) ** 2), lambda: tf.reduce_sum(x)
+        )
+        (gradient,) = v1.gradients(y, x)
+        counts = []
+        for first in (1.0, float("nan")):
+            calls.clear()
+            v1.Session().run([y, gradient], {x: [first, 2.0], chosen: True})
+            counts.append(len(calls))
+    assert counts[0] == counts[1]

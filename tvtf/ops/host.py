@@ -229,9 +229,18 @@ class _Record(NamedTuple):
 
     def is_of(self, function: HostFunction, arguments: Sequence[np.ndarray]) -> bool:
         """Returns whether this is a call of a function with these arguments."""
-        if self.function is not function or len(self.arguments) != len(arguments):
-            return False
-        return all(map(np.array_equal, self.arguments, arguments))
+        return self.function is function and are_same(self.arguments, arguments)
+
+
+def are_same(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    """Returns whether two lists of arrays have the same types and bits, so that NaN is the same as NaN."""
+    return len(arrays) == len(others) and all(map(_is_same, arrays, others))
+
+
+def _is_same(array: np.ndarray, other: np.ndarray) -> bool:
+    if (array.dtype, array.shape) != (other.dtype, other.shape):
+        return False
+    return np.array_equal(array, other) if array.dtype == object else array.tobytes() == other.tobytes()
 
 
 class _Records:
