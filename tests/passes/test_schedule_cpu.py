@@ -87,6 +87,17 @@ def test_transpose(rows: int, columns: int, target: Target) -> None:
     np.testing.assert_array_equal(run_te(y, {x: a}, (columns, rows), target), a.T)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("sizes", [(2, 1, 22), (5, 1, 9), (1, 2, 22), (2, 22, 1)])
+def test_transpose_with_a_unit_axis_between(sizes: tuple[int, int, int], target: Target) -> None:
+    images, rows, columns = sizes
+    shape = (images, rows, columns, 64)
+    x = tensor((images, 64, rows, columns))
+    y = te.compute([tirx.IntImm("int64", size) for size in shape], lambda n, i, j, c: x[n, c, i, j])
+    a = values((images, 64, rows, columns))
+    np.testing.assert_array_equal(run_te(y, {x: a}, shape, target), a.transpose(0, 2, 3, 1))
+
+
 def test_border_tests_leave_the_vector_loop() -> None:
     x = tensor((4, 100))
     edge = tirx.const(-1, "float32")

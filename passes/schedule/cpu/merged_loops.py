@@ -56,7 +56,7 @@ def merged_loops(stages: Sequence[Stage], fixed: AxisIndices) -> list[Loop]:
     for axis in stages[0].spatial:
         if axis.var in fixed:
             continue
-        if loops and _can_merge(loops[-1].axes[-1], axis, offsets, vars_in_values):
+        if loops and _can_merge(_last_moving_axis(loops[-1]), axis, offsets, vars_in_values):
             loops[-1] = Loop((*loops[-1].axes, axis))
         else:
             loops.append(Loop((axis,)))
@@ -70,11 +70,16 @@ def _memory_offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
     return offsets
 
 
+def _last_moving_axis(loop: Loop) -> Axis:
+    """Returns the innermost axis of a loop that isn't of size 1: the stride of one that is says nothing of the loop."""
+    return next((axis for axis in reversed(loop.axes) if axis.size != 1), loop.axes[-1])
+
+
 def _can_merge(outer: Axis, inner: Axis, offsets: list[ir.Expr], vars_in_values: set[Var]) -> bool:
     """Returns whether two neighbouring axes can be one loop: all memory offsets move as along one axis.
 
     Args:
-        outer, inner: the neighbouring axes.
+        outer, inner: the axes, with none between them but of size 1.
         offsets: the positions in memory that the loops access.
         vars_in_values: the variables of axes that a value uses other than in indices. Such axes can't be merged.
     """
