@@ -114,6 +114,20 @@ class _Directives(directives.DirectivesTransformer):
         return None
 
 
+def _arg_of_its_function(
+    self: Any, node: ast.arg, mark: Callable[[Any, ast.arg], Any] = activity.ActivityAnalyzer.visit_arg
+) -> Any:
+    """Visits a parameter; for the function around only its annotation, in which the parameter is no variable.
+
+    malt marks the parameters of inner functions and lambdas as variables of the function around, too. One of the same
+    name that a branch or loop assigns first then counts as defined before, and Python refuses the converted code.
+    """
+    return self.generic_visit(node) if self._track_annotations_only else mark(self, node)
+
+
+activity.ActivityAnalyzer.visit_arg = _arg_of_its_function  # malt's passes make analyzers themselves
+
+
 class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no types
     """Converts assertions to calls. A message may be any expression, which is evaluated only on failure."""
 

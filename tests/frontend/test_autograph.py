@@ -302,6 +302,40 @@ def test_called_functions_methods_lambdas_partials_and_super_are_converted():
     assert int(program(tf.constant(5))) == 5 + 10 + 5 + 5
 
 
+def test_parameters_of_inner_functions_are_no_variables_of_the_outer_one():
+    @tf.function
+    def early(x, is_doubled):
+        double = lambda y: y * 2  # noqa: E731
+
+        def triple(z: int):
+            return z * 3
+
+        if is_doubled:
+            y = double(x)
+            z = triple(y)
+            if z > 9:
+                y = y + z
+            return y
+        else:
+            for _ in tf.range(2):
+                y = double(x)
+                x += y
+            return x
+
+    assert early(tf.constant(2), True).numpy() == 4 + 12
+    assert early(tf.constant(2), False).numpy() == 18
+
+    @tf.function
+    def unchanged(x):
+        y = 3
+        for _ in tf.range(2):
+            double = lambda y: y * 2  # noqa: E731
+            x = double(x)
+        return [x] * y
+
+    assert len(unchanged(tf.constant(1))) == 3
+
+
 def test_attributes_assigned_in_branches_and_loops():
     class Holder:
         value = 1
