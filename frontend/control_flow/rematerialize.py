@@ -103,14 +103,18 @@ class WithoutEffects(WithoutAssignments):
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Evaluates a primitive without its side effects, and returns the results.
 
-        Control flow runs as its pure variant. A run-time check returns its operand unchecked. A primitive that only has
-        effects doesn't run: its results are zeros, which nothing reads.
+        Control flow runs as its pure variant. A run-time check returns its operand unchecked. An assignment gives the
+        Variable's new value, without its memory, which code writes before something that may fail: the gradient needs the
+        value that lies there. A primitive that only has effects doesn't run: its results are zeros, which nothing reads.
         """
         if prim.name in CONTROL:
             prim = table[prim.name.removeprefix("effect_")]
             attrs = _without_growth(inputs, attrs)
         elif prim.name == "effect_recompute":
             prim = table["recompute"]
+        elif prim.name == "assign":
+            prim = table["reloaded"]  # has the same value and the same gradient
+            inputs = inputs[:2]
         elif prim.name == "guard":
             return inputs[0]
         elif prim.name == "with_gradient":

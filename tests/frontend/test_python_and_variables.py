@@ -504,6 +504,28 @@ def test_a_gradient_sees_the_value_that_was_read_before_an_early_write():
     np.testing.assert_array_equal(tape.gradient(z, y), [20.0, 23.0])
 
 
+def test_a_branch_that_runs_again_for_its_gradient_writes_no_variable():
+    """The gradient's code has the value from before the call where the branch has the Variable's memory."""
+    v, x = tf.Variable([1.0, 2.0]), tf.constant([3.0, 5.0])
+
+    def assigned():
+        v.assign_add(x)
+        return tf.gather(x * v, [1, 0])
+
+    def outer():
+        y = tf.cond(tf.reduce_sum(x) > 100.0, lambda: x * v, assigned)
+        return y * v
+
+    function = tf.function(lambda: tf.cond(tf.reduce_sum(x) > 0.0, outer, lambda: x))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function()
+    of_x, of_v = tape.gradient(y, [x, v])
+    np.testing.assert_array_equal(y, [140.0, 84.0])
+    np.testing.assert_array_equal(of_x, [28.0, 28.0])
+    np.testing.assert_array_equal(of_v, [56.0, 32.0])
+
+
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_tensor_read_under_a_tape_keeps_its_value_through_an_early_write(watched):
     v, x = tf.Variable([1.0, 2.0]), tf.constant([3.0, 5.0])
