@@ -86,7 +86,8 @@ class Replay:
 class WithoutAssignments:
     """An evaluation (interpreter run) of a function that ran before: the memory of Variables isn't written again.
 
-    A gradient runs functions on recorded tensors, which take the place of the Variables' memory and must not change.
+    A gradient runs functions on recorded tensors, which take the place of the Variables' memory. Code writes that memory
+    before something that may fail, and the gradient needs the values that lie there.
     """
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
@@ -103,18 +104,14 @@ class WithoutEffects(WithoutAssignments):
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Evaluates a primitive without its side effects, and returns the results.
 
-        Control flow runs as its pure variant. A run-time check returns its operand unchecked. An assignment gives the
-        Variable's new value, without its memory, which code writes before something that may fail: the gradient needs the
-        value that lies there. A primitive that only has effects doesn't run: its results are zeros, which nothing reads.
+        Control flow runs as its pure variant. A run-time check returns its operand unchecked. A primitive that only has
+        effects doesn't run: its results are zeros, which nothing reads.
         """
         if prim.name in CONTROL:
             prim = table[prim.name.removeprefix("effect_")]
             attrs = _without_growth(inputs, attrs)
         elif prim.name == "effect_recompute":
             prim = table["recompute"]
-        elif prim.name == "assign":
-            prim = table["reloaded"]  # has the same value and the same gradient
-            inputs = inputs[:2]
         elif prim.name == "guard":
             return inputs[0]
         elif prim.name == "with_gradient":
