@@ -42,7 +42,7 @@ def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Va
     except (TypeError, ValueError, ArgumentMismatch) as error:
         return _bind_flat(concrete, args, kwargs, str(error)), traced.variables
     tensors = [value for leaf, value in zip(traced.leaves, values) if leaf.spec is not None]
-    variables = [value for value in values if isinstance(value, Variable)]
+    variables = [value for leaf, value in zip(traced.leaves, values) if leaf.is_variable]
     return tensors, variables
 
 
@@ -144,7 +144,8 @@ def _checked_argument(leaf: Leaf, value: Any) -> Any:
         return _tensor(leaf, value)
     if value is leaf:  # the argument was left out
         return leaf.value
-    if isinstance(leaf.value, Variable) and isinstance(value, Variable):
+    is_captured_variable = isinstance(leaf.value, Variable) and value is leaf.value
+    if is_captured_variable or (leaf.is_variable and isinstance(value, Variable)):
         return value
     if Leaf(leaf.name, value).key != leaf.key:
         raise ArgumentMismatch(f"Can not cast {value!r} to {leaf.typed_text()}")

@@ -277,6 +277,15 @@ class ConcreteFunction(function_types.ConcreteFunction):
             "specs with their dims, None for unknown ones"
         )
 
+    def captured_among(self, variables: Sequence[Variable]) -> list[Variable]:
+        """Returns those of some Variables that the trace captures itself, beside what its arguments stand for."""
+        return [variable for variable in variables if id(variable) in self._captured_ids]
+
+    @cached_property
+    def _captured_ids(self) -> set[int]:
+        """The `id`s of the captures, which the trace keeps alive."""
+        return set(map(id, self.captures))
+
     def loses_gradients_of(self, tapes: Sequence[Any]) -> bool:
         """Returns whether a gradient tape watches a tensor that is a constant in the code, and would get no gradient.
 

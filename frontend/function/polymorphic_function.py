@@ -260,15 +260,22 @@ class Function(PolymorphicFunction):
     def _bound_to(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arguments, ConcreteFunction]:
         """Binds the arguments of a call to the signature, and finds a cached trace for them or traces the function.
 
+        A trace has a stand-in for each Variable argument. Where an argument is a Variable that the trace also captures,
+        as from a closure, the stand-in would be a second Variable: another trace takes the Variable itself.
+
         Returns:
           the bound arguments, and the trace.
         """
         arguments = self.granularity.applied_to(self.signature.bind(args, kwargs))
         with self._lock:
-            concrete = self._find(arguments)
-            if concrete is not None:
-                return arguments, concrete
-            return self._trace(self._generalized(arguments))
+            while True:
+                concrete = self._find(arguments)
+                if concrete is None:
+                    arguments, concrete = self._trace(self._generalized(arguments))
+                captured = concrete.captured_among(arguments.variables)
+                if not captured:
+                    return arguments, concrete
+                arguments = arguments.with_captured(captured)
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
         """Returns a cached trace that accepts the arguments, or None if there is none.

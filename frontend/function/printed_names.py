@@ -112,7 +112,7 @@ def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
 
 def variable_argument_names(arguments: Arguments, captures: Mapping[str, Any]) -> dict[str, str]:
     """Returns the parameters' names of Variables that are arguments, by the Variables' names in the IR."""
-    parameter_names = [leaf.name for leaf in arguments.leaves if isinstance(leaf.value, Variable)]
+    parameter_names = [leaf.name for leaf in arguments.leaves if leaf.is_variable]
     positions = {name: value.position for name, value in captures.items() if getattr(value, "is_argument", False)}
     return {name: parameter_names[position] for name, position in positions.items()}
 

@@ -21,6 +21,7 @@ from tvtf.dtypes import TRACED
 from tvtf.state.variable import Variable
 
 _DATASET_KIND = "held"
+_CAPTURED_KIND = "captured"
 
 
 class Leaf:
@@ -54,6 +55,18 @@ class Leaf:
     def is_dataset(self) -> bool:
         """Whether a tensor stands for this object: a dataset or an iterator."""
         return self.key[0] == _DATASET_KIND  # type: ignore[no-any-return]
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether the leaf is a Variable that each call passes, so that calls with other Variables share the trace."""
+        return isinstance(self.value, Variable) and self.key[0] != _CAPTURED_KIND
+
+    def as_captured(self) -> Leaf:
+        """Returns the leaf of a Variable that the trace also captures, keyed by identity: the trace uses it directly."""
+        leaf = Leaf.__new__(Leaf)
+        leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, None, None
+        leaf.key = (_CAPTURED_KIND, id(self.value))
+        return leaf
 
     def as_value(self) -> Leaf:
         """Returns the leaf with its dataset as a Python value, keyed by identity: each dataset has its own trace then.
@@ -177,7 +190,7 @@ class Arguments:
         """
         self.structure = structure
         self.leaves = leaves
-        self.variables = [leaf.value for leaf in leaves if isinstance(leaf.value, Variable)]
+        self.variables = [leaf.value for leaf in leaves if leaf.is_variable]
         self.composites = tuple(filter(nest.is_composite, nest.flatten(structure)))
         self.form = structure_key(structure), aliases(self.variables)
         self.key = (self.form, self.composites, tuple(leaf.key for leaf in leaves))
@@ -249,6 +262,12 @@ class Arguments:
             return False
         return self.of_sizes(tensors).key != self.key
 
+    def with_captured(self, variables: Sequence[Variable]) -> Arguments:
+        """Returns the arguments with some of their Variables as values that the trace captures; see `Leaf.as_captured`."""
+        ids = set(map(id, variables))
+        leaves = [leaf.as_captured() if leaf.is_variable and id(leaf.value) in ids else leaf for leaf in self.leaves]
+        return Arguments(self.structure, leaves)
+
     def with_datasets_as_values(self) -> Arguments:
         """Returns the arguments with datasets and iterators as Python values."""
         return Arguments(self.structure, [leaf.as_value() for leaf in self.leaves])
@@ -293,7 +312,7 @@ class Arguments:
             return leaf.value.from_argument(next(tensors))
         if leaf.spec is not None:
             return next(tensors)
-        return next(variables) if isinstance(leaf.value, Variable) else leaf.value
+        return next(variables) if leaf.is_variable else leaf.value
 
 
 def aliases(variables: Sequence[Any]) -> tuple[int, ...]:

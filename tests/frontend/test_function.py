@@ -949,3 +949,38 @@ def test_copies_of_arguments_may_be_modified():
 
     assert function([tf.ones([])], tf.ones([])).numpy() == 3.0
     assert mutate(lambda items: (items.append(1), items.pop()))([], tf.ones([])).numpy() == 1.0
+
+
+def test_a_variable_argument_that_the_function_also_reads_itself_is_one_variable():
+    w, u = tf.Variable(2.0), tf.Variable(5.0)
+
+    def doubled(p):
+        w.assign(w * 2.0)
+        p.assign_add(1.0)
+        return w * p
+
+    def nested(inner):
+        def outer(p):
+            before = inner(p)
+            w.assign_add(1.0)
+            return before + inner(w) + p
+
+        return outer
+
+    def results(function):
+        w.assign(2.0)
+        u.assign(5.0)
+        found = []
+        for variable in (w, u, w, tf.Variable(1.0), u):
+            with tf.GradientTape() as tape:
+                result = function(variable)
+            found += [float(each) for each in (result, w, u, tape.gradient(result, w))]
+        return found
+
+    compiled = tf.function(doubled)
+    assert results(compiled) == results(doubled)
+    assert compiled.experimental_get_tracing_count() == 2
+    assert results(tf.function(nested(compiled))) == results(nested(doubled))
+    concrete = compiled.get_concrete_function(w)
+    w.assign(2.0)
+    assert float(concrete(w)) == float(concrete()) - 96.0 == 25.0
