@@ -1,4 +1,4 @@
-"""Rows and static shapes of sparse tensors in traced functions."""
+"""Rows of sparse and ragged tensors, and static shapes of sparse ones, in traced functions."""
 
 import numpy as np
 import pytest
@@ -34,6 +34,25 @@ def test_a_map_over_rows_of_a_sparse_tensor_alone():
     np.testing.assert_array_equal(sums(sparse()), [3.0, 0.0, 3.0])
     none = tf.SparseTensor(np.zeros((0, 3), np.int64), np.zeros(0, np.float32), [2, 3, 2])
     np.testing.assert_array_equal(sums(none), [0.0, 0.0])
+
+
+@pytest.mark.parametrize("lengths", [[2, 0, 3], [4], [1, 1]])
+def test_a_map_over_rows_of_a_ragged_tensor_of_any_size(lengths):
+    any_size = [tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.int64)]
+
+    @tf.function(input_signature=any_size)
+    def squares(values, row_lengths):
+        with tf.GradientTape() as tape:
+            tape.watch(values)
+            rows = tf.RaggedTensor.from_row_lengths(values, row_lengths)
+            sums = tf.map_fn(lambda row: tf.reduce_sum(row * row), rows, fn_output_signature=tf.float32)
+        return sums, tape.gradient(sums, values)
+
+    values = np.arange(1, sum(lengths) + 1, dtype=np.float32)
+    sums, gradient = squares(values, np.array(lengths))
+    expected = [np.sum(row * row) for row in np.split(values, np.cumsum(lengths)[:-1])]
+    np.testing.assert_allclose(sums, expected)
+    np.testing.assert_allclose(gradient, 2 * values)
 
 
 def test_gradients_go_by_way_of_rows_to_the_values():

@@ -492,5 +492,11 @@ class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
     def _rows(self, value: Any) -> list[Any]:
         return [value[i] for i in range(int(value.shape[0] if self._ragged_rank <= 0 else value.nrows()))]
 
+    def _size(self, value: Any) -> Tensor:
+        return cast(dim(value, 0) if self._ragged_rank <= 0 else value.nrows(), int64)
+
+    def _row(self, value: Any, index: Any) -> Any:
+        return value[index]
+
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype
