@@ -299,3 +299,19 @@ def test_a_loop_and_an_op_after_it_compute_one_common_size():
     v.assign(tf.ones([3, 4]))
     for of_compiled, of_eager in zip(found, gradients(tf.constant(x)), strict=True):
         np.testing.assert_allclose(of_compiled, of_eager, rtol=1e-6)
+
+
+def test_a_product_of_known_and_unknown_sizes_is_fused():
+    known = tf.constant(np.arange(12, dtype=np.float32).reshape(3, 4))
+
+    def products(x):
+        y = x
+        for _ in tf.range(2):
+            y = y + known
+        elementwise = tf.maximum(x, tf.einsum("ij,ij->ij", known, y))
+        return elementwise, tf.einsum("ij,ij->ij", y, known) * 2.0, tf.einsum("ij,kj->ik", y, known) + 1.0
+
+    x = np.ones([3, 4], np.float32)
+    found = tf.function(products, input_signature=[tf.TensorSpec([None, None])])(x)
+    for of_compiled, of_eager in zip(found, products(tf.constant(x)), strict=True):
+        np.testing.assert_allclose(of_compiled, of_eager, rtol=1e-6)

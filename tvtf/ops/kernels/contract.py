@@ -16,9 +16,11 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
     """
     operand_labels, result_labels = equation.split("->")
     a_labels, b_labels = operand_labels.split(",")
-    extents = dict(zip(a_labels, a.shape)) | dict(zip(b_labels, b.shape))
+    # Sizes of one label may be unknown in an operand only. The result has those of the first operand, as in its type.
+    a_extents, b_extents = dict(zip(a_labels, a.shape)), dict(zip(b_labels, b.shape))
+    result_extents, summed_extents = b_extents | a_extents, a_extents | b_extents
     summed_labels = [label for label in dict.fromkeys(a_labels + b_labels) if label not in result_labels]
-    reduction_axes = {label: reduce_axis(extents[label], f"k_{label}") for label in summed_labels}
+    reduction_axes = {label: reduce_axis(summed_extents[label], f"k_{label}") for label in summed_labels}
     dtype = accumulator_dtype(str(a.dtype))
 
     def element_at(*index: Any) -> Any:
@@ -31,7 +33,7 @@ def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
         term = as_dtype(a(*a_index), dtype) * as_dtype(b(*b_index), dtype)
         return te.sum(term, axis=list(reduction_axes.values())) if reduction_axes else term
 
-    shape = [extents[label] for label in result_labels]
+    shape = [result_extents[label] for label in result_labels]
     result = compute(shape, element_at, "contract") if shape else te.compute((), element_at, name="contract")
     return cast(result, str(a.dtype))
 
