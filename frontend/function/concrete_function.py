@@ -278,7 +278,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
         )
 
     def captured_among(self, variables: Sequence[Variable]) -> list[Variable]:
-        """Returns those of some Variables that the trace captures itself, beside what its arguments stand for."""
+        """Returns those of some Variables that the trace captures itself, beside what its arguments stand for.
+
+        A trace that assigns nothing sees one value of each, so that it needs none.
+        """
+        if not self.assigns_variables and not self.graph.root.python.any:
+            return []
         return [variable for variable in variables if id(variable) in self._captured_ids]
 
     @cached_property

@@ -261,7 +261,7 @@ class Function(PolymorphicFunction):
         """Binds the arguments of a call to the signature, and finds a cached trace for them or traces the function.
 
         A trace has a stand-in for each Variable argument. Where an argument is a Variable that the trace also captures,
-        as from a closure, the stand-in would be a second Variable: another trace takes the Variable itself.
+        as from a closure, an assignment to the stand-in isn't seen by the other: another trace takes the Variable itself.
 
         Returns:
           the bound arguments, and the trace.

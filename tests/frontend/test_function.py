@@ -984,3 +984,6 @@ def test_a_variable_argument_that_the_function_also_reads_itself_is_one_variable
     concrete = compiled.get_concrete_function(w)
     w.assign(2.0)
     assert float(concrete(w)) == float(concrete()) - 96.0 == 25.0
+    product = tf.function(lambda p: p * w)
+    assert float(product(w)) == 121.0
+    assert product.experimental_get_tracing_count() == 1  # nothing is assigned
