@@ -43,7 +43,8 @@ from tvtf.frontend.autograph.values import (
 )
 from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
-from tvtf.frontend.control_flow.cond_while import repack, traced_while, varying_shape
+from tvtf.frontend.control_flow.cond_while import repack, traced_while
+from tvtf.frontend.control_flow.loop_shapes import varying_shape
 from tvtf.frontend.control_flow.tensor_array import Growth, growing_array_shapes, grows_arrays, with_array_buffers
 from tvtf.frontend.control_flow.tensor_array_traced import COUNT
 from tvtf.frontend.function.deferred_call import with_checked_shape
